@@ -1,0 +1,39 @@
+# Two commands set up everything: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint typecheck bench clean help
+
+help:
+	@echo "make demo       train PolyNSD and its controls on an embedded graph (about two minutes)"
+	@echo "make test       run the test suite with coverage"
+	@echo "make lint       ruff: style, imports, formatting"
+	@echo "make typecheck  mypy --strict over polynsd/"
+	@echo "make bench      time the operator and the filter against plain autograd"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)
+	$(BIN)/polynsd demo
+
+test: $(READY)
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/polynsd bench
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,254 @@
+"""`SheafLaplacian`: the sheaf Laplacian L = δᵀδ as a matrix-free symmetric operator.
+
+    (δx)_e = √w_e (F_{v⊴e} x_v − F_{u⊴e} x_u),       L_vv = D_v = Σ_{e∋v} w_e F_{v⊴e}ᵀ F_{v⊴e},
+                                                      L_vu = −w_e F_{v⊴e}ᵀ F_{u⊴e}.
+
+Normalisations S L S with S block diagonal:
+
+| name              | S_v                          | spectrum                      |
+|-------------------|------------------------------|-------------------------------|
+| `none`            | I                            | [0, 2 max ‖D_v‖]              |
+| `sheaf`           | D_v^{−1/2}, 0 where D_v = 0  | [0, 2]                        |
+| `sheaf-augmented` | (D_v + I)^{−1/2}             | [0, 2), isolated nodes at ease |
+| `degree`          | (deg_v + 1)^{−1/2} I         | [0, 2 max ‖S_v D_v S_v‖]      |
+
+The bound 2 max_v ‖(SLS)_vv‖ holds for every sheaf, because ‖a − b‖² ≤ 2‖a‖² + 2‖b‖² gives L ⪯ 2 blkdiag(D_v).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from polynsd import kernels
+from polynsd.errors import GraphError, ShapeError, require_choice
+from polynsd.kernels import BlockOperator, blocks
+from polynsd.sheaf.inverse_sqrt import inverse_sqrt
+from polynsd.spectral.bounds import lanczos_lambda_max
+from polynsd.topology import Topology
+
+NORMALIZATIONS = ("none", "sheaf", "sheaf-augmented", "degree")
+BOUNDS = ("analytic", "lanczos")
+
+
+class SheafLaplacian:
+    """A symmetric positive semidefinite operator on signals `[..., N, d, C]`.
+
+    Args:
+        topology: the graph.
+        maps: restriction maps on half-edges, `[..., H, d, d]`, `[..., H, d, 1]` (diagonal) or `[..., H, 1, 1]`
+            (scalar). Leading dimensions are replicas.
+        normalization: see the table above.
+        edge_weight: `[H]` or `[..., H]` non-negative, equal on twins (`Topology.symmetric_weight`).
+        orthogonal_columns: promise that FᵀF is diagonal; saves the matrix square root.
+        stalk_dim: d, needed only when the maps are scalar.
+        batch: `[N]` sorted graph numbers of a PyG batch; λ_max is then taken graph by graph.
+    """
+
+    is_symmetric = True
+
+    def __init__(
+        self,
+        topology: Topology,
+        maps: Tensor,
+        normalization: str = "sheaf-augmented",
+        *,
+        edge_weight: Tensor | None = None,
+        orthogonal_columns: bool = False,
+        stalk_dim: int | None = None,
+        batch: Tensor | None = None,
+    ) -> None:
+        require_choice("normalization", normalization, NORMALIZATIONS)
+        _check_maps(maps, topology)
+        self.topology, self.maps, self.normalization = topology, maps, normalization
+        self.edge_weight, self.batch = edge_weight, batch
+        self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
+        off, degree = self._raw_blocks(orthogonal_columns or blocks.is_elementwise(maps))
+        self.node_scale = self._node_scale(degree)  # S, or None
+        diag = degree
+        if self.node_scale is not None:
+            S = self.node_scale
+            S_row, S_col = S.index_select(-3, topology.row), S.index_select(-3, topology.col)
+            off = blocks.multiply(blocks.multiply(S_row, off), S_col)
+            diag = blocks.multiply(blocks.multiply(S, degree), S)
+        self.blocks = BlockOperator(topology.rowptr, topology.row, topology.col, diag, off)
+
+    def _raw_blocks(self, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
+        """(−w F_vᵀF_u on half-edges, D_v on nodes)."""
+        F = self.maps
+        coupling = blocks.multiply(blocks.transpose(F), F.index_select(-3, self.topology.twin))
+        gram = F.square().sum(-2).unsqueeze(-1) if gram_is_diagonal else F.mT @ F
+        if blocks.is_elementwise(F):
+            gram = F.square()
+        if self.edge_weight is not None:
+            weight = self.edge_weight[..., None, None]
+            coupling, gram = weight * coupling, weight * gram
+        return -coupling, self._sum_at_nodes(gram)
+
+    def _sum_at_nodes(self, values: Tensor) -> Tensor:
+        shape = (*values.shape[:-3], self.topology.num_nodes, *values.shape[-2:])
+        return values.new_zeros(shape).index_add(-3, self.topology.row, values)
+
+    def _node_scale(self, degree: Tensor) -> Tensor | None:
+        if self.normalization == "none":
+            return None
+        if self.normalization == "degree":
+            weight = self.edge_weight
+            ones = degree.new_ones(self.topology.num_half_edges) if weight is None else weight
+            return (self._sum_at_nodes(ones[..., None, None]) + 1).rsqrt()
+        if self.normalization == "sheaf-augmented":
+            augmented = degree + blocks.identity_like(degree)
+            return augmented.rsqrt() if blocks.is_elementwise(degree) else inverse_sqrt(augmented)
+        return _pseudo_inverse_sqrt(degree, self.topology.degree)
+
+    @property
+    def diagonal_blocks(self) -> Tensor:
+        """[..., N, d, d] the blocks (SLS)_vv."""
+        return blocks.to_dense(self.blocks.diag, self.stalk_dim)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the maps."""
+        return self.maps.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Of the maps."""
+        return self.maps.device
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N d, N d)."""
+        size = self.topology.num_nodes * self.stalk_dim
+        return size, size
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return kernels.block_product(self.blocks, self._checked(x))
+
+    def coboundary(self, x: Tensor) -> Tensor:
+        """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""
+        x = self._checked(x)
+        x = x if self.node_scale is None else blocks.apply(self.node_scale, x)
+        h = self.topology.forward
+        ends = []
+        for half in (h, self.topology.twin[h]):
+            F = self.maps.index_select(-3, half)
+            ends.append(blocks.apply(F, x.index_select(-3, self.topology.row[half])))
+        difference = ends[0] - ends[1]
+        if self.edge_weight is None:
+            return difference
+        return self.edge_weight.index_select(-1, h).sqrt()[..., None, None] * difference
+
+    def energy(self, x: Tensor) -> Tensor:
+        """⟨x, L x⟩ = ‖δS x‖² ≥ 0, summed over nodes, stalks and channels: `[...]`."""
+        return self.coboundary(x).square().sum((-3, -2, -1))
+
+    def lambda_max(self, method: str = "analytic") -> Tensor | float:
+        """An upper bound of the spectrum, without gradient.
+
+        `analytic` is certified: 2 under the sheaf normalisations, else 2 max ‖(SLS)_vv‖ of the current maps.
+        `lanczos` is tighter: an inflated estimate, never above the analytic bound. A tensor result
+        broadcasts against signals; it is per graph where a batch was given.
+        """
+        require_choice("lambda_max method", method, BOUNDS)
+        analytic = self._analytic_bound
+        if method == "analytic":
+            return analytic
+        probe = self.blocks.diag.new_zeros(*self._lead, self.topology.num_nodes, self.stalk_dim, 1)
+        estimate = lanczos_lambda_max(self.__matmul__, probe, self.batch, self._num_graphs)
+        return torch.minimum(self._at_nodes(estimate), torch.as_tensor(analytic).to(estimate))
+
+    @cached_property
+    @torch.no_grad()
+    def _analytic_bound(self) -> Tensor | float:
+        if self.normalization.startswith("sheaf"):
+            return 2.0
+        norms = 2 * blocks.spectral_norm(self.blocks.diag.detach())  # [..., N]
+        batch = torch.zeros_like(self.topology.degree) if self.batch is None else self.batch
+        largest = norms.new_zeros(*norms.shape[:-1], self._num_graphs)
+        index = batch.expand_as(norms)
+        return self._at_nodes(largest.scatter_reduce(-1, index, norms, "amax"))
+
+    @property
+    def _lead(self) -> torch.Size:
+        return torch.broadcast_shapes(self.blocks.diag.shape[:-3], self.blocks.off.shape[:-3])
+
+    @cached_property
+    def _num_graphs(self) -> int:
+        return 1 if self.batch is None or not self.batch.numel() else int(self.batch[-1]) + 1
+
+    def _at_nodes(self, per_graph: Tensor) -> Tensor:
+        """[..., B] → [..., N, 1, 1], or [..., 1, 1, 1] for a single graph."""
+        if self.batch is not None:
+            per_graph = per_graph.index_select(-1, self.batch)
+        return per_graph[..., None, None]
+
+    def to_dense(self) -> Tensor:
+        """[..., N d, N d], for small graphs and tests."""
+        N, d = self.topology.num_nodes, self.stalk_dim
+        diag = self.diagonal_blocks
+        dense = diag.new_zeros(*self._lead, N, N, d, d)
+        nodes = torch.arange(N, device=self.device)
+        dense[..., nodes, nodes, :, :] = diag
+        dense[..., self.topology.row, self.topology.col, :, :] = blocks.to_dense(self.blocks.off, d)
+        return dense.transpose(-3, -2).reshape(*self._lead, N * d, N * d)
+
+    def to_sparse(self) -> Tensor:
+        """A coalesced sparse COO tensor `[N d, N d]`: what published code multiplies with."""
+        if self._lead:
+            raise ShapeError("to_sparse() needs a single operator; index the maps of one replica first.")
+        N, d = self.topology.num_nodes, self.stalk_dim
+        nodes = torch.arange(N, device=self.device)
+        row, col = torch.cat([nodes, self.topology.row]), torch.cat([nodes, self.topology.col])
+        values = torch.cat([self.diagonal_blocks, blocks.to_dense(self.blocks.off, d)])
+        inner = torch.arange(d, device=self.device)
+        rows = (row[:, None, None] * d + inner[:, None]).expand_as(values)
+        cols = (col[:, None, None] * d + inner).expand_as(values)
+        index = torch.stack([rows.reshape(-1), cols.reshape(-1)])
+        return torch.sparse_coo_tensor(index, values.reshape(-1), self.shape).coalesce()
+
+    def _checked(self, x: Tensor) -> Tensor:
+        expected = (self.topology.num_nodes, self.stalk_dim)
+        if x.dim() < 3 or tuple(x.shape[-3:-1]) != expected:
+            raise ShapeError(
+                f"a signal on this sheaf must have shape [..., {expected[0]}, {expected[1]}, C] "
+                f"(nodes, stalk, channels); got {list(x.shape)}."
+            )
+        return x
+
+    def __repr__(self) -> str:
+        return (
+            f"SheafLaplacian({self.topology!r}, stalk_dim={self.stalk_dim}, "
+            f"normalization={self.normalization})"
+        )
+
+
+def _check_maps(maps: Tensor, topology: Topology) -> None:
+    shape, H = list(maps.shape), topology.num_half_edges
+    if maps.dim() < 3 or maps.size(-3) != H or maps.size(-1) not in (1, maps.size(-2)):
+        raise ShapeError(
+            f"restriction maps must have shape [..., {H}, d, d] (one per half-edge), or [..., {H}, d, 1] "
+            f"for diagonal maps; got {shape}. Diagonal maps [{H}, d] need a trailing dimension: maps[..., None]."
+        )
+    if maps.size(-2) == 0:
+        raise ShapeError(f"the stalk dimension must be at least 1; got maps of shape {shape}.")
+
+
+def _pseudo_inverse_sqrt(degree: Tensor, num_neighbours: Tensor) -> Tensor:
+    """D_v^{−1/2}, and 0 on isolated nodes, where D_v = 0."""
+    if blocks.is_elementwise(degree):
+        positive = degree > 0
+        return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
+    isolated = (num_neighbours == 0)[:, None, None]
+    regular = torch.where(isolated, blocks.identity_like(degree), degree)
+    values = torch.linalg.eigvalsh(regular.detach())
+    singular = values[..., 0] <= values[..., -1] * degree.size(-1) * torch.finfo(degree.dtype).eps
+    if bool(singular.any()):
+        node = int(singular.nonzero()[0, -1])
+        raise GraphError(
+            f"normalization='sheaf' needs invertible degree blocks, but that of node {node} is singular; "
+            "use normalization='sheaf-augmented'."
+        )
+    return torch.where(isolated, 0.0, inverse_sqrt(regular))

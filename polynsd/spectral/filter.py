@@ -1,0 +1,174 @@
+"""`PolynomialFilter`: a learnable frequency response applied to a sheaf Laplacian.
+
+    y = p(L̃) x + α c(L) x,   p = Σ_k θ_k B_k,   L̃ = (2 / λ_max) L − I.
+
+The coefficients θ are `convex` (a softmax, so |p| ≤ 1 with a normalized basis), `free`, or values of p at the zeros of
+B_{K+1} (`interpolation`: p(ξ_j) = θ_j exactly). The correction c(λ) is `linear` (1 − λ/λ_max, a low-pass profile) or
+`high-pass` (λ/λ_max). Both p and c are polynomials in L̃, so they are added up as one Chebyshev series
+before they meet the graph: the correction costs no extra product, and every basis runs the same recurrence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from polynsd import kernels
+from polynsd.errors import require_at_least, require_choice
+from polynsd.spectral.approximation import Response, chebyshev_truncation
+from polynsd.spectral.bases import get_basis
+from polynsd.spectral.basis import Basis
+
+if TYPE_CHECKING:
+    from polynsd.kernels import BlockOperator
+
+COEFFICIENTS = ("convex", "free", "interpolation")
+CORRECTIONS = {"none": (), "linear": (0.5, -0.5), "high-pass": (0.5, 0.5)}  # c(λ) = c₀ + c₁ ξ
+
+
+class SpectralOperator(Protocol):
+    """What a filter needs to know of an operator."""
+
+    @property
+    def blocks(self) -> BlockOperator:
+        """The operator as tensors."""
+        ...
+
+    def lambda_max(self, method: str = "analytic") -> Tensor | float:
+        """An upper bound of the spectrum."""
+        ...
+
+
+class PolynomialFilter(nn.Module):
+    """A polynomial of degree K in the rescaled Laplacian.
+
+    Args:
+        basis: a `Basis` or its name, e.g. `chebyshev1`, `jacobi(0.5, 0)`.
+        degree: K ≥ 0, the number of hops.
+        coefficients: `convex`, `free` or `interpolation`.
+        correction: `none`, `linear` or `high-pass`.
+    """
+
+    to_chebyshev: Tensor
+    profile: Tensor
+
+    def __init__(
+        self,
+        basis: str | Basis = "chebyshev1",
+        degree: int = 8,
+        coefficients: str = "convex",
+        correction: str = "none",
+    ) -> None:
+        super().__init__()
+        require_at_least("degree", degree, 0)
+        require_choice("coefficients", coefficients, COEFFICIENTS)
+        require_choice("correction", correction, CORRECTIONS)
+        self.basis = get_basis(basis)
+        self.degree, self.coefficients, self.correction = degree, coefficients, correction
+        self.theta = nn.Parameter(torch.empty(degree + 1))
+        self.alpha = nn.Parameter(torch.empty(())) if correction != "none" else None
+        self._fill_tables()
+        self.reset_parameters()
+
+    @classmethod
+    def from_response(
+        cls,
+        response: Response,
+        degree: int,
+        lam_max: float = 2.0,
+        dtype: torch.dtype | None = None,
+    ) -> PolynomialFilter:
+        """The Chebyshev truncation of a response f(λ) on [0, λ_max], e.g. `heat_kernel(t)`."""
+        module = cls("chebyshev1", degree, "free").to(dtype or torch.get_default_dtype())
+        with torch.no_grad():
+            module.theta.copy_(torch.as_tensor(chebyshev_truncation(response, degree, lam_max)))
+        return module
+
+    def reset_parameters(self) -> None:
+        """Starts from uniform weights (`convex`, `free`) or from p ≡ 1 (`interpolation`); α = 0."""
+        start = {"convex": 0.0, "free": 1 / (self.degree + 1), "interpolation": 1.0}
+        nn.init.constant_(self.theta, start[self.coefficients])
+        if self.alpha is not None:
+            nn.init.zeros_(self.alpha)
+
+    def weights(self) -> Tensor:
+        """θ `[K + 1]` as it enters p: softmaxed when convex."""
+        return self.theta.softmax(-1) if self.coefficients == "convex" else self.theta
+
+    def chebyshev_coefficients(self) -> Tensor:
+        """φ with p(L̃) + α c(L) = Σ_k φ_k T_k(L̃)."""
+        phi = self.weights() @ self.to_chebyshev.mT
+        return phi if self.alpha is None else phi + self.alpha[..., None] * self.profile
+
+    def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
+        """Filters a signal x `[..., N, d, C]`; λ_max is the operator's analytic bound unless given."""
+        lam_max = L.lambda_max() if lam_max is None else lam_max
+        return kernels.chebyshev_filter(L.blocks, self.chebyshev_coefficients(), x, _scale(lam_max))
+
+    def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
+        """m(λ) = p(2λ/λ_max − 1) + α c(λ), the multiplier of the eigenvectors with eigenvalue λ."""
+        phi = self.chebyshev_coefficients().to(lam.dtype)
+        xi = 2 * lam / lam_max - 1
+        previous, current = torch.ones_like(xi), xi
+        total = phi[0] * previous
+        for coefficient in phi[1:]:
+            total = total + coefficient * current
+            previous, current = current, 2 * xi * current - previous
+        return total
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return (
+            f"{self.basis}, degree={self.degree}, coefficients={self.coefficients}, "
+            f"correction={self.correction}"
+        )
+
+    def _apply(self, fn: Any, recurse: bool = True) -> PolynomialFilter:
+        super()._apply(fn, recurse)
+        self._fill_tables()  # anew in the new dtype: a detour over float32 would cost digits
+        return self
+
+    def _fill_tables(self) -> None:
+        length = max(self.degree, 0 if self.alpha is None else 1) + 1
+        for name, values in (
+            ("to_chebyshev", self._change_of_basis()),
+            ("profile", np.array(CORRECTIONS[self.correction])),
+        ):
+            padded = np.zeros((length, *values.shape[1:]))
+            padded[: len(values)] = values
+            table = torch.as_tensor(padded, dtype=self.theta.dtype, device=self.theta.device)
+            self.register_buffer(name, table, persistent=False)
+
+    def _change_of_basis(self) -> NDArray[np.float64]:
+        if self.coefficients != "interpolation":
+            return self.basis.to_chebyshev(self.degree)
+        xi = self.basis.nodes(self.degree + 1)
+        return np.linalg.inv(np.polynomial.chebyshev.chebvander(xi, self.degree))
+
+
+class Diffusion(nn.Module):
+    """The filter of Neural Sheaf Diffusion, p(λ) = λ: `y = L x`, nothing learned."""
+
+    degree = 1
+
+    def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
+        """L x; λ_max plays no part."""
+        return kernels.block_product(L.blocks, x)
+
+    def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
+        """m(λ) = λ."""
+        return lam
+
+    def reset_parameters(self) -> None:
+        """Nothing to reset."""
+
+
+def _scale(lam_max: Tensor | float) -> Tensor | float:
+    """2 / λ_max; 0 where λ_max = 0, because then L = 0 and L̃ = −I whatever the scale."""
+    if isinstance(lam_max, Tensor):
+        return torch.where(lam_max > 0, 2 / lam_max, 0.0).detach()
+    return 2 / lam_max if lam_max > 0 else 0.0

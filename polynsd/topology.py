@@ -1,0 +1,265 @@
+"""The half-edge structure of an undirected graph.
+
+An undirected edge e = {v, u} is stored as two half-edges h = (v, u) and twin(h) = (u, v), sorted by
+(row, col), so that the half-edges of a node are contiguous: `rowptr[v]:rowptr[v+1]`. A restriction map
+F_{v⊴e} lives on h, its partner F_{u⊴e} on twin(h). In PyG's terms h carries the message u → v.
+
+Any edge list is accepted. Self-loops are dropped (a loop contributes nothing to a coboundary),
+parallel edges are merged, one-way edges get their reverse; `topology.report` says how many of each.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from polynsd.errors import GraphError, ShapeError, require_at_least
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import scipy.sparse as sp
+
+logger = logging.getLogger("polynsd")
+
+
+@dataclass(frozen=True)
+class TopologyReport:
+    """What became of the edges that were given."""
+
+    given: int  # columns of edge_index
+    self_loops: int  # dropped
+    duplicates: int  # repeated in the same direction, merged
+    one_way: int  # edges given in one direction only, their reverse was added
+
+    def __str__(self) -> str:
+        return (
+            f"{self.given} edges given: {self.self_loops} self-loops dropped, "
+            f"{self.duplicates} duplicates merged, {self.one_way} one-way edges made undirected"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """CSR over half-edges: N nodes, E undirected edges, H = 2E half-edges.
+
+    Build it with `Topology.from_edge_index` (or `from_data`, `from_scipy`, `from_networkx`, or
+    `as_topology`, which takes any of these). It is immutable and holds no features.
+    """
+
+    rowptr: Tensor  # [N + 1] int64
+    row: Tensor  # [H] the node that owns the half-edge
+    col: Tensor  # [H] its neighbour
+    twin: Tensor  # [H] the reverse half-edge
+    edge: Tensor  # [H] the undirected edge, numbered by (min, max)
+    half_of_input: Tensor  # [E_in] half-edge of every given column, -1 for a self-loop
+    report: TopologyReport
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Topology:
+        """From PyG's `[2, E]` (source, target), in O(E log E) without a Python loop."""
+        edge_index = _validated(edge_index)
+        num_nodes = _count_nodes(edge_index, num_nodes)
+        source, target = edge_index.long().unbind(0)
+        is_loop = source == target
+        # half-edge (row, col) = (target, source) as one sortable number
+        key = (target * num_nodes + source)[~is_loop]
+        directed, given_to_directed = torch.unique(key, return_inverse=True)
+        d_row, d_col = _split_key(directed, num_nodes)
+        key = torch.unique(torch.cat([directed, d_col * num_nodes + d_row]))
+        row, col = _split_key(key, num_nodes)
+        twin = torch.searchsorted(key, col * num_nodes + row)
+        half_of_input = torch.full_like(source, -1)
+        half_of_input[~is_loop] = torch.searchsorted(key, directed)[given_to_directed]
+        loops = int(is_loop.sum())
+        report = TopologyReport(
+            given=source.numel(),
+            self_loops=loops,
+            duplicates=source.numel() - loops - directed.numel(),
+            one_way=key.numel() - directed.numel(),
+        )
+        if loops or report.duplicates or report.one_way:
+            logger.info("%s", report)
+        nodes = torch.arange(num_nodes + 1, device=key.device)
+        rowptr = torch.searchsorted(row, nodes)
+        return cls(rowptr, row, col, twin, _edge_ids(row, col, twin), half_of_input, report)
+
+    @classmethod
+    def from_data(cls, data: Any) -> Topology:
+        """From a PyG `Data` object."""
+        return cls.from_edge_index(data.edge_index, data.num_nodes)
+
+    @classmethod
+    def from_scipy(cls, adjacency: sp.sparray | sp.spmatrix) -> Topology:
+        """From the pattern of a square SciPy sparse matrix; its values are not used."""
+        coo = adjacency.tocoo()
+        if coo.shape[0] != coo.shape[1]:
+            raise ShapeError(f"an adjacency matrix must be square; got shape {coo.shape}.")
+        pairs = torch.stack([torch.as_tensor(coo.row).long(), torch.as_tensor(coo.col).long()])
+        return cls.from_edge_index(pairs, coo.shape[0])
+
+    @classmethod
+    def from_networkx(cls, graph: nx.Graph) -> Topology:
+        """From a NetworkX graph; nodes are numbered in the order of `graph.nodes`."""
+        number = {node: i for i, node in enumerate(graph.nodes)}
+        pairs = [(number[a], number[b]) for a, b in graph.edges()]
+        edge_index = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t()
+        return cls.from_edge_index(edge_index, graph.number_of_nodes())
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.rowptr.numel() - 1
+
+    @property
+    def num_edges(self) -> int:
+        """E, undirected."""
+        return self.num_half_edges // 2
+
+    @property
+    def num_half_edges(self) -> int:
+        """H = 2E."""
+        return self.row.numel()
+
+    @property
+    def degree(self) -> Tensor:
+        """[N] number of neighbours."""
+        return self.rowptr.diff()
+
+    @property
+    def forward(self) -> Tensor:
+        """[E] the half-edge (v, u) with v < u of every undirected edge, in the order of `edge`."""
+        return torch.nonzero(self.row < self.col).squeeze(-1)
+
+    def to(self, device: torch.device | str) -> Topology:
+        """The same structure on another device."""
+        moved = {
+            field.name: getattr(self, field.name).to(device)
+            for field in fields(self)
+            if isinstance(getattr(self, field.name), Tensor)
+        }
+        return replace(self, **moved)
+
+    def per_half_edge(self, values: Tensor) -> Tensor:
+        """Spreads values `[E_in, ...]` of the given columns over half-edges `[H, ...]`.
+
+        Parallel edges are averaged; a half-edge that was not given takes its twin's value.
+        """
+        if values.size(0) != self.half_of_input.numel():
+            raise ShapeError(
+                f"one value per column of edge_index was expected ({self.half_of_input.numel()}); "
+                f"got {values.size(0)}."
+            )
+        kept = self.half_of_input >= 0
+        index, values = self.half_of_input[kept], values[kept]
+        count = torch.zeros(self.num_half_edges, dtype=values.dtype, device=values.device)
+        count = count.index_add(0, index, torch.ones_like(index, dtype=values.dtype))
+        total = values.new_zeros(self.num_half_edges, *values.shape[1:]).index_add(0, index, values)
+        count = count.reshape(-1, *[1] * (values.dim() - 1))
+        mean = total / count.clamp(min=1)
+        return torch.where(count > 0, mean, mean[self.twin])
+
+    def symmetric_weight(self, weight: Tensor) -> Tensor:
+        """`per_half_edge` for scalar weights, which must agree in both directions."""
+        weight = weight.squeeze(-1) if weight.dim() == 2 else weight
+        half = self.per_half_edge(weight)
+        if not torch.allclose(half, half[self.twin]):
+            raise GraphError(
+                "edge_weight must be equal in both directions of an edge, because a sheaf Laplacian "
+                "is symmetric; average the two directions first (torch_geometric.utils.to_undirected "
+                "with reduce='mean')."
+            )
+        if bool((half < 0).any()):
+            raise GraphError("edge_weight must not be negative: L would not be positive semidefinite.")
+        return half
+
+    def __repr__(self) -> str:
+        return f"Topology(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+
+_cache = WeakIdKeyDictionary()  # edge_index tensor -> (version, num_nodes, Topology)
+
+
+def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
+    """A `Topology` from anything that describes a graph.
+
+    Takes a Topology, an `edge_index` tensor (PyG's `EdgeIndex` included), a sparse tensor, PyG
+    `Data`, a SciPy sparse matrix or a NetworkX graph. The structure of an `edge_index` tensor is remembered
+    as long as the tensor lives and is not written to, so calling a layer every epoch sorts only once.
+    """
+    if isinstance(graph, Topology):
+        return _checked_size(graph, num_nodes)
+    if isinstance(graph, Tensor):
+        return _remembered(graph, num_nodes)
+    if hasattr(graph, "edge_index"):
+        return _checked_size(Topology.from_data(graph), num_nodes)
+    if hasattr(graph, "tocoo"):
+        return _checked_size(Topology.from_scipy(graph), num_nodes)
+    if hasattr(graph, "edges") and hasattr(graph, "nodes"):
+        return _checked_size(Topology.from_networkx(graph), num_nodes)
+    raise GraphError(
+        "a graph must be an edge_index tensor [2, E], a sparse matrix, PyG Data, a NetworkX graph or "
+        f"a Topology; got {type(graph).__name__}."
+    )
+
+
+def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
+    hit = _cache.get(edge_index)
+    if hit is not None and hit[:2] == (edge_index._version, num_nodes):
+        return hit[2]  # type: ignore[no-any-return]
+    if edge_index.layout == torch.strided:
+        topology = Topology.from_edge_index(edge_index, num_nodes)
+    else:  # a sparse adjacency matrix
+        pairs = edge_index.to_sparse_coo().coalesce().indices()
+        topology = _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
+    _cache[edge_index] = (edge_index._version, num_nodes, topology)
+    return topology
+
+
+def _checked_size(topology: Topology, num_nodes: int | None) -> Topology:
+    if num_nodes is not None and num_nodes != topology.num_nodes:
+        raise ShapeError(
+            f"the graph has {topology.num_nodes} nodes but the features have {num_nodes} rows."
+        )
+    return topology
+
+
+def _validated(edge_index: Tensor) -> Tensor:
+    if hasattr(edge_index, "as_tensor"):  # PyG's EdgeIndex
+        edge_index = edge_index.as_tensor()
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ShapeError(f"edge_index must have shape [2, E]; got {list(edge_index.shape)}.")
+    if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
+        raise ShapeError(f"edge_index must hold integers; got {edge_index.dtype}.")
+    return edge_index
+
+
+def _count_nodes(edge_index: Tensor, num_nodes: int | None) -> int:
+    low, high = (int(b) for b in edge_index.aminmax()) if edge_index.numel() else (0, -1)
+    if low < 0:
+        raise GraphError(f"node ids must not be negative; edge_index holds {low}.")
+    if num_nodes is None:
+        return high + 1
+    require_at_least("num_nodes", num_nodes, 0)
+    if high >= num_nodes:
+        raise GraphError(
+            f"edge_index names node {high}, but there are only {num_nodes} nodes (0 to "
+            f"{num_nodes - 1}); check the ids or pass a larger num_nodes."
+        )
+    return num_nodes
+
+
+def _split_key(key: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    n = max(num_nodes, 1)
+    return key // n, key % n
+
+
+def _edge_ids(row: Tensor, col: Tensor, twin: Tensor) -> Tensor:
+    """Numbers the half-edges with row < col in order and gives their twins the same number."""
+    first = row < col
+    number = torch.cumsum(first, 0) - 1
+    return torch.where(first, number, number[twin])
