@@ -1,8 +1,8 @@
 """The half-edge structure of an undirected graph.
 
 An undirected edge e = {v, u} is stored as two half-edges h = (v, u) and twin(h) = (u, v), sorted by
-(row, col), so that the half-edges of a node are contiguous: `rowptr[v]:rowptr[v+1]`. A restriction map
-F_{v⊴e} lives on h, its partner F_{u⊴e} on twin(h). In PyG's terms h carries the message u → v.
+(row, col), so that the half-edges of a node are contiguous: `rowptr[v]:rowptr[v+1]`. A restriction
+map F_{v⊴e} lives on h, its partner F_{u⊴e} on twin(h). In PyG's terms h carries the message u → v.
 
 Any edge list is accepted. Self-loops are dropped (a loop contributes nothing to a coboundary),
 parallel edges are merged, one-way edges get their reverse; `topology.report` says how many of each.
@@ -188,8 +188,9 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
     """A `Topology` from anything that describes a graph.
 
     Takes a Topology, an `edge_index` tensor (PyG's `EdgeIndex` included), a sparse tensor, PyG
-    `Data`, a SciPy sparse matrix or a NetworkX graph. The structure of an `edge_index` tensor is remembered
-    as long as the tensor lives and is not written to, so calling a layer every epoch sorts only once.
+    `Data`, a SciPy sparse matrix or a NetworkX graph. The structure of an `edge_index` tensor is
+    remembered as long as the tensor lives and is not written to, so calling a layer every epoch
+    sorts only once.
     """
     if isinstance(graph, Topology):
         return _checked_size(graph, num_nodes)
@@ -210,7 +211,7 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
 def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
     hit = _cache.get(edge_index)
     if hit is not None and hit[:2] == (edge_index._version, num_nodes):
-        return hit[2]  # type: ignore[no-any-return]
+        return hit[2]
     if edge_index.layout == torch.strided:
         topology = Topology.from_edge_index(edge_index, num_nodes)
     else:  # a sparse adjacency matrix
@@ -222,9 +223,7 @@ def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
 
 def _checked_size(topology: Topology, num_nodes: int | None) -> Topology:
     if num_nodes is not None and num_nodes != topology.num_nodes:
-        raise ShapeError(
-            f"the graph has {topology.num_nodes} nodes but the features have {num_nodes} rows."
-        )
+        raise ShapeError(f"the graph has {topology.num_nodes} nodes but the features have {num_nodes} rows.")
     return topology
 
 

@@ -46,9 +46,7 @@ def inter_class_fraction(edge_index: IntArray, labels: IntArray) -> float:
     return float(np.mean(labels[edge_index[0]] != labels[edge_index[1]]))
 
 
-def labelled_graph(
-    name: str, x: FloatArray, ends: tuple[IntArray, IntArray], labels: IntArray
-) -> "Data":
+def labelled_graph(name: str, x: FloatArray, ends: tuple[IntArray, IntArray], labels: IntArray) -> "Data":
     """A `Data` with x float32, edge_index and y int64, `name` and the realised `heterophily`."""
     from torch_geometric.data import Data
 

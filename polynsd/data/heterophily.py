@@ -95,9 +95,7 @@ class Recipe(NamedTuple):
     name: str
     draw_labels: Callable[[int, int, np.random.Generator], IntArray]
     draw_points: Callable[[IntArray, FloatArray, np.random.Generator], FloatArray]
-    connect: Callable[
-        [IntArray, int, int, float, float, np.random.Generator], tuple[IntArray, IntArray]
-    ]
+    connect: Callable[[IntArray, int, int, float, float, np.random.Generator], tuple[IntArray, IntArray]]
 
 
 CORRECTED = Recipe("heterophilous", balanced_labels, centred_points, rewired_ring)

@@ -90,7 +90,5 @@ def king_moves(rows: int, cols: int) -> tuple[IntArray, IntArray]:
         (cell[:-1], cell[1:]),
         (cell[:-1, :-1], cell[1:, 1:]),
     ]
-    source, target = (
-        np.concatenate([end.ravel() for end in ends]) for ends in zip(*moves, strict=True)
-    )
+    source, target = (np.concatenate([end.ravel() for end in ends]) for ends in zip(*moves, strict=True))
     return source, target

@@ -64,9 +64,7 @@ def ring(num_nodes: int, degree: int) -> tuple[IntArray, IntArray]:
     return source, (source + np.tile(steps, num_nodes)) % num_nodes
 
 
-def draw_classes(
-    own: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator
-) -> IntArray:
+def draw_classes(own: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator) -> IntArray:
     """A partner's class for a node of each class in `own`; exact at het = 0 and 1."""
     other = rng.integers(num_classes - 1, size=own.size)
     other += other >= own

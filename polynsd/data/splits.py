@@ -135,8 +135,7 @@ def _check_mask(part: str, mask: Tensor, like: Tensor) -> None:
         )
     if not mask.any():
         raise DataError(
-            f"{part} is empty; every part of a split needs a node. "
-            "Raise its fraction or use a larger graph."
+            f"{part} is empty; every part of a split needs a node. Raise its fraction or use a larger graph."
         )
 
 

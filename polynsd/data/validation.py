@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
-def check_graph(data: "Data") -> None:
+def check_graph(data: "Data", regression: bool = False) -> None:
     """Raises unless features, labels (if any) and edges are usable.
+
+    Args:
+        data: The graph.
+        regression: Whether `y` holds real-valued targets instead of class numbers.
 
     Raises:
         DataError: `x` or `y` is missing, malformed or not finite, or there are no nodes.
@@ -25,10 +29,10 @@ def check_graph(data: "Data") -> None:
     x, y, edge_index = (getattr(data, name, None) for name in ("x", "y", "edge_index"))
     num_nodes = _check_features(x)
     if y is not None:
-        check_labels(y)
-        if y.numel() != num_nodes:
+        check_targets(y) if regression else check_labels(y)
+        if y.size(0) != num_nodes:
             raise DataError(
-                f"y needs one label per node; got {y.numel()} labels for {num_nodes} rows of x. "
+                f"y needs one label per node; got {y.size(0)} labels for {num_nodes} rows of x. "
                 "Use -1 for nodes without a label."
             )
     _check_edges(edge_index, num_nodes)
@@ -43,19 +47,24 @@ def check_labels(y: Tensor) -> None:
         )
     if y.numel() and int(y.min()) < -1:
         raise DataError(
-            f"labels must be at least -1 (-1 = unlabelled); got {int(y.min())}. "
-            "Number the classes from 0."
+            f"labels must be at least -1 (-1 = unlabelled); got {int(y.min())}. Number the classes from 0."
         )
+
+
+def check_targets(y: Tensor) -> None:
+    """Raises unless `y` holds finite real-valued targets."""
+    if not isinstance(y, Tensor) or y.dim() not in (1, 2) or not y.is_floating_point():
+        raise DataError(
+            "regression targets y must be a floating-point tensor of shape [num_nodes] or "
+            f"[num_nodes, num_targets]; got {describe(y)}. Convert with y.float()."
+        )
+    if not torch.isfinite(y).all():
+        raise DataError("regression targets y must be finite. Leave unknown ones out of the masks as 0.")
 
 
 def _check_features(x: Tensor | None) -> int:
     """The number of nodes, once `x` has proved to be a finite matrix with rows."""
-    if (
-        not isinstance(x, Tensor)
-        or x.dim() != 2
-        or not x.is_floating_point()
-        or x.layout != torch.strided
-    ):
+    if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point() or x.layout != torch.strided:
         raise DataError(
             f"x must be a dense floating-point tensor of shape [num_nodes, num_features]; "
             f"got {describe(x)}. Convert with x.float() or x.to_dense()."

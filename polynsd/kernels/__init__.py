@@ -27,9 +27,7 @@ class Backend(Protocol):
         """A x."""
         ...
 
-    def chebyshev_filter(
-        self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float
-    ) -> Tensor:
+    def chebyshev_filter(self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
         """Σ_k φ_k T_k(scale · A − I) x."""
         ...
 

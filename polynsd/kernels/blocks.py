@@ -1,8 +1,9 @@
 """Algebra of small blocks, told apart by their shape.
 
-A block acts on a stalk of dimension d. It is stored as `[..., d, d]` (a matrix), `[..., d, 1]` (a diagonal)
-or `[..., 1, 1]` (a multiple of the identity); for d = 1 the three are one and the same. Broadcasting then does
-the bookkeeping, and no code above needs to ask which family of maps it is dealing with.
+A block acts on a stalk of dimension d. It is stored as `[..., d, d]` (a matrix), `[..., d, 1]` (a
+diagonal) or `[..., 1, 1]` (a multiple of the identity); for d = 1 the three are one and the same.
+Broadcasting then does the bookkeeping, and no code above needs to ask which family of maps it is
+dealing with.
 """
 
 import torch

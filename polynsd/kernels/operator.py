@@ -2,7 +2,8 @@
 
     (A x)_v = diag_v x_v + Σ_{h = (v, u)} off_h x_u
 
-`diag` and `off` are blocks in the sense of `polynsd.kernels.blocks`; both may have leading replica dimensions.
+`diag` and `off` are blocks in the sense of `polynsd.kernels.blocks`; both may have leading replica
+dimensions.
 """
 
 from typing import NamedTuple

@@ -4,14 +4,15 @@
 
     y = Σ_k φ_k T_k(Ã) x,   Ã = s A − I,   T_{k+1} = 2 Ã T_k − T_{k−1},
 
-and has a backward pass whose memory does not grow with the degree K. Only T_K and T_{K−1} are kept; the
-recurrence runs backwards from them (T_{k−1} = 2 Ã T_k − T_{k+1}) beside Clenshaw's adjoint recurrence:
+and has a backward pass whose memory does not grow with the degree K. Only T_K and T_{K−1} are kept;
+the recurrence runs backwards from them (T_{k−1} = 2 Ã T_k − T_{k+1}) beside Clenshaw's adjoint
+recurrence:
 
     B_k = φ_k g + 2 Ã B_{k+1} − B_{k+2},          ∂x   = φ_0 g + Ã B_1 − B_2,
     ∂φ_k = ⟨T_k, g⟩,                               ∂Ã  = Σ_{k<K} a_k B_{k+1} T_kᵀ on the pattern of A,
 
-with a_0 = 1 and a_k = 2 otherwise. Both recurrences have |T_k| ≤ 1 and |U_k| ≤ k + 1 on the spectrum, so neither
-loses accuracy. The scale s carries no gradient.
+with a_0 = 1 and a_k = 2 otherwise. Both recurrences have |T_k| ≤ 1 and |U_k| ≤ k + 1 on the
+spectrum, so neither loses accuracy. The scale s carries no gradient.
 """
 
 from typing import Any
@@ -38,7 +39,7 @@ def block_product(A: BlockOperator, x: Tensor) -> Tensor:
 def chebyshev_filter(A: BlockOperator, phi: Tensor, x: Tensor, scale: Scale) -> Tensor:
     """Σ_k φ_k T_k(s A − I) x with memory independent of the degree; φ is `[..., K + 1]`."""
     y, _, _ = _ChebyshevFilter.apply(x, phi, A.diag, A.off, A.rowptr, A.row, A.col, scale)
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 def chebyshev_filter_autograd(A: BlockOperator, phi: Tensor, x: Tensor, scale: Scale) -> Tensor:
@@ -77,7 +78,8 @@ class _ChebyshevFilter(Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         y, current, previous = _forward(BlockOperator(rowptr, row, col, diag, off), phi, x, scale)
         # an output of a Function must not be one of its inputs (T_0 = x when K < 2)
-        return y, *(t.clone() if t is x else t for t in (current, previous))
+        current, previous = (t.clone() if t is x else t for t in (current, previous))
+        return y, current, previous
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -155,7 +157,7 @@ def _reversible_gradients(
 
 
 def _block_gradients(A: BlockOperator, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """left rightᵀ on the pattern of A, summed over channels and to the shapes of its blocks."""
+    """Left rightᵀ on the pattern of A, summed over channels and to the shapes of its blocks."""
     at_nodes = blocks.outer(left, right, A.diag)
     at_edges = blocks.outer(left.index_select(-3, A.row), right.index_select(-3, A.col), A.off)
     return at_nodes.sum_to_size(A.diag.shape), at_edges.sum_to_size(A.off.shape)

@@ -1,8 +1,8 @@
 """Families of restriction maps: what turns raw numbers into F_{v⊴e}, and what FᵀF looks like.
 
-A map is stored on a half-edge as a block in the sense of `polynsd.kernels.blocks`: `[..., H, d, d]` for matrices,
-`[..., H, d, 1]` for diagonal maps, `[..., H, 1, 1]` for scalars. That shape is all the Laplacian needs; nothing else in the library
-asks which family a map comes from.
+A map is stored on a half-edge as a block in the sense of `polynsd.kernels.blocks`: `[..., H, d, d]`
+for matrices, `[..., H, d, 1]` for diagonal maps, `[..., H, 1, 1]` for scalars. That shape is all
+the Laplacian needs; nothing else in the library asks which family a map comes from.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ CHANNELS = ("laplacian", "signless")
 def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor, d: int) -> Tensor:
     """Adds fixed one-dimensional channels to the stalks: F ↦ F ⊕ (±1) ⊕ ….
 
-    `laplacian` has the map 1 at both ends and contributes D − A; `signless` has opposite signs and contributes
-    D + A. A channel is thus just another block on the diagonal of the map.
+    `laplacian` has the map 1 at both ends and contributes D − A; `signless` has opposite signs and
+    contributes D + A. A channel is thus just another block on the diagonal of the map.
 
     Args:
         maps: blocks of a stalk of dimension d.

@@ -1,11 +1,13 @@
 """Inverse square roots of small symmetric positive definite blocks, with a bounded gradient.
 
-The gradient of an eigendecomposition divides by λ_i − λ_j and explodes when eigenvalues meet, which they do at D = I, i.e.
-everywhere with orthogonal maps. The root itself is smooth there: from S A S = I follows the Lyapunov equation
+The gradient of an eigendecomposition divides by λ_i − λ_j and explodes when eigenvalues meet, which
+they do at D = I, i.e. everywhere with orthogonal maps. The root itself is smooth there: from S A S
+= I follows the Lyapunov equation
 
     S dS + dS S = −S² dA S²,
 
-whose solution divides by s_i + s_j > 0 only. Both functions below are differentiable any number of times.
+whose solution divides by s_i + s_j > 0 only. Both functions below are differentiable any number of
+times.
 """
 
 from typing import Any
@@ -17,12 +19,12 @@ from torch.autograd import Function
 
 def inverse_sqrt(A: Tensor) -> Tensor:
     """A^{−1/2} for symmetric positive definite `[..., d, d]`."""
-    return _InverseSqrt.apply(A)  # type: ignore[no-any-return]
+    return _InverseSqrt.apply(A)
 
 
 def lyapunov(S: Tensor, X: Tensor) -> Tensor:
     """The solution Y of S Y + Y S = X for symmetric positive definite S."""
-    return _Lyapunov.apply(S, X)  # type: ignore[no-any-return]
+    return _Lyapunov.apply(S, X)
 
 
 class _InverseSqrt(Function):

@@ -12,7 +12,8 @@ Normalisations S L S with S block diagonal:
 | `sheaf-augmented` | (D_v + I)^{−1/2}             | [0, 2), isolated nodes at ease |
 | `degree`          | (deg_v + 1)^{−1/2} I         | [0, 2 max ‖S_v D_v S_v‖]      |
 
-The bound 2 max_v ‖(SLS)_vv‖ holds for every sheaf, because ‖a − b‖² ≤ 2‖a‖² + 2‖b‖² gives L ⪯ 2 blkdiag(D_v).
+The bound 2 max_v ‖(SLS)_vv‖ holds for every sheaf, because ‖a − b‖² ≤ 2‖a‖² + 2‖b‖² gives L ⪯ 2
+blkdiag(D_v).
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ BOUNDS = ("analytic", "lanczos")
 class SheafLaplacian:
     """A symmetric positive semidefinite operator on signals `[..., N, d, C]`.
 
-    Args:
-        topology: the graph.
-        maps: restriction maps on half-edges, `[..., H, d, d]`, `[..., H, d, 1]` (diagonal) or `[..., H, 1, 1]`
+    Args: topology: the graph. maps: restriction maps on half-edges, `[..., H, d, d]`, `[..., H, d,
+        1]` (diagonal) or `[..., H, 1, 1]`
             (scalar). Leading dimensions are replicas.
         normalization: see the table above.
         edge_weight: `[H]` or `[..., H]` non-negative, equal on twins (`Topology.symmetric_weight`).
@@ -148,9 +148,9 @@ class SheafLaplacian:
     def lambda_max(self, method: str = "analytic") -> Tensor | float:
         """An upper bound of the spectrum, without gradient.
 
-        `analytic` is certified: 2 under the sheaf normalisations, else 2 max ‖(SLS)_vv‖ of the current maps.
-        `lanczos` is tighter: an inflated estimate, never above the analytic bound. A tensor result
-        broadcasts against signals; it is per graph where a batch was given.
+        `analytic` is certified: 2 under the sheaf normalisations, else 2 max ‖(SLS)_vv‖ of the
+        current maps. `lanczos` is tighter: an inflated estimate, never above the analytic bound. A
+        tensor result broadcasts against signals; it is per graph where a batch was given.
         """
         require_choice("lambda_max method", method, BOUNDS)
         analytic = self._analytic_bound
@@ -230,7 +230,7 @@ def _check_maps(maps: Tensor, topology: Topology) -> None:
     if maps.dim() < 3 or maps.size(-3) != H or maps.size(-1) not in (1, maps.size(-2)):
         raise ShapeError(
             f"restriction maps must have shape [..., {H}, d, d] (one per half-edge), or [..., {H}, d, 1] "
-            f"for diagonal maps; got {shape}. Diagonal maps [{H}, d] need a trailing dimension: maps[..., None]."
+            f"for diagonal maps; got {shape}. Give diagonal maps [{H}, d] a last dimension: maps[..., None]."
         )
     if maps.size(-2) == 0:
         raise ShapeError(f"the stalk dimension must be at least 1; got maps of shape {shape}.")

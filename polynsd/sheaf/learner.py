@@ -2,12 +2,15 @@
 
     raw_{v⊴e} = ρ( A₁ x_v + A₂ x_u + A₃ e_{vu} ),        F_{v⊴e} = w_e · family(raw_{v⊴e})
 
-A linear layer on the concatenation [x_v ‖ x_u] is the sum of two node projections, so it is computed as such: nothing of size
-H × 2dC is ever built. Swapping v and u gives the map at the other end.
-The optional symmetric edge weight w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both maps of an edge.
+A linear layer on the concatenation [x_v ‖ x_u] is the sum of two node projections, so it is
+computed as such: nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other
+end. The optional symmetric edge weight w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both
+maps of an edge.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +20,11 @@ from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 
 LEARNERS = ("concat", "pooled")
-ACTIVATIONS = {"tanh": torch.tanh, "elu": nn.functional.elu, "identity": lambda raw: raw}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "elu": nn.functional.elu,
+    "identity": lambda raw: raw,
+}
 
 
 class EndpointLinear(nn.Module):
@@ -45,15 +52,11 @@ class EndpointLinear(nn.Module):
 class SheafLearner(nn.Module):
     """Restriction maps from node states.
 
-    Args:
-        stalk_dim: full dimension D of the stalks of the input state.
-        channels: C.
-        family: the family of maps to predict.
-        map_dim: d ≤ D, the dimension that the maps act on (D less the fixed channels).
-        kind: `concat` sees all D·C numbers of a node, `pooled` their mean over the stalk (C numbers).
-        activation: ρ: `tanh`, `elu` or `identity`.
-        edge_weights: whether to learn w_e.
-        edge_dim: number of edge features; 0 for none.
+    Args: stalk_dim: full dimension D of the stalks of the input state. channels: C. family: the
+        family of maps to predict. map_dim: d ≤ D, the dimension that the maps act on (D less the
+        fixed channels). kind: `concat` sees all D·C numbers of a node, `pooled` their mean over the
+        stalk (C numbers). activation: ρ: `tanh`, `elu` or `identity`. edge_weights: whether to
+        learn w_e. edge_dim: number of edge features; 0 for none.
     """
 
     def __init__(

@@ -7,8 +7,9 @@
 | matrix_exp   | d(d−1)/2 | all of SO(d)                                                          |
 | euler        | d(d−1)/2 | all of SO(2), SO(3); d = 2 or 3 only; parameters count full turns     |
 
-The transport between neighbours F_vᵀF_u is therefore always a rotation. Use `matrix_exp` where all of SO(d) must be within
-reach, `householder` (the published choice) otherwise. A parametrisation is a `Method`; add one to `METHODS`.
+The transport between neighbours F_vᵀF_u is therefore always a rotation. Use `matrix_exp` where all
+of SO(d) must be within reach, `householder` (the published choice) otherwise. A parametrisation is
+a `Method`; add one to `METHODS`.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Given responses, approximated by Chebyshev truncation.
 
-For f analytic in the Bernstein ellipse with parameter ρ > 1 and |f| ≤ M there, the error of degree K is at most
-2 M ρ^{−K} / (ρ − 1) on the whole spectrum, hence also in operator norm.
+For f analytic in the Bernstein ellipse with parameter ρ > 1 and |f| ≤ M there, the error of degree
+K is at most 2 M ρ^{−K} / (ρ − 1) on the whole spectrum, hence also in operator norm.
 """
 
 import math
@@ -22,9 +22,7 @@ def heat_kernel(t: float) -> Response:
     return lambda lam: np.exp(-t * lam)
 
 
-def chebyshev_truncation(
-    response: Response, degree: int, lam_max: float = 2.0
-) -> NDArray[np.float64]:
+def chebyshev_truncation(response: Response, degree: int, lam_max: float = 2.0) -> NDArray[np.float64]:
     """[K + 1] coefficients of the Chebyshev series of a response f(λ) on [0, λ_max], cut after degree K."""
     require_at_least("degree", degree, 0)
     count = max(256, 4 * (degree + 1))  # aliasing is far below rounding for analytic responses

@@ -8,6 +8,7 @@ from polynsd.errors import ConfigError
 from polynsd.spec import parse_spec, resolve
 from polynsd.spectral.basis import Basis, Row
 
+
 def _chebyshev_like(first: Row) -> Callable[[int], Row]:
     return lambda k: first if k == 0 else (2.0, 0.0, 1.0)
 

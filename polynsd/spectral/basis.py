@@ -2,12 +2,14 @@
 
     B_0 = 1,   B_{k+1}(ξ) = (a_k ξ + b_k) B_k(ξ) − c_k B_{k−1}(ξ),   c_0 = 0.
 
-A basis is its table (a_k, b_k, c_k) and the largest value M_k = max |B_k| on [−1, 1]; one evaluator serves all.
-`normalized` bases use B_k / M_k. That is the default, because only then does a convex mixture Σ θ_k B_k stay within
-[−1, 1] for every family, so that the filter p(L̃) is nonexpansive: raw U, V and W reach k + 1, 2k + 1 and 2k + 1.
+A basis is its table (a_k, b_k, c_k) and the largest value M_k = max |B_k| on [−1, 1]; one evaluator
+serves all. `normalized` bases use B_k / M_k. That is the default, because only then does a convex
+mixture Σ θ_k B_k stay within [−1, 1] for every family, so that the filter p(L̃) is nonexpansive:
+raw U, V and W reach k + 1, 2k + 1 and 2k + 1.
 
 Filters never run these recurrences on a graph. They change to the Chebyshev basis T_k once
-(`Basis.to_chebyshev`, a small matrix), where the recurrence is reversible and perfectly conditioned.
+(`Basis.to_chebyshev`, a small matrix), where the recurrence is reversible and perfectly
+conditioned.
 
 A basis of your own takes a few lines::
 
@@ -54,7 +56,7 @@ class Basis:
         return replace(self, normalized=False)
 
     def sup_norm(self, degree: int) -> float:
-        """max |B_degree| on [−1, 1] of the raw polynomial."""
+        """Max |B_degree| on [−1, 1] of the raw polynomial."""
         return _sup_norm(replace(self, normalized=True), degree)
 
     def polynomials(self, times_xi: Callable[[T], T], one: T, degree: int) -> Iterator[T]:
@@ -70,7 +72,11 @@ class Basis:
     def evaluate(self, xi: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
         """[degree + 1, ...] values at ξ."""
         xi = np.asarray(xi, dtype=np.float64)
-        return np.stack(list(self.polynomials(lambda t: xi * t, np.ones_like(xi), degree)))
+
+        def times_xi(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return xi * values
+
+        return np.stack(list(self.polynomials(times_xi, np.ones_like(xi), degree)))
 
     def to_chebyshev(self, degree: int) -> NDArray[np.float64]:
         """M `[K + 1, K + 1]` with B_k = Σ_j M_{jk} T_j."""
@@ -93,8 +99,10 @@ class Basis:
         return self.name if self.normalized else f"{self.name}.raw()"
 
 
-def _recur(recurrence: Callable[[int], Row], times_xi: Callable[[Any], Any], one: Any, degree: int) -> Iterator[Any]:
-    previous, current = None, one
+def _recur(
+    recurrence: Callable[[int], Row], times_xi: Callable[[Any], Any], one: Any, degree: int
+) -> Iterator[Any]:
+    previous, current = one, one
     yield current
     for k in range(degree):
         a, b, c = recurrence(k)
@@ -130,7 +138,7 @@ def _sup_norm(basis: Basis, degree: int) -> float:
 
 
 def sup_norm(series: NDArray[np.float64]) -> float:
-    """max |p| on [−1, 1] of a Chebyshev series: at an end point or where p′ vanishes."""
+    """Max |p| on [−1, 1] of a Chebyshev series: at an end point or where p′ vanishes."""
     stationary = cheb.chebroots(cheb.chebder(series)) if len(series) > 2 else np.empty(0)
     inside = np.real(stationary[np.abs(np.real(stationary)) < 1.0])
     return float(np.abs(cheb.chebval(np.concatenate([[-1.0, 1.0], inside]), series)).max())

@@ -1,9 +1,10 @@
 """Estimates of the largest eigenvalue of a symmetric positive semidefinite operator, from below.
 
-A Rayleigh quotient never exceeds λ_1, so used as λ_max it would leave spectrum outside [−1, 1], where T_k grows like
-cosh(k arcosh ξ): at ξ = 1.05 and K = 16 by a factor of 77. `lanczos_lambda_max` therefore adds the residual of its Ritz
-vector and at least one per cent. That is a probable bound, not a certified one (a residual only proves that *some*
-eigenvalue is near); `SheafLaplacian.lambda_max` caps it by the analytic bound, which is certified.
+A Rayleigh quotient never exceeds λ_1, so used as λ_max it would leave spectrum outside [−1, 1],
+where T_k grows like cosh(k arcosh ξ): at ξ = 1.05 and K = 16 by a factor of 77.
+`lanczos_lambda_max` therefore adds the residual of its Ritz vector and at least one per cent. That
+is a probable bound, not a certified one (a residual only proves that *some* eigenvalue is near);
+`SheafLaplacian.lambda_max` caps it by the analytic bound, which is certified.
 """
 
 from collections.abc import Callable

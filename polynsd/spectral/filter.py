@@ -2,10 +2,11 @@
 
     y = p(L̃) x + α c(L) x,   p = Σ_k θ_k B_k,   L̃ = (2 / λ_max) L − I.
 
-The coefficients θ are `convex` (a softmax, so |p| ≤ 1 with a normalized basis), `free`, or values of p at the zeros of
-B_{K+1} (`interpolation`: p(ξ_j) = θ_j exactly). The correction c(λ) is `linear` (1 − λ/λ_max, a low-pass profile) or
-`high-pass` (λ/λ_max). Both p and c are polynomials in L̃, so they are added up as one Chebyshev series
-before they meet the graph: the correction costs no extra product, and every basis runs the same recurrence.
+The coefficients θ are `convex` (a softmax, so |p| ≤ 1 with a normalized basis), `free`, or values
+of p at the zeros of B_{K+1} (`interpolation`: p(ξ_j) = θ_j exactly). The correction c(λ) is
+`linear` (1 − λ/λ_max, a low-pass profile) or `high-pass` (λ/λ_max). Both p and c are polynomials in
+L̃, so they are added up as one Chebyshev series before they meet the graph: the correction costs no
+extra product, and every basis runs the same recurrence.
 """
 
 from __future__ import annotations
@@ -147,13 +148,14 @@ class PolynomialFilter(nn.Module):
         if self.coefficients != "interpolation":
             return self.basis.to_chebyshev(self.degree)
         xi = self.basis.nodes(self.degree + 1)
-        return np.linalg.inv(np.polynomial.chebyshev.chebvander(xi, self.degree))
+        return np.asarray(np.linalg.inv(np.polynomial.chebyshev.chebvander(xi, self.degree)))
 
 
 class Diffusion(nn.Module):
     """The filter of Neural Sheaf Diffusion, p(λ) = λ: `y = L x`, nothing learned."""
 
     degree = 1
+    alpha = None
 
     def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
         """L x; λ_max plays no part."""

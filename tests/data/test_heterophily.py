@@ -86,9 +86,7 @@ def test_equal_arguments_give_equal_graphs(request_):
     seed=st.integers(0, 99),
     data=st.data(),
 )
-def test_dense_requests_are_met_up_to_the_complete_graph(
-    num_nodes, num_classes, heterophily, seed, data
-):
+def test_dense_requests_are_met_up_to_the_complete_graph(num_nodes, num_classes, heterophily, seed, data):
     degree = 2 * data.draw(st.integers(1, (num_nodes - 1) // 2))
     graph = heterophilous_graph(num_nodes, num_classes, 2, degree, heterophily, seed=seed)
     assert graph.edge_index.size(1) == num_nodes * degree
@@ -185,9 +183,7 @@ def test_noise_has_the_requested_spread(scaled):
 @pytest.mark.parametrize("legacy", [False, True])
 def test_components_draw_from_independent_streams(change, unchanged, legacy):
     arguments = {"num_nodes": 120, "legacy": legacy}
-    assert_same(
-        heterophilous_graph(**arguments), heterophilous_graph(**arguments, **change), *unchanged
-    )
+    assert_same(heterophilous_graph(**arguments), heterophilous_graph(**arguments, **change), *unchanged)
 
 
 def test_seeds_change_everything():

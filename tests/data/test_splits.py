@@ -39,9 +39,7 @@ def test_random_parts_are_floors_and_the_rest(num_nodes, shares, seed):
 
 
 def test_fractions_are_exact_where_floating_point_is_not():
-    assert repr(random_split(100, (0.29, 0.01, 0.7))) == (
-        "Split(train=29, val=1, test=70, num_nodes=100)"
-    )
+    assert repr(random_split(100, (0.29, 0.01, 0.7))) == ("Split(train=29, val=1, test=70, num_nodes=100)")
 
 
 def test_plain_sizes_of_small_benchmarks():

@@ -1,0 +1,212 @@
+"""Configuration: frozen dataclasses that validate themselves and round-trip through JSON.
+
+Invalid values raise at construction; nothing is clamped. `LayerConfig` describes one sheaf layer,
+part by part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
+
+from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
+from polynsd.sheaf.families import CHANNELS, MapFamily, get_family
+from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
+from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS
+from polynsd.spectral.bases import get_basis
+from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
+
+FILTERS = ("polynomial", "diffusion")
+MIXINGS = ("both", "stalk", "channel", "none", "idle")
+GATES = ("tanh", "linear", "none")
+UPDATES = ("elu", "relu", "tanh", "identity")
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class LayerConfig:
+    """One layer: learner × map family × Laplacian × filter × update.
+
+    `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ dropout(x) W₂`.
+    """
+
+    stalk_dim: int = 4
+    """d, the dimension of the learned stalks."""
+    maps: str = "diagonal"
+    """identity, diagonal, orthogonal, orthogonal(cayley | matrix_exp | euler), general."""
+    fixed_channels: tuple[str, ...] = ()
+    """Stalk coordinates with fixed maps: laplacian (D − A), signless (D + A)."""
+    normalization: str = "sheaf-augmented"
+    """none, sheaf, sheaf-augmented, degree."""
+    learner: str = "concat"
+    """What the map learner sees of a node: concat (everything) or pooled (mean over the stalk)."""
+    map_activation: str = "tanh"
+    """Applied to the raw numbers of the maps: tanh, elu, identity."""
+    edge_weights: bool = False
+    """Learn a symmetric weight in (0, 1) for every edge."""
+    edge_dim: int = 0
+    """Number of edge features that the learner sees."""
+    filter: str = "polynomial"
+    """polynomial, or diffusion (p(λ) = λ, Neural Sheaf Diffusion)."""
+    degree: int = 4
+    """K, the number of hops of one layer."""
+    basis: str = "chebyshev1"
+    """Polynomial basis, e.g. legendre, gegenbauer(1.5), jacobi(0.5, 0)."""
+    coefficients: str = "convex"
+    """convex (softmax), free, interpolation."""
+    correction: str = "linear"
+    """linear (1 − λ/λ_max), high-pass (λ/λ_max), none."""
+    lambda_max: str = "analytic"
+    """analytic (certified) or lanczos (tighter)."""
+    mixing: str = "both"
+    """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; idle: they exist but are not applied."""
+    gate: str = "tanh"
+    """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none)."""
+    activation: str = "elu"
+    """φ: elu, relu, tanh, identity."""
+    dropout: float = 0.0
+    """Of the state, once per layer."""
+    map_dropout: float = 0.0
+    """Of what the map learner sees, with its own mask."""
+    dropout_position: str = "before"
+    """before the mixing, or after the filter."""
+    correction_state: str = "filtered"
+    """The state in the correction's constant term: filtered (h), or residual (x)."""
+
+    def __post_init__(self) -> None:
+        require_at_least("stalk_dim", self.stalk_dim, 1)
+        require_at_least("degree", self.degree, 0)
+        require_at_least("edge_dim", self.edge_dim, 0)
+        require_fraction("dropout", self.dropout)
+        require_fraction("map_dropout", self.map_dropout)
+        for option, choices in _CHOICES.items():
+            require_choice(option, getattr(self, option), choices)
+        for channel in self.fixed_channels:
+            require_choice("fixed channel", channel, CHANNELS)
+        self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
+        if not self.family.is_learned and (self.edge_weights or self.edge_dim):
+            raise ConfigError(
+                f"maps='{self.maps}' learns nothing from edges; leave edge_weights and edge_dim out."
+            )
+        get_basis(self.basis)
+        if self.correction_state == "residual" and self.correction != "linear":
+            raise ConfigError("correction_state='residual' needs correction='linear'.")
+
+    @property
+    def family(self) -> MapFamily:
+        """The family of maps."""
+        return get_family(self.maps)
+
+    @property
+    def total_stalk_dim(self) -> int:
+        """D = d + number of fixed channels."""
+        return self.stalk_dim + len(self.fixed_channels)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "normalization": NORMALIZATIONS,
+    "learner": LEARNERS,
+    "map_activation": tuple(ACTIVATIONS),
+    "filter": FILTERS,
+    "coefficients": COEFFICIENTS,
+    "correction": tuple(CORRECTIONS),
+    "lambda_max": BOUNDS,
+    "mixing": MIXINGS,
+    "gate": GATES,
+    "activation": UPDATES,
+    "dropout_position": ("before", "after"),
+    "correction_state": ("filtered", "residual"),
+}
+
+
+def from_options(kind: type[C], options: dict[str, Any]) -> C:
+    """Builds a configuration from keyword options; an unknown one is an error with a suggestion."""
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in known:
+            raise unknown_name("option", name, known)
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Plain data that `from_options` turns back into the same configuration."""
+    return asdict(config)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A whole model: which one, how large, and its layers."""
+
+    model: str = "polynsd"
+    """polynsd, nsd, identity-sheaf, poly-spectral, gcn, mlp."""
+    hidden_channels: int = 16
+    """Per stalk coordinate for sheaf models, in total for gcn and mlp."""
+    num_layers: int = 2
+    """L."""
+    input_dropout: float = 0.0
+    """Of the features."""
+    second_linear: bool = False
+    """A second linear layer in the encoder."""
+    shared_filter: bool = False
+    """One set of filter coefficients for all layers."""
+    shared_maps: bool = False
+    """One sheaf for all layers."""
+    layer: LayerConfig = LayerConfig()
+    """The layers of sheaf models; gcn and mlp use its dropout only."""
+
+    def __post_init__(self) -> None:
+        require_at_least("hidden_channels", self.hidden_channels, 1)
+        require_at_least("num_layers", self.num_layers, 1)
+        require_fraction("input_dropout", self.input_dropout)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Full-batch Adam with early stopping on validation."""
+
+    epochs: int = 500
+    """At most this many."""
+    patience: int = 100
+    """Stop after so many epochs without improvement on validation."""
+    learning_rate: float = 0.01
+    """Of Adam."""
+    weight_decay: float = 5e-4
+    """L2 penalty on everything but the map learners."""
+    sheaf_decay: float | None = None
+    """L2 penalty on the map learners; the same as weight_decay unless given."""
+    select: str = "metric"
+    """What improves on validation: metric or loss."""
+
+    def __post_init__(self) -> None:
+        require_at_least("epochs", self.epochs, 1)
+        require_at_least("patience", self.patience, 1)
+        require_choice("select", self.select, ("metric", "loss"))
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
+        for name in ("weight_decay", "sheaf_decay"):
+            if (getattr(self, name) or 0.0) < 0:
+                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+
+
+def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002
+    """Layer options that follow the published implementation of each family to the letter.
+
+    There the diagonal polynomial model never applies its W₁ and W₂ and drops out after the filter,
+    while the other two mix the untouched state into the correction; orthogonal maps always carry
+    edge weights.
+    """
+    options: dict[str, Any] = {"maps": maps, "filter": filter}
+    if get_family(maps).orthogonal_columns and maps.startswith("orthogonal"):
+        options["edge_weights"] = True
+    if filter == "polynomial":
+        if maps == "diagonal":
+            options |= {"mixing": "idle", "dropout_position": "after"}
+        else:
+            options["correction_state"] = "residual"
+    return options
+
+
+def without_map_dropout(config: LayerConfig) -> LayerConfig:
+    """The configuration of a first layer, whose learner sees the encoder's output as it is."""
+    return replace(config, map_dropout=0.0)

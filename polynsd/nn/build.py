@@ -1,0 +1,46 @@
+"""From a `ModelConfig` to a model: the one place that knows models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from polynsd.config import LayerConfig, ModelConfig, to_dict
+from polynsd.errors import unknown_name
+from polynsd.nn.baselines import MLP, gcn
+from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+
+SHEAF_MODELS: dict[str, type[PolyNSD]] = {
+    "polynsd": PolyNSD,
+    "nsd": NSD,
+    "identity-sheaf": IdentitySheaf,
+    "poly-spectral": PolySpectralGNN,
+}
+BASELINES: dict[str, Callable[..., nn.Module]] = {"gcn": gcn, "mlp": MLP}
+
+
+def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.Module:
+    """The model that a configuration describes."""
+    sizes = (in_channels, config.hidden_channels, config.num_layers, out_channels)
+    if config.model in BASELINES:
+        return BASELINES[config.model](*sizes, dropout=config.layer.dropout)
+    if config.model not in SHEAF_MODELS:
+        raise unknown_name("model", config.model, [*SHEAF_MODELS, *BASELINES])
+    kind = SHEAF_MODELS[config.model]
+    return kind(
+        *sizes,
+        input_dropout=config.input_dropout,
+        second_linear=config.second_linear,
+        shared_filter=config.shared_filter,
+        shared_maps=config.shared_maps,
+        **_layer_options(config.layer),
+    )
+
+
+def _layer_options(layer: LayerConfig) -> dict[str, Any]:
+    """What was changed from the defaults; a model's own preset fills in the rest."""
+    plain = to_dict(LayerConfig())
+    options = {name: value for name, value in to_dict(layer).items() if value != plain[name]}
+    return {"dropout": layer.dropout, **options}

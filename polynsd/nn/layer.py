@@ -1,0 +1,178 @@
+"""`SheafLayer`: one step of learned sheaf diffusion on a state `[..., N, D, C]`.
+
+    L  = SheafLaplacian(learner(x))
+    h  = W₁ dropout(x) W₂
+    z  = p(L̃) h + α c(L) h
+    x⁺ = (1 + tanh ε) ∘ x − φ(z)
+
+so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 + tanh ε − m(λ), not
+by m(λ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from polynsd.config import LayerConfig
+from polynsd.sheaf.families import append_channels
+from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.sheaf.learner import SheafLearner, constant_maps
+from polynsd.spectral.filter import Diffusion, PolynomialFilter
+from polynsd.topology import Topology
+
+ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
+    "elu": functional.elu,
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "identity": lambda z: z,
+}
+
+
+class LayerResponse(NamedTuple):
+    """What a layer does to frequencies: z = m(λ) h, x⁺ = r(λ) x."""
+
+    lam: Tensor  # [n]
+    m: Tensor  # [n] the filter
+    r: Tensor  # [D, n] gate minus filter, one row per stalk coordinate
+
+
+def build_filter(config: LayerConfig) -> PolynomialFilter | Diffusion:
+    """The filter that a configuration names."""
+    if config.filter == "diffusion":
+        return Diffusion()
+    return PolynomialFilter(config.basis, config.degree, config.coefficients, config.correction)
+
+
+class SheafLayer(nn.Module):
+    """One layer, assembled from the parts that the configuration names.
+
+    Args:
+        channels: C, per stalk coordinate.
+        config: the parts.
+        filter: a filter to share with other layers; by default the layer has its own.
+        learns_maps: False for a layer that is always given another layer's Laplacian.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        config: LayerConfig,
+        filter: PolynomialFilter | Diffusion | None = None,  # noqa: A002
+        learns_maps: bool = True,
+    ) -> None:
+        super().__init__()
+        self.channels, self.config = channels, config
+        D = config.total_stalk_dim
+        self.learner = self._build_learner() if learns_maps and config.family.is_learned else None
+        self.filter = build_filter(config) if filter is None else filter
+        self.stalk_mixing = _square(D) if config.mixing in ("both", "stalk", "idle") else None
+        self.channel_mixing = _square(channels) if config.mixing in ("both", "channel", "idle") else None
+        self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate != "none" else None
+        self.reset_parameters()
+
+    def _build_learner(self) -> SheafLearner:
+        config = self.config
+        return SheafLearner(
+            config.total_stalk_dim,
+            self.channels,
+            config.family,
+            config.stalk_dim,
+            kind=config.learner,
+            activation=config.map_activation,
+            edge_weights=config.edge_weights,
+            edge_dim=config.edge_dim,
+        )
+
+    def reset_parameters(self) -> None:
+        """W₁ = I, W₂ random orthogonal, ε = 0; the learner and the filter by their own rules."""
+        if self.learner is not None:
+            self.learner.reset_parameters()
+        self.filter.reset_parameters()
+        if self.stalk_mixing is not None:
+            nn.init.eye_(self.stalk_mixing)
+        if self.channel_mixing is not None:
+            nn.init.orthogonal_(self.channel_mixing)
+        if self.epsilon is not None:
+            nn.init.zeros_(self.epsilon)
+
+    def forward(
+        self,
+        x: Tensor,
+        topology: Topology,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """[..., N, D, C] → [..., N, D, C]; `edge_weight` and `edge_attr` are on half-edges."""
+        return self.diffuse(x, self.laplacian(x, topology, edge_weight, edge_attr, batch))
+
+    def laplacian(
+        self,
+        x: Tensor,
+        topology: Topology,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> SheafLaplacian:
+        """The sheaf that this layer sees in a state."""
+        config = self.config
+        if self.learner is None:
+            maps = constant_maps(config.family, topology, x, config.stalk_dim)
+        else:
+            maps = self.learner(self._dropout(x, config.map_dropout), topology, edge_attr)
+        is_forward = topology.row < topology.col
+        return SheafLaplacian(
+            topology,
+            append_channels(maps, config.fixed_channels, is_forward, config.stalk_dim),
+            config.normalization,
+            edge_weight=edge_weight,
+            orthogonal_columns=config.family.orthogonal_columns,
+            stalk_dim=config.total_stalk_dim,
+            batch=batch,
+        )
+
+    def diffuse(self, x: Tensor, L: SheafLaplacian) -> Tensor:
+        """The update of a state by a given Laplacian."""
+        early = self.config.dropout_position == "before"
+        h = self._mix(self._dropout(x, self.config.dropout) if early else x)
+        z = self.filter(L, h, L.lambda_max(self.config.lambda_max))
+        if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
+            z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
+        z = z if early else self._dropout(z, self.config.dropout)
+        return self.residual_gain() * x - ACTIVATION[self.config.activation](z)
+
+    def residual_gain(self) -> Tensor | float:
+        """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε or 1."""
+        if self.epsilon is None:
+            return 1.0
+        return 1 + (self.epsilon.tanh() if self.config.gate == "tanh" else self.epsilon)
+
+    @torch.no_grad()
+    def response(self, lam: Tensor, lam_max: float = 2.0) -> LayerResponse:
+        """m(λ) and r(λ) at the given frequencies."""
+        m = self.filter.response(lam, lam_max)
+        gain = torch.as_tensor(self.residual_gain(), dtype=lam.dtype, device=lam.device)
+        return LayerResponse(lam, m, gain.expand(self.config.total_stalk_dim, 1) - m)
+
+    def _dropout(self, x: Tensor, p: float) -> Tensor:
+        return functional.dropout(x, p, self.training)
+
+    def _mix(self, x: Tensor) -> Tensor:
+        """(I ⊗ W₁) x W₂ᵀ."""
+        if self.config.mixing == "idle":
+            return x
+        x = x if self.stalk_mixing is None else self.stalk_mixing @ x
+        return x if self.channel_mixing is None else x @ self.channel_mixing.mT
+
+    def extra_repr(self) -> str:
+        """Channels and family."""
+        return f"channels={self.channels}, maps={self.config.maps}, D={self.config.total_stalk_dim}"
+
+
+def _square(n: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(n, n))

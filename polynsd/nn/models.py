@@ -1,0 +1,183 @@
+"""`PolyNSD` and its relatives: one model, other parts.
+
+| model             | what differs                                                                  |
+|-------------------|-------------------------------------------------------------------------------|
+| `PolyNSD`         | learned maps, polynomial filter                                               |
+| `NSD`             | p(λ) = λ: Neural Sheaf Diffusion                                              |
+| `IdentitySheaf`   | maps fixed to I: is it the sheaf that helps?                                  |
+| `PolySpectralGNN` | maps fixed to I and d = 1: the polynomial filter on the plain graph           |
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from polynsd.config import LayerConfig, from_options, published, without_map_dropout
+from polynsd.errors import ConfigError, require_at_least, require_fraction
+from polynsd.nn.inputs import check_features, linear, prepare_graph
+from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
+
+
+class PolyNSD(nn.Module):
+    """Encoder, `num_layers` sheaf layers, decoder; returns logits (or regression outputs).
+
+    Args: in_channels: features per node, or -1 to infer them at the first call. hidden_channels:
+        channels per stalk coordinate; the state has D times as many numbers. num_layers: L ≥ 1.
+        out_channels: classes, or regression targets. dropout: of the state, after the encoder and
+        in every layer, and (from the second layer on) of what the map
+            learners see.
+        input_dropout: of the features.
+        second_linear: a second linear layer in the encoder.
+        shared_filter: one set of filter coefficients for all layers.
+        shared_maps: one sheaf, seen by the first layer and used by all.
+        **options: fields of `polynsd.LayerConfig`: `stalk_dim`, `degree`, `maps`, `basis`, …
+    """
+
+    preset: ClassVar[dict[str, Any]] = {}  # options that make the model what it is
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        *,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        second_linear: bool = False,
+        shared_filter: bool = False,
+        shared_maps: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        require_at_least("num_layers", num_layers, 1)
+        require_at_least("hidden_channels", hidden_channels, 1)
+        require_fraction("input_dropout", input_dropout)
+        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
+        self.dropout, self.input_dropout, self.shared_maps = dropout, input_dropout, shared_maps
+        self.config = self._layer_config({"map_dropout": dropout, **options, "dropout": dropout})
+        width = self.config.total_stalk_dim * hidden_channels
+        self.encoder = linear(in_channels, width)
+        self.second = linear(width, width) if second_linear else None
+        shared = build_filter(self.config) if shared_filter else None
+        self.layers = nn.ModuleList(
+            SheafLayer(
+                hidden_channels,
+                self.config if index else without_map_dropout(self.config),
+                shared,
+                learns_maps=index == 0 or not shared_maps,
+            )
+            for index in range(num_layers)
+        )
+        self.decoder = linear(width, out_channels)
+
+    @classmethod
+    def reference(
+        cls, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, **options: Any
+    ) -> PolyNSD:
+        """The published architecture: one filter for all layers and each family's own order of operations.
+
+        Differences that remain: the normaliser keeps its gradient and is not jittered, and logits
+        are returned in place of log-probabilities.
+        """
+        maps = options.pop("maps", cls.preset.get("maps", "diagonal"))
+        layer = published(maps, cls.preset.get("filter", "polynomial"))
+        layer = {name: value for name, value in layer.items() if name not in cls.preset}
+        options = {"shared_filter": True, **layer, **options}
+        return cls(in_channels, hidden_channels, num_layers, out_channels, **options)
+
+    def _layer_config(self, options: dict[str, Any]) -> LayerConfig:
+        for name, value in self.preset.items():
+            if options.get(name, value) != value:
+                raise ConfigError(
+                    f"{type(self).__name__} means {name}={value!r}; got {options[name]!r}. "
+                    "Use PolyNSD for that."
+                )
+        return from_options(LayerConfig, {**options, **self.preset})
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        for module in (self.encoder, self.second, *self.layers, self.decoder):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Node features `[N, in_channels]` and a graph to `[N, out_channels]`.
+
+        Args: x: node features. edge_index: an `edge_index` tensor, `EdgeIndex`, sparse adjacency or
+            `Topology`. edge_weight: one non-negative weight per column of `edge_index`, equal in
+            both directions. edge_attr: edge features per column (needs `edge_dim`). batch: sorted
+            graph numbers of the nodes, for a PyG mini-batch.
+        """
+        check_features(x, self.in_channels)
+        graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
+        state = self.encode(x)
+        L = None
+        for layer in self.layers:
+            if L is None or not self.shared_maps:
+                L = layer.laplacian(state, *graph)  # type: ignore[operator]
+            state = layer.diffuse(state, L)  # type: ignore[operator]
+        return self.decoder(state.flatten(-2))
+
+    def encode(self, x: Tensor) -> Tensor:
+        """[N, in_channels] → the initial state [N, D, hidden_channels]."""
+        h = self.encoder(functional.dropout(x, self.input_dropout, self.training))
+        h = functional.dropout(ACTIVATION[self.config.activation](h), self.dropout, self.training)
+        h = h if self.second is None else self.second(h)
+        return h.unflatten(-1, (self.config.total_stalk_dim, self.hidden_channels))
+
+    def responses(self, lam: Tensor, lam_max: float = 2.0) -> list[LayerResponse]:
+        """m(λ) and r(λ) of every layer."""
+        return [layer.response(lam, lam_max) for layer in self.layers]  # type: ignore[operator]
+
+    def sheaf_parameters(self) -> list[nn.Parameter]:
+        """The parameters of the map learners, which have a weight decay of their own."""
+        return [p for name, p in self.named_parameters() if ".learner.maps." in name]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
+            f"num_layers={len(self.layers)}, out_channels={self.out_channels}, stalk_dim={self.config.stalk_dim}, maps={self.config.maps}, "
+            f"degree={self.config.degree})"
+        )
+
+
+class NSD(PolyNSD):
+    """Neural Sheaf Diffusion: `x⁺ = (1 + tanh ε) x − φ(L W₁ x W₂)`."""
+
+    preset: ClassVar[dict[str, Any]] = {
+        "filter": "diffusion",
+        "degree": 1,
+        "basis": "chebyshev1",
+        "coefficients": "convex",
+        "correction": "none",
+        "lambda_max": "analytic",
+    }
+
+
+class IdentitySheaf(PolyNSD):
+    """The control: the same model on the constant sheaf, F = I."""
+
+    preset: ClassVar[dict[str, Any]] = {"maps": "identity"}
+
+
+class PolySpectralGNN(PolyNSD):
+    """The polynomial filter on the plain graph: F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}."""
+
+    preset: ClassVar[dict[str, Any]] = {"maps": "identity", "stalk_dim": 1, "normalization": "sheaf"}
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of learnable numbers."""
+    return sum(p.numel() for p in model.parameters() if not isinstance(p, torch.nn.UninitializedParameter))
