@@ -146,10 +146,11 @@ class PolyNSD(nn.Module):
         return [p for name, p in self.named_parameters() if ".learner.maps." in name]
 
     def __repr__(self) -> str:
+        layer = self.config
         return (
             f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
-            f"num_layers={len(self.layers)}, out_channels={self.out_channels}, stalk_dim={self.config.stalk_dim}, maps={self.config.maps}, "
-            f"degree={self.config.degree})"
+            f"num_layers={len(self.layers)}, out_channels={self.out_channels}, "
+            f"stalk_dim={layer.stalk_dim}, maps={layer.maps}, degree={layer.degree})"
         )
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev as cheb
@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from polynsd.errors import ConfigError, require_at_least
 
 Row = tuple[float, float, float]  # a_k, b_k, c_k
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Basis:
         """Max |B_degree| on [−1, 1] of the raw polynomial."""
         return _sup_norm(replace(self, normalized=True), degree)
 
-    def polynomials(self, times_xi: Callable[[T], T], one: T, degree: int) -> Iterator[T]:
+    def polynomials(self, times_xi: Callable[[Any], Any], one: Any, degree: int) -> Iterator[Any]:
         """B_0, …, B_degree, given what multiplication by ξ means and what 1 is.
 
         The same evaluator serves numbers (`lambda t: xi * t`), operators (`lambda t: L @ t`) and
@@ -72,11 +71,7 @@ class Basis:
     def evaluate(self, xi: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
         """[degree + 1, ...] values at ξ."""
         xi = np.asarray(xi, dtype=np.float64)
-
-        def times_xi(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return xi * values
-
-        return np.stack(list(self.polynomials(times_xi, np.ones_like(xi), degree)))
+        return np.stack(list(self.polynomials(lambda t: xi * t, np.ones_like(xi), degree)))
 
     def to_chebyshev(self, degree: int) -> NDArray[np.float64]:
         """M `[K + 1, K + 1]` with B_k = Σ_j M_{jk} T_j."""
