@@ -128,32 +128,40 @@ def _reversible_gradients(
     d_phi: list[Tensor] = []
     d_diag, d_off = torch.zeros_like(A.diag), torch.zeros_like(A.off)
     degree = phi.size(-1) - 1
-
-    def shifted(t: Tensor) -> Tensor:  # Ã t
-        return scale * block_product(A, t) - t
-
     for k in range(degree, 0, -1):
         d_phi.append((T * g).sum((-3, -2, -1)))
+        # one pass over the edges for both recurrences; T_0 = x is known, B_{K+1} = 0
+        shifted_B, shifted_T = _shifted(A, scale, B_above if k < degree else None, T_below if k > 2 else None)
         B = _coefficient(phi, k) * g
-        if k < degree:
-            B = B + 2 * shifted(B_above) - B_above2
+        if shifted_B is not None:
+            B = B + 2 * shifted_B - B_above2
         if blocks_wanted:
-            factor = (1 if k == 1 else 2) * scale
-            at_diag, at_off = _block_gradients(A, factor * B, T_below)
+            at_diag, at_off = _block_gradients(A, (1 if k == 1 else 2) * scale * B, T_below)
             d_diag, d_off = d_diag + at_diag, d_off + at_off
-        if k > 1:  # T_0 is known exactly
-            T, T_below = T_below, x if k == 2 else 2 * shifted(T_below) - T
+        if k > 1:
+            T, T_below = T_below, x if shifted_T is None else 2 * shifted_T - T
         B_above, B_above2 = B, B_above
     d_phi.append((x * g).sum((-3, -2, -1)))
     d_x = _coefficient(phi, 0) * g
     if degree:
-        d_x = d_x + shifted(B_above) - B_above2
+        d_x = d_x + scale * block_product(A, B_above) - B_above - B_above2
     return [
         d_x.sum_to_size(x.shape),
         torch.stack(d_phi[::-1], -1).sum_to_size(phi.shape),
         d_diag,
         d_off,
     ]
+
+
+def _shifted(A: BlockOperator, scale: Scale, *signals: Tensor | None) -> list[Tensor | None]:
+    """Ã t for every signal that is wanted, as one product on the signals side by side."""
+    wanted = [t for t in signals if t is not None]
+    if not wanted:
+        return [None for _ in signals]
+    lead = torch.broadcast_shapes(*(t.shape[:-3] for t in wanted))
+    joint = torch.cat([t.expand(*lead, *t.shape[-3:]) for t in wanted], -1)
+    parts = iter((scale * block_product(A, joint) - joint).chunk(len(wanted), -1))
+    return [None if t is None else next(parts) for t in signals]
 
 
 def _block_gradients(A: BlockOperator, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,68 @@
+"""The command line: `polynsd demo | train | bench`.
+
+Exit codes: 0 done, 2 a mistake in the arguments or the data (one line says which), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from polynsd.errors import PolyNSDError, unknown_name
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command that the arguments name."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments == ["--version"]:
+        from polynsd import __version__
+
+        print(f"polynsd {__version__}")
+        return
+    try:
+        _parse(arguments).run()
+    except PolyNSDError as error:
+        print(f"polynsd: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("polynsd: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    """The command as a frozen dataclass with a `run` method; its fields are the options."""
+    import tyro
+
+    from polynsd.experiments import Bench, Demo, Train
+
+    commands: dict[str, Any] = {"demo": Demo, "train": Train, "bench": Bench}
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help"):
+        print(_overview(commands))
+        sys.exit(0)
+    if name not in commands:
+        raise unknown_name("command", name, commands)
+    return tyro.cli(
+        commands[name],
+        args=list(arguments[1:]),
+        prog=f"polynsd {name}",
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+
+
+def _overview(commands: dict[str, Any]) -> str:
+    lines = [f"  polynsd {name:<6} {command.__doc__}" for name, command in commands.items()]
+    return "\n".join(
+        [
+            "Sheaf neural networks with polynomial spectral filters.",
+            "",
+            *lines,
+            "",
+            "Options of a command: polynsd COMMAND --help",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

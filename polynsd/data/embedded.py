@@ -1,0 +1,70 @@
+"""Graphs that ship with the package as generators, by name: `make_graph("minesweeper", rows=50)`."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polynsd.data.heterophily import heterophilous_graph
+from polynsd.data.minesweeper import minesweeper
+from polynsd.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A generator and the metric its graphs are scored by."""
+
+    generate: Callable[..., "Data"]
+    metric: str
+
+
+EMBEDDED = {
+    "heterophily": Embedded(heterophilous_graph, "accuracy"),
+    "minesweeper": Embedded(minesweeper, "roc_auc"),
+}
+
+
+def get_embedded(name: str) -> Embedded:
+    """The generator of that name."""
+    if name not in EMBEDDED:
+        raise unknown_name("dataset", name, EMBEDDED)
+    return EMBEDDED[name]
+
+
+def make_graph(name: str, **arguments: Any) -> "Data":
+    """A graph from an embedded generator; unknown arguments raise."""
+    generate = get_embedded(name).generate
+    known = inspect.signature(generate).parameters
+    for argument in arguments:
+        if argument not in known:
+            raise unknown_name(f"{name} argument", argument, known)
+    return generate(**arguments)
+
+
+def parse_arguments(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`("degree=6", "heterophily=0.9")` as arguments of a generator, in the types of its defaults."""
+    known = inspect.signature(get_embedded(name).generate).parameters
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator:
+            raise ConfigError(f"graph arguments are written key=value; got {pair!r}.")
+        if key not in known:
+            raise unknown_name(f"{name} argument", key, known)
+        parsed[key] = _parse(key, text, type(known[key].default))
+    return parsed
+
+
+def _parse(key: str, text: str, kind: type) -> Any:
+    if kind is bool:
+        words = {"true": True, "false": False}
+        if text.lower() not in words:
+            raise ConfigError(f"{key} must be true or false; got {text!r}.")
+        return words[text.lower()]
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise ConfigError(f"{key} must be of type {kind.__name__}; got {text!r}.") from error

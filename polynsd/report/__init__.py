@@ -1,0 +1,7 @@
+"""What a person looks at: progress, tables, pictures."""
+
+from polynsd.report.figures import results_figure
+from polynsd.report.progress import ProgressReporter
+from polynsd.report.tables import print_table
+
+__all__ = ["ProgressReporter", "print_table", "results_figure"]
