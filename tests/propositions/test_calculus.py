@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 from random_sheaves import (
-    BASES, calculus, close, degrees, lambda_max, laplacians, law, matrix_of, path, seeds, signal, build,
+    BASES,
+    build,
+    calculus,
+    close,
+    degrees,
+    lambda_max,
+    laplacians,
+    law,
+    matrix_of,
+    path,
+    seeds,
+    signal,
 )  # fmt: skip
 
 from polynsd import PolynomialFilter

@@ -1,0 +1,69 @@
+"""Contracts that any operator, family, basis, backend or layer can be run through, yours included.
+
+    from polynsd.testing import check_family
+    check_family(MyFamily(), d=3)
+
+Every `check_*` runs a whole contract, every `assert_*` one clause of it; both raise AssertionError.
+Hypothesis strategies live in `polynsd.testing.strategies`, which needs the `dev` extra.
+"""
+
+from polynsd.testing.backends import check_backend
+from polynsd.testing.bases import check_basis
+from polynsd.testing.compare import (
+    TOLERANCE,
+    assert_close,
+    assert_same_gradients,
+    gradients,
+    relative_error,
+)
+from polynsd.testing.dense import dense_coboundary, dense_laplacian
+from polynsd.testing.families import assert_orthogonal, check_family
+from polynsd.testing.layers import check_layer
+from polynsd.testing.operators import (
+    assert_adjoint,
+    assert_matches_dense,
+    assert_psd,
+    assert_spectrum_within_bound,
+    check_operator,
+)
+from polynsd.testing.samples import (
+    FAMILIES,
+    GRAPHS,
+    example_graph,
+    random_edges,
+    random_maps,
+    random_tensor,
+    random_weights,
+    stalk_dims,
+)
+from polynsd.testing.sheaves import SampleSheaf, random_sheaf
+
+__all__ = [
+    "FAMILIES",
+    "GRAPHS",
+    "TOLERANCE",
+    "SampleSheaf",
+    "assert_adjoint",
+    "assert_close",
+    "assert_matches_dense",
+    "assert_orthogonal",
+    "assert_psd",
+    "assert_same_gradients",
+    "assert_spectrum_within_bound",
+    "check_backend",
+    "check_basis",
+    "check_family",
+    "check_layer",
+    "check_operator",
+    "dense_coboundary",
+    "dense_laplacian",
+    "example_graph",
+    "gradients",
+    "random_edges",
+    "random_maps",
+    "random_sheaf",
+    "random_tensor",
+    "random_weights",
+    "relative_error",
+    "stalk_dims",
+]

@@ -1,0 +1,141 @@
+"""What a user types, end to end."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from polynsd import __version__
+from polynsd.cli import main
+
+TINY = ["--splits", "2", "--epochs", "3", "--quiet"]
+
+
+def exit_of(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    output = capsys.readouterr()
+    return stop.value.code, output.out, output.err
+
+
+def test_version_and_overview(capsys):
+    main(["--version"])
+    assert capsys.readouterr().out == f"polynsd {__version__}\n"
+    code, out, _ = exit_of([], capsys)
+    assert code == 0
+    assert all(f"polynsd {name}" in out for name in ("demo", "train", "bench"))
+
+
+def test_unknown_command(capsys):
+    code, _, err = exit_of(["trian"], capsys)
+    assert code == 2
+    assert "unknown command 'trian'" in err
+    assert "Did you mean 'train'?" in err
+
+
+def test_train_prints_and_records(tmp_path, capsys):
+    record_file = tmp_path / "deep" / "run.json"
+    data = ["--data", "num_nodes=60", "num_classes=2", "legacy=false"]
+    main(["train", *data, *TINY, "--maps", "general", "--degree", "3", "--out", str(record_file)])
+    out = capsys.readouterr().out
+    assert "polynsd (general)" in out
+    assert "60 nodes" in out
+    record = json.loads(record_file.read_text())
+    (result,) = record["models"].values()
+    assert result["config"]["layer"]["degree"] == 3
+    assert len(record["splits"]) == len(result["test"]) == 2
+    assert record["data"]["num_nodes"] == 60
+    assert f"{100 * result['mean']:.1f} ± {100 * result['std']:.1f}" in out
+    assert not record_file.with_suffix(".partial").exists()
+
+
+def test_train_twice_gives_the_same_numbers(tmp_path):
+    files = [tmp_path / f"{i}.json" for i in range(2)]
+    for file in files:
+        main(["train", "--data", "num_nodes=60", *TINY, "--dropout", "0.4", "--out", str(file)])
+    assert files[0].read_text() == files[1].read_text()
+
+
+@pytest.mark.parametrize("model", ["nsd", "identity-sheaf", "poly-spectral", "gcn", "mlp"])
+def test_every_model_trains_on_minesweeper(model, capsys):
+    maps = {"identity-sheaf": "identity", "poly-spectral": "identity"}.get(model, "diagonal")
+    main(
+        [
+            "train",
+            "--dataset",
+            "minesweeper",
+            "--data",
+            "rows=8",
+            "cols=8",
+            *TINY,
+            "--model",
+            model,
+            "--maps",
+            maps,
+        ]
+    )
+    assert "test roc_auc %" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--dataset", "minesweper"], "Did you mean 'minesweeper'?"),
+        (["--data", "nodes=5"], "unknown heterophily argument 'nodes'"),
+        (["--data", "num_nodes"], "written key=value; got 'num_nodes'"),
+        (["--data", "num_nodes=many"], "num_nodes must be of type int; got 'many'"),
+        (["--data", "legacy=maybe"], "legacy must be true or false"),
+        (["--data", "degree=3"], "even degree"),
+        (["--metric", "f1"], "unknown metric 'f1'"),
+        (["--model", "gtc"], "unknown model 'gtc'"),
+        (["--model", "nsd", "--basis", "legendre"], "NSD means basis='chebyshev1'"),
+        (["--splits", "0"], "splits must be an integer of at least 1"),
+        (["--maps", "diagnal"], "Did you mean"),
+        (["--degree", "-1"], "degree must be an integer of at least 0"),
+    ],
+)
+def test_mistakes_end_with_one_clear_message(arguments, words, capsys):
+    code, _, err = exit_of(["train", *arguments, "--epochs", "2", "--quiet"], capsys)
+    assert code == 2
+    assert words in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
+
+
+def test_demo_writes_picture_and_numbers(tmp_path, capsys):
+    main(["demo", "--splits", "1", "--epochs", "2", "--nodes", "60", "--out", str(tmp_path), "--quiet"])
+    out = capsys.readouterr().out
+    assert all(
+        name in out for name in ("PolyNSD, orthogonal", "NSD, diagonal", "identity sheaf", "GCN", "MLP")
+    )
+    assert "over GCN" in out
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert len(json.loads((tmp_path / "demo.json").read_text())["models"]) == 7
+
+
+def test_bench_reports_constant_memory(tmp_path, capsys):
+    file = tmp_path / "bench.json"
+    small = ["--nodes", "60", "--repeats", "1", "--degrees", "2", "12", "--maps", "diagonal"]
+    main(["bench", *small, "--json", str(file)])
+    rows = {(row["method"], row["degree"]): row for row in json.loads(file.read_text())}
+    assert rows["constant memory", 2]["saved_mib"] == pytest.approx(
+        rows["constant memory", 12]["saved_mib"], rel=0.01
+    )
+    assert rows["autograd", 12]["saved_mib"] > 3 * rows["autograd", 2]["saved_mib"]
+    assert "speed-up" in capsys.readouterr().out
+
+
+def test_interrupt(monkeypatch, capsys):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polynsd.experiments.Train.run", interrupted)
+    code, _, err = exit_of(["train"], capsys)
+    assert (code, err) == (130, "polynsd: interrupted\n")
+
+
+def test_installed_command():
+    result = subprocess.run(
+        [sys.executable, "-m", "polynsd.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == f"polynsd {__version__}\n"

@@ -1,0 +1,88 @@
+"""Configurations validate themselves and round-trip through plain data."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polynsd import ConfigError, LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import from_options, published, to_dict
+
+
+@given(
+    st.builds(
+        LayerConfig,
+        stalk_dim=st.integers(2, 3),
+        maps=st.sampled_from(["diagonal", "general", "orthogonal(euler)"]),
+        fixed_channels=st.sampled_from([(), ("laplacian",), ("laplacian", "signless")]),
+        degree=st.integers(0, 32),
+        basis=st.sampled_from(["legendre", "jacobi(0.5, 0)", "gegenbauer(1.5)"]),
+        dropout=st.floats(0, 0.99),
+    )
+)
+def test_json_round_trip(config):
+    assert from_options(LayerConfig, json.loads(json.dumps(to_dict(config)))) == config
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"stalk_dim": 0}, "stalk_dim must be an integer of at least 1; got 0"),
+        ({"stalk_dim": True}, "stalk_dim must be an integer"),
+        ({"degree": -1}, "degree must be an integer of at least 0; got -1"),
+        ({"degree": 2.5}, "degree must be an integer"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\); got 1.0"),
+        ({"map_dropout": -0.1}, "map_dropout must lie"),
+        ({"maps": "diagnal"}, "unknown maps 'diagnal'.*Did you mean 'diagonal'"),
+        ({"maps": "orthogonal(caley)"}, "unknown orthogonal method 'caley'.*cayley"),
+        ({"maps": "orthogonal", "stalk_dim": 1}, "stalk_dim of at least 2"),
+        ({"maps": "orthogonal(euler)", "stalk_dim": 4}, "stalk_dim from 2 to 3; got 4"),
+        ({"maps": "identity", "edge_weights": True}, "learns nothing from edges"),
+        ({"basis": "chebychev1"}, "unknown basis 'chebychev1'.*chebyshev1"),
+        ({"basis": "jacobi(-1, 0)"}, "alpha > -1 and beta > -1; got alpha=-1.0"),
+        ({"basis": "jacobi(1)"}, "does not take the arguments"),
+        ({"basis": "jacobi(1"}, "expected a name such as"),
+        ({"basis": "gegenbauer(0)"}, "lambda > 0"),
+        ({"coefficients": "softmax"}, "unknown coefficients 'softmax'; choose from: convex, free"),
+        ({"correction": "lowpass"}, "unknown correction"),
+        ({"normalization": "sym"}, "unknown normalization"),
+        ({"lambda_max": "power"}, "unknown lambda_max 'power'; choose from: analytic, lanczos"),
+        ({"fixed_channels": ("hp",)}, "unknown fixed channel 'hp'; choose from: laplacian, signless"),
+        ({"correction_state": "residual", "correction": "none"}, "needs correction='linear'"),
+        ({"stalkdim": 3}, "unknown option 'stalkdim'.*Did you mean 'stalk_dim'"),
+    ],
+)
+def test_bad_layer_options(options, words):
+    with pytest.raises(ConfigError, match=words):
+        from_options(LayerConfig, options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        (ModelConfig, {"num_layers": 0}, "num_layers"),
+        (ModelConfig, {"hidden_channels": -3}, "hidden_channels"),
+        (ModelConfig, {"input_dropout": 1.5}, "input_dropout"),
+        (TrainConfig, {"epochs": 0}, "epochs"),
+        (TrainConfig, {"patience": 0}, "patience"),
+        (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be positive"),
+        (TrainConfig, {"weight_decay": -1.0}, "weight_decay must not be negative"),
+        (TrainConfig, {"sheaf_decay": -1.0}, "sheaf_decay must not be negative"),
+        (TrainConfig, {"select": "test"}, "unknown select 'test'; choose from: loss, metric"),
+    ],
+)
+def test_bad_model_and_training_options(kind, options, words):
+    with pytest.raises(ConfigError, match=words):
+        kind(**options)
+
+
+def test_errors_are_value_errors():
+    with pytest.raises(ValueError, match="degree"):
+        LayerConfig(degree=-1)
+
+
+def test_published_orders_of_operations_differ_between_families():
+    assert published("diagonal")["mixing"] == "idle"
+    assert published("orthogonal")["edge_weights"]
+    assert "correction_state" not in published("general", "diffusion")

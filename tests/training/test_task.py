@@ -1,0 +1,50 @@
+"""Metrics against scikit-learn's definitions, computed by brute force."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polynsd import DataError
+from polynsd.training import get_task
+from polynsd.training.task import accuracy, r_squared, roc_auc
+
+scores = st.lists(st.integers(-3, 3), min_size=2, max_size=20)
+
+
+@given(scores, scores)
+def test_roc_auc_is_the_probability_of_the_right_order(positive, negative):
+    wins = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)
+    score = torch.tensor([*positive, *negative], dtype=torch.float)
+    y = torch.tensor([1] * len(positive) + [0] * len(negative))
+    logits = torch.stack([torch.zeros_like(score), score], -1)
+    assert roc_auc(logits, y) == pytest.approx(wins / (len(positive) * len(negative)))
+
+
+def test_roc_auc_refuses_what_it_cannot_score():
+    with pytest.raises(DataError, match="two classes; got 3"):
+        roc_auc(torch.zeros(4, 3), torch.zeros(4))
+    with pytest.raises(DataError, match="both classes"):
+        roc_auc(torch.zeros(4, 2), torch.zeros(4))
+
+
+def test_accuracy():
+    logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [0.0, 3.0]])
+    assert accuracy(logits, torch.tensor([0, 1, 0])) == pytest.approx(2 / 3)
+
+
+def test_r_squared_is_zero_for_the_mean_and_one_for_the_truth():
+    y = torch.tensor([1.0, 2.0, 6.0])
+    assert r_squared(y[:, None], y) == 1
+    assert r_squared(torch.full((3, 1), 3.0), y) == pytest.approx(0)
+
+
+def test_number_of_outputs():
+    assert get_task("accuracy").num_outputs(torch.tensor([0, 2, -1])) == 3
+    assert get_task("r2").num_outputs(torch.zeros(5)) == 1
+    assert get_task("r2").num_outputs(torch.zeros(5, 3)) == 3
+
+
+def test_unknown_metric():
+    with pytest.raises(ValueError, match=r"unknown metric 'auc'.*roc_auc"):
+        get_task("auc")
