@@ -6,7 +6,7 @@ part by part.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
@@ -122,11 +122,18 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 def from_options(kind: type[C], options: dict[str, Any]) -> C:
     """Builds a configuration from keyword options; an unknown one is an error with a suggestion."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    known = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
     for name in options:
         if name not in known:
             raise unknown_name("option", name, known)
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
+    return kind(**{name: _restored(value, known[name]) for name, value in options.items()})
+
+
+def _restored(value: Any, default: Any) -> Any:
+    """Lists become tuples and mappings become configurations again."""
+    if isinstance(value, dict):
+        return from_options(type(default), value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -197,7 +204,7 @@ def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa:
     edge weights.
     """
     options: dict[str, Any] = {"maps": maps, "filter": filter}
-    if get_family(maps).orthogonal_columns and maps.startswith("orthogonal"):
+    if maps.startswith("orthogonal"):
         options["edge_weights"] = True
     if filter == "polynomial":
         if maps == "diagonal":
@@ -205,8 +212,3 @@ def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa:
         else:
             options["correction_state"] = "residual"
     return options
-
-
-def without_map_dropout(config: LayerConfig) -> LayerConfig:
-    """The configuration of a first layer, whose learner sees the encoder's output as it is."""
-    return replace(config, map_dropout=0.0)

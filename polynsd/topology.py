@@ -181,7 +181,7 @@ class Topology:
         return f"Topology(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-_cache = WeakIdKeyDictionary()  # edge_index tensor -> (version, num_nodes, Topology)
+_cache = WeakIdKeyDictionary()  # edge_index tensor -> ((version, num_nodes), Topology)
 
 
 def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
@@ -209,15 +209,17 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
 
 
 def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
+    # tensors made in inference mode do not count their versions
+    state = None if edge_index.is_inference() else (edge_index._version, num_nodes)
     hit = _cache.get(edge_index)
-    if hit is not None and hit[:2] == (edge_index._version, num_nodes):
-        return hit[2]
+    if state is not None and hit is not None and hit[0] == state:
+        return hit[1]
     if edge_index.layout == torch.strided:
         topology = Topology.from_edge_index(edge_index, num_nodes)
     else:  # a sparse adjacency matrix
         pairs = edge_index.to_sparse_coo().coalesce().indices()
         topology = _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
-    _cache[edge_index] = (edge_index._version, num_nodes, topology)
+    _cache[edge_index] = (state, topology)
     return topology
 
 

@@ -25,6 +25,11 @@ def test_json_round_trip(config):
     assert from_options(LayerConfig, json.loads(json.dumps(to_dict(config)))) == config
 
 
+def test_nested_configurations_round_trip_too():
+    config = ModelConfig("nsd", num_layers=3, layer=LayerConfig(maps="general", dropout=0.3))
+    assert from_options(ModelConfig, json.loads(json.dumps(to_dict(config)))) == config
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

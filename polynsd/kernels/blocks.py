@@ -32,6 +32,13 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     return apply(a, b)
 
 
+def gram(block: Tensor, is_diagonal: bool = False) -> Tensor:
+    """BᵀB; of a matrix only the diagonal where that is known to be all there is."""
+    if is_elementwise(block):
+        return block.square()
+    return block.square().sum(-2).unsqueeze(-1) if is_diagonal else block.mT @ block
+
+
 def outer(left: Tensor, right: Tensor, like: Tensor) -> Tensor:
     """∂⟨left, B right⟩/∂B for signals `[..., d, C]`, in the shape in which `like` stores a block."""
     if not is_elementwise(like) or like.size(-2) == left.size(-2) == 1:

@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polynsd.config import LayerConfig, from_options, published, without_map_dropout
+from polynsd.config import LayerConfig, from_options, published
 from polynsd.errors import ConfigError, require_at_least, require_fraction
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
@@ -67,7 +68,7 @@ class PolyNSD(nn.Module):
         self.layers = nn.ModuleList(
             SheafLayer(
                 hidden_channels,
-                self.config if index else without_map_dropout(self.config),
+                self.config if index else replace(self.config, map_dropout=0.0),
                 shared,
                 learns_maps=index == 0 or not shared_maps,
             )

@@ -65,7 +65,7 @@ class SheafLaplacian:
         self.topology, self.maps, self.normalization = topology, maps, normalization
         self.edge_weight, self.batch = edge_weight, batch
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
-        off, degree = self._raw_blocks(orthogonal_columns or blocks.is_elementwise(maps))
+        off, degree = self._raw_blocks(orthogonal_columns)
         self.node_scale = self._node_scale(degree)  # S, or None
         diag = degree
         if self.node_scale is not None:
@@ -79,9 +79,7 @@ class SheafLaplacian:
         """(−w F_vᵀF_u on half-edges, D_v on nodes)."""
         F = self.maps
         coupling = blocks.multiply(blocks.transpose(F), F.index_select(-3, self.topology.twin))
-        gram = F.square().sum(-2).unsqueeze(-1) if gram_is_diagonal else F.mT @ F
-        if blocks.is_elementwise(F):
-            gram = F.square()
+        gram = blocks.gram(F, gram_is_diagonal)
         if self.edge_weight is not None:
             weight = self.edge_weight[..., None, None]
             coupling, gram = weight * coupling, weight * gram
