@@ -6,7 +6,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
 from polynsd.sheaf.laplacian import NORMALIZATIONS
-from polynsd.testing.samples import FAMILIES, random_maps, stalk_dims
+from polynsd.testing.samples import FAMILIES, stalk_dims
 from polynsd.testing.sheaves import SampleSheaf, random_sheaf
 from polynsd.topology import Topology
 
@@ -33,12 +33,12 @@ def families(max_dim: int = 4) -> SearchStrategy[tuple[str, int]]:
     return st.sampled_from([(name, d) for name in FAMILIES for d in stalk_dims(name, max_dim)])
 
 
-def raw_maps(topology: Topology, max_dim: int = 4) -> SearchStrategy[tuple[Tensor, int]]:
-    """Maps of any family on every half-edge of a graph, and their stalk dimension."""
-    return st.builds(
-        lambda family, seed: (random_maps(family[0], topology, family[1], seed=seed), family[1]),
-        families(max_dim),
-        seeds,
+def raw_parameters(num_params: int, num_maps: int = 3, largest: float = 1.0) -> SearchStrategy[Tensor]:
+    """[num_maps, num_params] raw numbers of maps; zeros, extremes and repetitions are likely."""
+    numbers = st.floats(-largest, largest, allow_subnormal=False)
+    size = num_maps * num_params
+    return st.lists(numbers, min_size=size, max_size=size).map(
+        lambda values: torch.tensor(values, dtype=torch.float64).reshape(num_maps, num_params)
     )
 
 
@@ -46,7 +46,7 @@ def sheaves(max_nodes: int = 7, max_dim: int = 3) -> SearchStrategy[SampleSheaf]
     """Any graph × family × normalization, with or without edge weights."""
     return st.builds(
         lambda topology, family, normalization, weighted, seed: random_sheaf(
-            topology, *family, normalization, weighted=weighted, seed=seed
+            topology, family[0], family[1], normalization, weighted=weighted, seed=seed
         ),
         topologies(max_nodes),
         families(max_dim),

@@ -1,0 +1,136 @@
+"""`Graph`: an undirected graph with features, labels and splits, under its owner's own ids.
+
+The container between files and models: plain numpy arrays, every undirected edge once (u < v),
+features dense or sparse, a label of −1 (NaN for regression targets) where there is none.
+`graph.to_pyg()` is what models train on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polynsd.data.splits import Split
+from polynsd.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Features: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_matrix, which has no types
+
+
+@dataclass(frozen=True)
+class Masks:
+    """S splits as boolean masks `[S, N]`, a row per split."""
+
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def split(self, index: int) -> Split:
+        """Split `index`, checked; an index that does not exist is an error."""
+        if not 0 <= index < len(self):
+            raise DataError(f"there are {len(self)} splits, numbered from 0; got index {index}.")
+        parts = (self.train[index], self.val[index], self.test[index])
+        return Split(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph to learn from.
+
+    Args:
+        name: how it prints and what results are filed under.
+        edge_index: `[2, E]` integers, every undirected edge once with u < v, no loops, no duplicates.
+        num_nodes: N.
+        x: features `[N, F]`, a float32 array or a SciPy CSR matrix; None where there are none.
+        y: class numbers `[N]` int64 with −1 for unlabelled nodes, or float targets with NaN; None where
+            there are none.
+        masks: the splits that came with the data, by protocol (`default`, `public`, …).
+        edge_weight: `[E]` float32, non-negative.
+        edge_attr: `[E, f]` float32.
+        node_ids: `[N]` the owner's ids (integers or strings); the row numbers unless given.
+        class_names: the owner's names of the classes, in the order of their numbers.
+        feature_names: names of the columns of x.
+        extras: further arrays that came with the data, untouched.
+    """
+
+    name: str
+    edge_index: NDArray[np.integer[Any]]
+    num_nodes: int
+    x: Features = None
+    y: NDArray[np.int64] | NDArray[np.float32] | None = None
+    masks: Mapping[str, Masks] = field(default_factory=dict)
+    edge_weight: NDArray[np.float32] | None = None
+    edge_attr: NDArray[np.float32] | None = None
+    node_ids: NDArray[Any] | None = None
+    class_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("masks", "extras"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def num_edges(self) -> int:
+        """E, undirected."""
+        return self.edge_index.shape[1]
+
+    @property
+    def num_features(self) -> int:
+        """F."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether y holds real-valued targets."""
+        return self.y is not None and np.issubdtype(self.y.dtype, np.floating)
+
+    @cached_property
+    def num_classes(self) -> int:
+        """C, counting classes by their largest number; 0 without class labels."""
+        return 0 if self.y is None or self.is_regression or not self.y.size else int(self.y.max()) + 1
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The owner's ids, or the row numbers."""
+        return np.arange(self.num_nodes) if self.node_ids is None else self.node_ids
+
+    def to_pyg(self) -> Data:
+        """PyG's `Data`: both directions of every edge, dense features, masks of `default` as [N, S]."""
+        from torch_geometric.data import Data
+
+        once = torch.from_numpy(self.edge_index.astype(np.int64))
+        data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=self.num_nodes, name=self.name)
+        if self.x is not None:
+            dense = self.x.toarray() if sparse.issparse(self.x) else self.x
+            data.x = torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+        if self.y is not None:
+            data.y = torch.from_numpy(np.ascontiguousarray(self.y))
+        for name in ("edge_weight", "edge_attr"):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(data, name, torch.from_numpy(np.concatenate([values, values])))
+        if "default" in self.masks:
+            for part in ("train", "val", "test"):
+                mask = getattr(self.masks["default"], part)
+                setattr(data, f"{part}_mask", torch.from_numpy(np.ascontiguousarray(mask.T)))
+        return data
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
+            f"features={self.num_features}, classes={self.num_classes})"
+        )
