@@ -67,8 +67,8 @@ class LayerConfig:
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
     """Of the state, once per layer."""
-    map_dropout: float = 0.0
-    """Of what the map learner sees, with its own mask."""
+    map_dropout: float | None = None
+    """Of what the map learner sees, with its own mask; as dropout unless given."""
     dropout_position: str = "before"
     """before the mixing, or after the filter."""
     correction_state: str = "filtered"
@@ -79,7 +79,7 @@ class LayerConfig:
         require_at_least("degree", self.degree, 0)
         require_at_least("edge_dim", self.edge_dim, 0)
         require_fraction("dropout", self.dropout)
-        require_fraction("map_dropout", self.map_dropout)
+        require_fraction("map_dropout", self.learner_dropout)
         for option, choices in _CHOICES.items():
             require_choice(option, getattr(self, option), choices)
         for channel in self.fixed_channels:
@@ -97,6 +97,11 @@ class LayerConfig:
     def family(self) -> MapFamily:
         """The family of maps."""
         return get_family(self.maps)
+
+    @property
+    def learner_dropout(self) -> float:
+        """The dropout of what the map learner sees."""
+        return self.dropout if self.map_dropout is None else self.map_dropout
 
     @property
     def total_stalk_dim(self) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.config import LayerConfig
+from polynsd.errors import ShapeError
 from polynsd.sheaf.families import append_channels
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
@@ -122,9 +123,11 @@ class SheafLayer(nn.Module):
         """The sheaf that this layer sees in a state."""
         config = self.config
         if self.learner is None:
+            if edge_attr is not None:
+                raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
         else:
-            maps = self.learner(self._dropout(x, config.map_dropout), topology, edge_attr)
+            maps = self.learner(self._dropout(x, config.learner_dropout), topology, edge_attr)
         is_forward = topology.row < topology.col
         return SheafLaplacian(
             topology,

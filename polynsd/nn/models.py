@@ -60,7 +60,7 @@ class PolyNSD(nn.Module):
         require_fraction("input_dropout", input_dropout)
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.dropout, self.input_dropout, self.shared_maps = dropout, input_dropout, shared_maps
-        self.config = self._layer_config({"map_dropout": dropout, **options, "dropout": dropout})
+        self.config = self._layer_config({**options, "dropout": dropout})
         width = self.config.total_stalk_dim * hidden_channels
         self.encoder = linear(in_channels, width)
         self.second = linear(width, width) if second_linear else None
@@ -68,7 +68,8 @@ class PolyNSD(nn.Module):
         self.layers = nn.ModuleList(
             SheafLayer(
                 hidden_channels,
-                self.config if index else replace(self.config, map_dropout=0.0),
+                # the first learner sees the encoder's output as it is
+                replace(self.config, map_dropout=self.config.learner_dropout if index else 0.0),
                 shared,
                 learns_maps=index == 0 or not shared_maps,
             )
@@ -85,10 +86,12 @@ class PolyNSD(nn.Module):
         Differences that remain: the normaliser keeps its gradient and is not jittered, and logits
         are returned in place of log-probabilities.
         """
-        maps = options.pop("maps", cls.preset.get("maps", "diagonal"))
-        layer = published(maps, cls.preset.get("filter", "polynomial"))
-        layer = {name: value for name, value in layer.items() if name not in cls.preset}
-        options = {"shared_filter": True, **layer, **options}
+        maps = options.get("maps", cls.preset.get("maps", "diagonal"))
+        options = {
+            "shared_filter": True,
+            **published(maps, cls.preset.get("filter", "polynomial")),
+            **options,
+        }
         return cls(in_channels, hidden_channels, num_layers, out_channels, **options)
 
     def _layer_config(self, options: dict[str, Any]) -> LayerConfig:

@@ -99,7 +99,7 @@ class SheafLaplacian:
         if self.normalization == "sheaf-augmented":
             augmented = degree + blocks.identity_like(degree)
             return augmented.rsqrt() if blocks.is_elementwise(degree) else inverse_sqrt(augmented)
-        return _pseudo_inverse_sqrt(degree, self.topology.degree)
+        return _pseudo_inverse_sqrt(degree)
 
     @property
     def diagonal_blocks(self) -> Tensor:
@@ -234,12 +234,12 @@ def _check_maps(maps: Tensor, topology: Topology) -> None:
         raise ShapeError(f"the stalk dimension must be at least 1; got maps of shape {shape}.")
 
 
-def _pseudo_inverse_sqrt(degree: Tensor, num_neighbours: Tensor) -> Tensor:
-    """D_v^{−1/2}, and 0 on isolated nodes, where D_v = 0."""
+def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
+    """D_v^{−1/2}, and 0 where D_v = 0, as on isolated nodes."""
     if blocks.is_elementwise(degree):
         positive = degree > 0
         return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
-    isolated = (num_neighbours == 0)[:, None, None]
+    isolated = (degree == 0).all(-1, keepdim=True).all(-2, keepdim=True)
     regular = torch.where(isolated, blocks.identity_like(degree), degree)
     values = torch.linalg.eigvalsh(regular.detach())
     singular = values[..., 0] <= values[..., -1] * degree.size(-1) * torch.finfo(degree.dtype).eps

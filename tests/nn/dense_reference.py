@@ -5,7 +5,6 @@ in a model's state dict.
 """
 
 import torch
-from scipy.linalg import fractional_matrix_power
 from torch.nn.functional import elu, linear
 
 
@@ -16,6 +15,12 @@ def householder(parameters, d):
     for v in V.mT:
         Q = Q @ (torch.eye(d, dtype=Q.dtype) - 2 * torch.outer(v, v) / v.dot(v))
     return Q
+
+
+def inverse_root(M):
+    """M^{−1/2}."""
+    values, Q = torch.linalg.eigh(M)
+    return Q @ torch.diag(values.rsqrt()) @ Q.mT
 
 
 class PublishedModel:
@@ -47,22 +52,23 @@ class PublishedModel:
         w, L, X = self.weights, self.laplacian(Z.flatten(1), pairs, at), Z
         if not (self.polynomial and self.maps == "diagonal"):
             X = w[at + "stalk_mixing"] @ X @ w[at + "channel_mixing"].mT
-        LX = (L @ X.flatten(0, 1)).reshape(Z.shape)
-        if self.polynomial:
-            Y = self.polynomial_part(L, X, at) + w[at + "filter.alpha"] * (Z - LX / 2)
-        else:
-            Y = LX
-        return (1 + torch.tanh(w[at + "epsilon"])) * Z - elu(Y)
+        return (1 + torch.tanh(w[at + "epsilon"])) * Z - elu(self.filtered(L, X, Z, at))
 
-    def polynomial_part(self, L, X, at):
-        """Σ softmax(η)_k T_k(L − I) X."""
-        theta = self.weights[at + "filter.theta"].softmax(0)
+    def filtered(self, L, X, Z, at):
+        """L X for NSD, else p(L − I) X + α (Z − L X / 2) with λ_max = 2."""
+        LX = (L @ X.flatten(0, 1)).reshape(Z.shape)
+        if not self.polynomial:
+            return LX
+        p = self.polynomial_matrix(L, self.weights[at + "filter.theta"].softmax(0))
+        return (p @ X.flatten(0, 1)).reshape(Z.shape) + self.weights[at + "filter.alpha"] * (Z - LX / 2)
+
+    def polynomial_matrix(self, L, theta):
+        """Σ θ_k T_k(L − I)."""
         eye = torch.eye(len(L), dtype=L.dtype)
         T = [eye, L - eye]
         while len(T) < len(theta):
             T.append(2 * (L - eye) @ T[-1] - T[-2])
-        p = sum(weight * matrix for weight, matrix in zip(theta, T, strict=False))
-        return (p @ X.flatten(0, 1)).reshape(X.shape)
+        return sum(weight * matrix for weight, matrix in zip(theta, T, strict=False))
 
     def restriction(self, x_v, x_u, at):
         """F_{v⊴e} from [x_v ‖ x_u]."""
@@ -89,7 +95,5 @@ class PublishedModel:
                 L[u, i, u, i] += 1
                 L[v, i, v, i] += 1
                 L[u, i, v, i] = L[v, i, u, i] = sign
-        blocks = [L[v, :, v].numpy() for v in range(n)]
-        roots = [torch.as_tensor(fractional_matrix_power(b + torch.eye(D).numpy(), -0.5)) for b in blocks]
-        S = torch.block_diag(*roots).to(x.dtype)
+        S = torch.block_diag(*[inverse_root(L[v, :, v] + torch.eye(D)) for v in range(n)])
         return S @ L.reshape(n * D, n * D) @ S

@@ -106,7 +106,7 @@ def test_all_but_nine_of_the_printed_counts_are_right():
 def test_the_closed_formula(sizes, d, K, maps, fixed, second, shared_maps):
     F, h, L, C = sizes
     D, bundle = d + len(fixed), maps == "orthogonal"
-    H, m, L_s = D * h, {"diagonal": d, "orthogonal": d * (d - 1) // 2, "general": d * d}[maps], L
+    H, m = D * h, {"diagonal": d, "orthogonal": d * (d - 1) // 2, "general": d * d}[maps]
     L_s = 1 if shared_maps else L
     count = (F + 1) * H + second * (H + 1) * H + (H + 1) * C
     count += L * (D**2 + h**2 + D) + L_s * 2 * H * (m + bundle)

@@ -1,0 +1,117 @@
+"""One `SheafLayer`: its formula part by part, what it starts from, and that every parameter learns."""
+
+import pytest
+import torch
+from small_graphs import EDGE_INDEX, NUM_NODES, close, features, shaken
+from torch.nn.functional import elu
+
+from polynsd import LayerConfig, Topology
+from polynsd.nn import SheafLayer
+
+TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
+CHANNELS, FAMILIES = 3, ("identity", "diagonal", "orthogonal", "general")
+
+
+def make_layer(**options):
+    torch.manual_seed(0)
+    return shaken(SheafLayer(CHANNELS, LayerConfig(**{"stalk_dim": 2, **options})))
+
+
+def state(layer, seed=0):
+    D = layer.config.total_stalk_dim
+    return features(NUM_NODES, D * CHANNELS, seed).reshape(NUM_NODES, D, CHANNELS)
+
+
+@pytest.mark.parametrize("maps", FAMILIES)
+@pytest.mark.parametrize("correction", ["none", "linear", "high-pass"])
+def test_the_update_is_gate_times_state_minus_activated_filter(maps, correction):
+    layer = make_layer(maps=maps, correction=correction, fixed_channels=("laplacian",))
+    x = state(layer)
+    h = torch.einsum("ij,njc,kc->nik", layer.stalk_mixing, x, layer.channel_mixing)
+    z = layer.filter(layer.laplacian(x, TOPOLOGY), h)
+    assert close(layer(x, TOPOLOGY), (1 + layer.epsilon.tanh()) * x - elu(z))
+
+
+def test_the_residual_correction_mixes_the_untouched_state_in():
+    layer, plain = (
+        make_layer(correction_state="residual", activation="identity"),
+        make_layer(activation="identity"),
+    )
+    x = state(layer)
+    difference = layer.filter.alpha * (layer._mix(x) - x)
+    assert close(layer(x, TOPOLOGY) - plain(x, TOPOLOGY), difference)
+
+
+def test_idle_mixing_exists_but_does_nothing():
+    idle, none = make_layer(mixing="idle"), make_layer(mixing="none")
+    none.load_state_dict({name: value for name, value in idle.state_dict().items() if "mixing" not in name})
+    assert torch.equal(idle(state(idle), TOPOLOGY), none(state(idle), TOPOLOGY))
+    assert idle.stalk_mixing.numel() + idle.channel_mixing.numel() == 2**2 + CHANNELS**2
+
+
+def test_a_new_layer_starts_from_identity_orthogonal_and_zero():
+    layer = SheafLayer(CHANNELS, LayerConfig(stalk_dim=2))
+    eye = torch.eye(CHANNELS)
+    assert torch.equal(layer.stalk_mixing, torch.eye(2))
+    assert torch.allclose(layer.channel_mixing @ layer.channel_mixing.mT, eye, atol=1e-6)
+    assert not torch.allclose(layer.channel_mixing, eye)
+    assert all((p == 0).all() for p in (layer.epsilon, layer.filter.theta, layer.filter.alpha))
+
+
+@pytest.mark.parametrize(("gate", "gain"), [("tanh", lambda e: 1 + e.tanh()), ("linear", lambda e: 1 + e)])
+def test_the_gate_scales_the_residual(gate, gain):
+    layer = make_layer(gate=gate)
+    assert close(layer.residual_gain(), gain(layer.epsilon))
+    assert make_layer(gate="none").residual_gain() == 1
+
+
+def test_dropout_is_before_the_mixing_or_after_the_filter():
+    """Either position silences z where everything is dropped, and neither touches the residual."""
+    for position in ("before", "after"):
+        layer = make_layer(dropout=1 - 1e-12, dropout_position=position, maps="identity").train()
+        assert close(layer(state(layer), TOPOLOGY), layer.residual_gain() * state(layer))
+        assert not close(
+            layer.eval()(state(layer), TOPOLOGY), layer.residual_gain() * state(layer), atol=1e-3
+        )
+
+
+def test_map_dropout_touches_the_maps_only():
+    layer = make_layer(map_dropout=1 - 1e-12, map_activation="identity").train()
+    assert (layer.laplacian(state(layer), TOPOLOGY).maps == 0).all()
+    assert layer.eval().laplacian(state(layer), TOPOLOGY).maps.abs().min() > 0
+
+
+BROAD = [
+    {"maps": maps, "fixed_channels": channels, **more}
+    for maps in (*FAMILIES, "orthogonal(cayley)", "orthogonal(matrix_exp)")
+    for channels in ((), ("laplacian", "signless"))
+    for more in (
+        {},
+        {"normalization": "sheaf", "correction": "high-pass", "lambda_max": "lanczos"},
+        {"normalization": "none", "coefficients": "free", "gate": "linear"},
+        {"normalization": "degree", "coefficients": "interpolation", "activation": "tanh"},
+        {"filter": "diffusion", "mixing": "stalk", "activation": "relu"},
+        {"basis": "jacobi(0.5, -0.2)", "correction_state": "residual", "dropout_position": "after"},
+    )
+] + [
+    {"maps": maps, "learner": learner, "edge_weights": True, "edge_dim": 2, "map_activation": activation}
+    for maps in ("diagonal", "orthogonal", "general")
+    for learner in ("concat", "pooled")
+    for activation in ("tanh", "elu", "identity")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", BROAD, ids=lambda options: "-".join(map(str, options.values())))
+def test_every_parameter_learns(options):
+    layer = make_layer(**options)
+    attributes = features(TOPOLOGY.num_half_edges, 2) if layer.config.edge_dim else None
+    layer(state(layer), TOPOLOGY, edge_attr=attributes).square().sum().backward()
+    silent = [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.abs().max() > 0]
+    assert silent == []
+
+
+def test_only_idle_mixing_does_not_learn():
+    layer = make_layer(mixing="idle")
+    layer(state(layer), TOPOLOGY).square().sum().backward()
+    silent = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
+    assert silent == ["stalk_mixing", "channel_mixing"]

@@ -1,0 +1,135 @@
+"""Mistakes get one clear error that says what was expected, what came, and what to do."""
+
+import pytest
+import torch
+from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, features
+
+from polynsd import (
+    NSD,
+    ConfigError,
+    GraphError,
+    IdentitySheaf,
+    PolyNSD,
+    PolySheafConv,
+    PolySpectralGNN,
+    ShapeError,
+    Topology,
+)  # fmt: skip
+
+SIZES = (NUM_FEATURES, 4, 2, 3)
+X = features(dtype=torch.float32)
+
+BAD_OPTIONS = [
+    ({"stalk_dim": 0}, r"stalk_dim must be an integer of at least 1; got 0"),
+    ({"stalk_dim": 2.0}, r"stalk_dim must be an integer of at least 1; got 2.0"),
+    ({"degree": -1}, r"degree must be an integer of at least 0; got -1"),
+    ({"dropout": 1}, r"dropout must lie in \[0, 1\); got 1"),
+    ({"dropout": -0.1}, r"dropout must lie in \[0, 1\)"),
+    ({"map_dropout": 1.0}, r"map_dropout must lie in \[0, 1\)"),
+    ({"edge_dim": -2}, r"edge_dim must be an integer of at least 0"),
+    ({"stalk_dimension": 3}, r"unknown option 'stalk_dimension'.*Did you mean 'stalk_dim'\?"),
+    ({"maps": "diagnal"}, r"unknown maps 'diagnal'.*Did you mean 'diagonal'\?"),
+    ({"maps": "orthogonal(caley)"}, r"unknown orthogonal method 'caley'.*Did you mean 'cayley'\?"),
+    ({"maps": "general(3)"}, r"maps 'general' does not take the arguments"),
+    ({"basis": "chebychev1"}, r"unknown basis 'chebychev1'.*Did you mean 'chebyshev1'\?"),
+    ({"basis": "gegenbauer(-1)"}, r"gegenbauer needs lambda > 0; got -1"),
+    ({"basis": "jacobi(0.5, -1.2)"}, r"jacobi needs alpha > -1 and beta > -1"),
+    ({"normalization": "symmetric"}, r"unknown normalization 'symmetric'; choose from: degree, none, sheaf"),
+    ({"coefficients": "convx"}, r"Did you mean 'convex'\?"),
+    ({"correction": "highpass"}, r"Did you mean 'high-pass'\?"),
+    ({"fixed_channels": ("lowpass",)}, r"unknown fixed channel 'lowpass'; choose from: laplacian, signless"),
+    ({"activation": "gelu"}, r"unknown activation 'gelu'.*elu"),
+    ({"maps": "orthogonal", "stalk_dim": 1}, r"at least 2.*'diagonal' or maps='identity'"),
+    (
+        {"maps": "orthogonal(euler)", "stalk_dim": 4},
+        r"orthogonal\(euler\) needs stalk_dim from 2 to 3; got 4",
+    ),
+    ({"maps": "identity", "edge_weights": True}, r"maps='identity' learns nothing from edges"),
+    ({"correction_state": "residual", "correction": "none"}, r"correction_state='residual' needs"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
+@pytest.mark.parametrize("build", [lambda **o: PolyNSD(*SIZES, **o), lambda **o: PolySheafConv(5, 3, **o)])
+def test_bad_options(build, options, message):
+    with pytest.raises(ConfigError, match=message):
+        build(**options)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((0, 4, 2, 3), r"channels must be at least 1 \(or -1"),
+        ((5, 0, 2, 3), r"hidden_channels must be an integer of at least 1; got 0"),
+        ((5, 4, 0, 3), r"num_layers must be an integer of at least 1; got 0"),
+        ((5, 4, 2, 0), r"channels must be at least 1"),
+        ((5, 4, 2.5, 3), r"num_layers must be an integer"),
+    ],
+)
+def test_bad_sizes(sizes, message):
+    with pytest.raises(ConfigError, match=message):
+        PolyNSD(*sizes)
+
+
+def test_bad_input_dropout():
+    with pytest.raises(ConfigError, match=r"input_dropout must lie in \[0, 1\)"):
+        PolyNSD(*SIZES, input_dropout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("x", "graph", "error", "message"),
+    [
+        (features(7, 4, dtype=torch.float32), EDGE_INDEX, ShapeError, r"\[N, 5\]; got \[7, 4\]"),
+        (X[0], EDGE_INDEX, ShapeError, r"\[N, 5\]; got \[5\]"),
+        (
+            torch.ones(7, 5, dtype=torch.long),
+            EDGE_INDEX,
+            ShapeError,
+            r"floating point; got torch.int64.*x\.float",
+        ),
+        (X[:6], Topology.from_edge_index(EDGE_INDEX, NUM_NODES), ShapeError, "7 nodes.*features have 6 rows"),
+        (X[:4], EDGE_INDEX, GraphError, r"names node 5, but there are only 4 nodes"),
+        (X, EDGE_INDEX.t(), ShapeError, r"edge_index must have shape \[2, E\]"),
+        (X, EDGE_INDEX.float(), ShapeError, "edge_index must hold integers"),
+        (X, "edges.csv", GraphError, "a graph must be an edge_index tensor.*got str"),
+    ],
+)
+@pytest.mark.parametrize("module", [PolyNSD(*SIZES), PolySheafConv(5, 3)], ids=["model", "conv"])
+def test_bad_inputs(module, x, graph, error, message):
+    with pytest.raises(error, match=message):
+        module(x, graph)
+
+
+@pytest.mark.parametrize("maps", ["diagonal", "identity"])
+def test_edge_features_that_were_not_announced(maps):
+    with pytest.raises(ShapeError, match="edge_dim=0 but got edge_attr with 2 features|no use for edge_attr"):
+        PolyNSD(*SIZES, maps=maps)(X, EDGE_INDEX, edge_attr=torch.ones(14, 2))
+
+
+def test_edge_features_that_were_announced_and_did_not_come():
+    with pytest.raises(ShapeError, match="edge_dim=2"):
+        PolyNSD(*SIZES, edge_dim=2)(X, EDGE_INDEX)
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+def test_edge_values_of_the_wrong_length(name):
+    with pytest.raises(ShapeError, match=r"one value per column of edge_index was expected \(14\); got 7"):
+        PolyNSD(*SIZES, edge_dim=1)(X, EDGE_INDEX, **{name: torch.ones(7)})
+
+
+CONFLICTS = [
+    (NSD, {"degree": 3}, "NSD means degree=1; got 3"),
+    (NSD, {"filter": "polynomial"}, "NSD means filter='diffusion'"),
+    (NSD, {"correction": "linear"}, "NSD means correction='none'"),
+    (IdentitySheaf, {"maps": "general"}, "IdentitySheaf means maps='identity'; got 'general'. Use PolyNSD"),
+    (PolySpectralGNN, {"stalk_dim": 2}, "PolySpectralGNN means stalk_dim=1; got 2"),
+    (PolySpectralGNN, {"normalization": "none"}, "PolySpectralGNN means normalization='sheaf'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", ["__call__", "reference"])
+@pytest.mark.parametrize(("kind", "options", "message"), CONFLICTS)
+def test_options_that_contradict_the_model(kind, options, message, build):
+    make = kind if build == "__call__" else kind.reference
+    with pytest.raises(ConfigError, match=message):
+        make(*SIZES, **options)
