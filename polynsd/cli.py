@@ -1,4 +1,4 @@
-"""The command line: `polynsd demo | train | bench`.
+"""The command line: `polynsd demo | train | bench | data …`.
 
 Exit codes: 0 done, 2 a mistake in the arguments or the data (one line says which), 130 interrupted.
 """
@@ -34,25 +34,25 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The command as a frozen dataclass with a `run` method; its fields are the options."""
     import tyro
 
-    from polynsd.experiments import Bench, Demo, Train
+    from polynsd.commands import COMMANDS
 
-    commands: dict[str, Any] = {"demo": Demo, "train": Train, "bench": Bench}
-    name = arguments[0] if arguments else "--help"
+    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
+    name = " ".join(arguments[:words]) or "--help"
     if name in ("-h", "--help"):
-        print(_overview(commands))
+        print(_overview(COMMANDS))
         sys.exit(0)
-    if name not in commands:
-        raise unknown_name("command", name, commands)
+    if name not in COMMANDS:
+        raise unknown_name("command", " ".join(arguments[:2]) if name == "data" else name, COMMANDS)
     return tyro.cli(
-        commands[name],
-        args=list(arguments[1:]),
+        COMMANDS[name],
+        args=list(arguments[words:]),
         prog=f"polynsd {name}",
         config=(tyro.conf.OmitArgPrefixes,),
     )
 
 
 def _overview(commands: dict[str, Any]) -> str:
-    lines = [f"  polynsd {name:<6} {command.__doc__}" for name, command in commands.items()]
+    lines = [f"  polynsd {name:<13} {command.__doc__}" for name, command in commands.items()]
     return "\n".join(
         [
             "Sheaf neural networks with polynomial spectral filters.",

@@ -166,6 +166,8 @@ class Topology:
     def symmetric_weight(self, weight: Tensor) -> Tensor:
         """`per_half_edge` for scalar weights, which must agree in both directions."""
         weight = weight.squeeze(-1) if weight.dim() == 2 else weight
+        if not bool(torch.isfinite(weight).all()):
+            raise GraphError("edge_weight must be finite; it holds NaN or infinity.")
         half = self.per_half_edge(weight)
         if not torch.allclose(half, half[self.twin]):
             raise GraphError(

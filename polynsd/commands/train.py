@@ -18,7 +18,7 @@ class Train:
     """Train a model on an embedded graph over several random splits and report mean ± std."""
 
     dataset: str = "heterophily"
-    """heterophily or minesweeper."""
+    """heterophily, minesweeper, streets or chain."""
     data: tuple[str, ...] = ()
     """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
     metric: str | None = None
@@ -41,7 +41,7 @@ class Train:
         require_at_least("splits", self.splits, 1)
         arguments = parse_arguments(self.dataset, self.data)
         task = get_task(self.metric or get_embedded(self.dataset).metric)
-        data = make_graph(self.dataset, **arguments)
+        data = make_graph(self.dataset, **arguments).to_pyg()
         splits = [stratified_split(data.y, seed=self.seed + i) for i in range(self.splits)]
         models = {f"{self.model.model} ({self.model.layer.maps})": self.model}
         results = compare(models, data, splits, task, self.training, self.seed, self.quiet)

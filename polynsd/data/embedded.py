@@ -5,8 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polynsd.data.chain import syntax_chain
+from polynsd.data.graph import Graph
 from polynsd.data.heterophily import heterophilous_graph
 from polynsd.data.minesweeper import minesweeper
+from polynsd.data.streets import street_graph
 from polynsd.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
@@ -17,13 +20,15 @@ if TYPE_CHECKING:
 class Embedded:
     """A generator and the metric its graphs are scored by."""
 
-    generate: Callable[..., "Data"]
+    generate: Callable[..., "Data | Graph"]
     metric: str
 
 
 EMBEDDED = {
     "heterophily": Embedded(heterophilous_graph, "accuracy"),
     "minesweeper": Embedded(minesweeper, "roc_auc"),
+    "streets": Embedded(street_graph, "accuracy"),
+    "chain": Embedded(syntax_chain, "accuracy"),
 }
 
 
@@ -34,14 +39,15 @@ def get_embedded(name: str) -> Embedded:
     return EMBEDDED[name]
 
 
-def make_graph(name: str, **arguments: Any) -> "Data":
+def make_graph(name: str, **arguments: Any) -> Graph:
     """A graph from an embedded generator; unknown arguments raise."""
     generate = get_embedded(name).generate
     known = inspect.signature(generate).parameters
     for argument in arguments:
         if argument not in known:
             raise unknown_name(f"{name} argument", argument, known)
-    return generate(**arguments)
+    made = generate(**arguments)
+    return made if isinstance(made, Graph) else Graph.from_pyg(made)
 
 
 def parse_arguments(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:

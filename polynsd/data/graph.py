@@ -7,9 +7,10 @@ features dense or sparse, a label of −1 (NaN for regression targets) where the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,8 @@ from polynsd.data.splits import Split
 from polynsd.errors import DataError
 
 if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
     from torch_geometric.data import Data
 
 Features: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_matrix, which has no types
@@ -107,6 +110,108 @@ class Graph:
     def ids(self) -> NDArray[Any]:
         """The owner's ids, or the row numbers."""
         return np.arange(self.num_nodes) if self.node_ids is None else self.node_ids
+
+    @classmethod
+    def from_files(
+        cls,
+        edges: str | PathLike[str],
+        nodes: str | PathLike[str] | None = None,
+        *,
+        label: str | None = None,
+        id_column: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        edge_features: Sequence[str] = (),
+        features: Sequence[str] | None = None,
+        categorical: Sequence[str] | None = None,
+        task: str = "auto",
+        missing: str = "error",
+        name: str | None = None,
+    ) -> Graph:
+        """Your own graph, from CSV, TSV (also `.gz`), Parquet or GraphML files.
+
+        What was dropped, merged or filled is logged; `polynsd.data.own.read_graph` returns it too.
+
+        Args:
+            edges: a table with a row per edge, or a GraphML file, which holds the nodes too.
+            nodes: a table with a row per node; without one the edges name the nodes.
+            label: the column of the node table to predict; a row without a label is one to predict.
+            id_column: the column of ids in the node table; the first by default.
+            source: the column where an edge begins; the first by default.
+            target: the column where it ends; the second by default.
+            weight: the column of edge weights.
+            edge_features: the columns of edge features.
+            features: the columns of node features; all that are left by default, `()` for none.
+            categorical: columns to encode one-hot although they hold numbers.
+            task: `classification`, `regression`, or `auto`, which looks at the label column.
+            missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
+            name: of the graph; the name of the edge file by default.
+        """
+        from polynsd.data.own import read_graph
+
+        return read_graph(
+            edges,
+            nodes,
+            name=name,
+            label=label,
+            id_column=id_column,
+            source=source,
+            target=target,
+            weight=weight,
+            edge_features=edge_features,
+            features=features,
+            categorical=categorical,
+            task=task,
+            missing=missing,
+        )[0]
+
+    @classmethod
+    def from_pandas(cls, edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any) -> Graph:
+        """From an edge table and a node table, with the options of `from_files`."""
+        from polynsd.data.own import from_pandas
+
+        return from_pandas(edges, nodes, **options)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: nx.Graph,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        weight: str | None = None,
+        **options: Any,
+    ) -> Graph:
+        """From a NetworkX graph, its attributes taken as columns, with the options of `from_files`."""
+        from polynsd.data.own import from_networkx
+
+        return from_networkx(graph, label=label, features=features, weight=weight, **options)
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, *, name: str = "graph") -> Graph:
+        """From a square matrix, sparse or dense, its entries being weights unless all are 1."""
+        from polynsd.data.own import from_scipy
+
+        return from_scipy(adjacency, x, y, name=name)
+
+    @classmethod
+    def from_pyg(cls, data: Data, *, node_ids: Any = None, name: str | None = None) -> Graph:
+        """From PyG's `Data`; edge weights and features that differ between directions are averaged."""
+        from polynsd.data.own import from_pyg
+
+        return from_pyg(data, node_ids=node_ids, name=name)
+
+    def to_pandas(self, id_column: str = "id", label: str = "label") -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The edge table (source, target, …) and the node table (id, features, label)."""
+        from polynsd.data.own import to_pandas
+
+        return to_pandas(self, id_column, label)
+
+    def to_networkx(self, label: str = "label") -> nx.Graph:
+        """A NetworkX graph whose nodes are the owner's ids, with features and labels as attributes."""
+        from polynsd.data.own import to_networkx
+
+        return to_networkx(self, label)
 
     def to_pyg(self) -> Data:
         """PyG's `Data`: both directions of every edge, dense features, masks of `default` as [N, S]."""

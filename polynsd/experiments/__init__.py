@@ -1,7 +1,6 @@
-"""Experiments that a command runs: each is a frozen dataclass with a `run` method."""
+"""Comparisons of models, described as data."""
 
-from polynsd.experiments.bench import Bench
+from polynsd.experiments.comparison import compare, print_results, save_results
 from polynsd.experiments.demo import Demo
-from polynsd.experiments.train import Train
 
-__all__ = ["Bench", "Demo", "Train"]
+__all__ = ["Demo", "compare", "print_results", "save_results"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from polynsd.errors import ConfigError, ShapeError
+from polynsd.errors import GraphError, ShapeError, require_at_least
 from polynsd.topology import Topology, as_topology
 
 
@@ -28,12 +29,26 @@ def prepare_graph(
 ) -> GraphInput:
     """From PyG's conventions (values per column of `edge_index`) to half-edges."""
     topology = as_topology(edge_index, x.size(-2))
+    if batch is not None:
+        _check_batch(batch, topology)
+    if edge_weight is None and isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        edge_weight = edge_index.to_sparse_coo().coalesce().values()  # as PyG reads adjacency matrices
     if edge_weight is not None:
         edge_weight = topology.symmetric_weight(edge_weight).to(x.dtype)
     if edge_attr is not None:
         edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         edge_attr = topology.per_half_edge(edge_attr.to(x.dtype))
     return GraphInput(topology, edge_weight, edge_attr, batch)
+
+
+def _check_batch(batch: Tensor, topology: Topology) -> None:
+    if batch.shape != (topology.num_nodes,) or bool((batch.diff() < 0).any()):
+        raise ShapeError(
+            f"batch must hold the graph number of each of the {topology.num_nodes} nodes in ascending "
+            f"order; got shape {list(batch.shape)}. torch_geometric.data.Batch makes it so."
+        )
+    if bool((batch[topology.row] != batch[topology.col]).any()):
+        raise GraphError("an edge joins two graphs of the batch; check edge_index or batch.")
 
 
 def check_features(x: Tensor, in_channels: int) -> None:
@@ -51,9 +66,6 @@ def linear(in_channels: int, out_channels: int) -> nn.Module:
         from torch_geometric.nn.dense import Linear
 
         return Linear(-1, out_channels)
-    if in_channels < 1 or out_channels < 1:
-        raise ConfigError(
-            f"channels must be at least 1 (or -1 for in_channels, to infer it); got {in_channels} and "
-            f"{out_channels}."
-        )
+    require_at_least("in_channels (or -1 to infer it)", in_channels, 1)
+    require_at_least("out_channels", out_channels, 1)
     return nn.Linear(in_channels, out_channels)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polynsd.errors import ConfigError
+from polynsd.report.plotting import pyplot
 
 if TYPE_CHECKING:
     from polynsd.nn import LayerResponse
@@ -35,7 +35,7 @@ def results_figure(
         responses: responses per layer, for the models whose filter was learned.
         chance: accuracy of guessing, drawn as a line.
     """
-    plt = _pyplot()
+    plt = pyplot()
     columns = max(len(layers) for layers in responses.values())
     figure = plt.figure(figsize=(7 + 2.6 * columns, 1.2 + 2.2 * len(responses)), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[6, 2.6 * columns + 1])
@@ -80,16 +80,3 @@ def _response(axis: Any, response: LayerResponse, title: str) -> None:
     axis.plot(lam, response.m.numpy(), "--", color=FILTER, label="m(λ), its filter")
     axis.set_title(title, fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError(
-            "pictures need matplotlib; install it with: pip install 'polynsd[plots]'"
-        ) from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot

@@ -29,6 +29,7 @@ from polynsd.testing.operators import (
 from polynsd.testing.samples import (
     FAMILIES,
     GRAPHS,
+    batch_of,
     example_graph,
     random_edges,
     random_maps,
@@ -50,6 +51,7 @@ __all__ = [
     "assert_psd",
     "assert_same_gradients",
     "assert_spectrum_within_bound",
+    "batch_of",
     "check_backend",
     "check_basis",
     "check_family",

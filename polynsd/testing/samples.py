@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from polynsd.errors import ConfigError
 from polynsd.sheaf.families import General, MapFamily, get_family
 from polynsd.topology import Topology
 
@@ -31,8 +32,6 @@ GRAPHS: dict[str, tuple[list[tuple[int, int]], int]] = {
 
 def stalk_dims(family: str | MapFamily, largest: int = 5) -> list[int]:
     """The d ≤ largest that a family admits."""
-    from polynsd.errors import ConfigError
-
     admitted = []
     for d in range(1, largest + 1):
         try:
@@ -47,6 +46,23 @@ def example_graph(name: str) -> Topology:
     """One of `GRAPHS`."""
     edges, num_nodes = GRAPHS[name]
     return Topology.from_edge_index(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), num_nodes)
+
+
+def batch_of(*names: str) -> tuple[Topology, Tensor]:
+    """Several of `GRAPHS` side by side, and the number of the graph of every node, as in a PyG batch.
+
+    Nodes and half-edges of a graph stay contiguous and in their order.
+    """
+    sizes = [GRAPHS[name][1] for name in names]
+    offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+    edges = [
+        (a + offset, b + offset)
+        for name, offset in zip(names, offsets, strict=True)
+        for a, b in GRAPHS[name][0]
+    ]
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    return Topology.from_edge_index(edge_index, sum(sizes)), batch
 
 
 def random_edges(num_nodes: int, num_edges: int, seed: int = 0) -> Tensor:

@@ -129,7 +129,7 @@ def test_interrupt(monkeypatch, capsys):
     def interrupted(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polynsd.experiments.Train.run", interrupted)
+    monkeypatch.setattr("polynsd.commands.Train.run", interrupted)
     code, _, err = exit_of(["train"], capsys)
     assert (code, err) == (130, "polynsd: interrupted\n")
 

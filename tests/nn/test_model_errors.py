@@ -59,10 +59,10 @@ def test_bad_options(build, options, message):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((0, 4, 2, 3), r"channels must be at least 1 \(or -1"),
+        ((0, 4, 2, 3), r"in_channels \(or -1 to infer it\) must be an integer of at least 1"),
         ((5, 0, 2, 3), r"hidden_channels must be an integer of at least 1; got 0"),
         ((5, 4, 0, 3), r"num_layers must be an integer of at least 1; got 0"),
-        ((5, 4, 2, 0), r"channels must be at least 1"),
+        ((5, 4, 2, 0), r"channels must be an integer of at least 1"),
         ((5, 4, 2.5, 3), r"num_layers must be an integer"),
     ],
 )
@@ -102,7 +102,9 @@ def test_bad_inputs(module, x, graph, error, message):
 
 @pytest.mark.parametrize("maps", ["diagonal", "identity"])
 def test_edge_features_that_were_not_announced(maps):
-    with pytest.raises(ShapeError, match="edge_dim=0 but got edge_attr with 2 features|no use for edge_attr"):
+    with pytest.raises(
+        ShapeError, match=r"edge_dim=0 but got edge_attr with 2 features|no use for edge_attr"
+    ):
         PolyNSD(*SIZES, maps=maps)(X, EDGE_INDEX, edge_attr=torch.ones(14, 2))
 
 

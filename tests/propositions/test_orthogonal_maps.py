@@ -40,8 +40,7 @@ def test_zero_parameters_give_minus_identity_or_identity(d):
 
 @law
 @given(dimensions, seeds)
-def test_the_last_reflection_is_that_of_the_last_axis(d, seed):
-    """Without it the product leaves the last axis to the others: Q e_d = −H_1 … H_{d−1} e_d."""
+def test_householder_is_a_product_of_d_reflections_the_last_of_them_fixed(d, seed):
     parameters = random(seed, d * (d - 1) // 2)
     V = torch.eye(d).double()
     V[tuple(torch.tril_indices(d, d, -1))] = parameters

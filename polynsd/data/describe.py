@@ -1,0 +1,150 @@
+"""What a graph is like: sizes, degrees, components, and how far neighbours agree.
+
+With labels y, edges counted in both directions, class shares p̄(c) weighted by degree and p(c, c')
+the share of edges from class c to class c':
+
+    edge homophily       Σ_c p(c, c)
+    node homophily       mean over nodes with neighbours of the share of equal ones
+    adjusted homophily   (Σ_c p(c, c) − Σ_c p̄(c)²) / (1 − Σ_c p̄(c)²): 0 where edges ignore the classes
+    informativeness      2 − H[p(c, c')] / H[p̄(c)]: how much a neighbour's label tells about one's own
+
+Only edges between labelled nodes count. The first two flatter graphs with a large class; compare
+graphs by the last two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from polynsd.data.graph import Graph
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Description:
+    """The facts about a graph; measures of agreement are NaN without class labels or edges."""
+
+    nodes: int
+    edges: int
+    features: int
+    class_sizes: tuple[int, ...]
+    unlabelled: int
+    isolated: int
+    min_degree: int
+    median_degree: float
+    mean_degree: float
+    max_degree: int
+    components: int
+    largest_component: int
+    edge_homophily: float
+    node_homophily: float
+    adjusted_homophily: float
+    label_informativeness: float
+
+
+def describe_graph(graph: Graph) -> Description:
+    """All facts at once."""
+    degree = degrees(graph)
+    labels = component_labels(graph)
+    sizes = np.bincount(labels) if labels.size else np.zeros(1, dtype=np.int64)
+    has_classes = graph.y is not None and not graph.is_regression
+    mixing = class_mixing(graph) if has_classes else np.zeros((0, 0))
+    return Description(
+        nodes=graph.num_nodes,
+        edges=graph.num_edges,
+        features=graph.num_features,
+        class_sizes=tuple(int(n) for n in class_sizes(graph)),
+        unlabelled=int((graph.y < 0).sum()) if has_classes and graph.y is not None else 0,
+        isolated=int((degree == 0).sum()),
+        min_degree=int(degree.min()) if degree.size else 0,
+        median_degree=float(np.median(degree)) if degree.size else 0.0,
+        mean_degree=float(degree.mean()) if degree.size else 0.0,
+        max_degree=int(degree.max(initial=0)),
+        components=int(labels.max(initial=-1)) + 1,
+        largest_component=int(sizes.max()),
+        edge_homophily=edge_homophily(mixing),
+        node_homophily=node_homophily(graph) if has_classes else float("nan"),
+        adjusted_homophily=adjusted_homophily(mixing),
+        label_informativeness=label_informativeness(mixing),
+    )
+
+
+def degrees(graph: Graph) -> NDArray[np.int64]:
+    """[N] number of neighbours."""
+    return np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes)
+
+
+def component_labels(graph: Graph) -> NDArray[np.int32]:
+    """[N] number of the connected component of every node."""
+    u, v = graph.edge_index
+    shape = (graph.num_nodes, graph.num_nodes)
+    adjacency = sparse.coo_matrix((np.ones(u.size, dtype=bool), (u, v)), shape=shape)
+    return np.asarray(connected_components(adjacency, directed=False)[1])
+
+
+def class_sizes(graph: Graph) -> NDArray[np.int64]:
+    """[C] labelled nodes of every class."""
+    if not graph.num_classes or graph.y is None:
+        return np.zeros(0, dtype=np.int64)
+    return np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes)
+
+
+def class_mixing(graph: Graph) -> FloatArray:
+    """[C, C] p(c, c'): the share of edges, counted in both directions, from class c to class c'."""
+    u, v = _labelled_edges(graph)
+    C = graph.num_classes
+    counts = np.bincount(u * C + v, minlength=C * C).reshape(C, C).astype(np.float64)
+    counts = counts + counts.T
+    return counts / counts.sum() if counts.any() else np.zeros((0, 0))
+
+
+def edge_homophily(mixing: FloatArray) -> float:
+    """Σ_c p(c, c)."""
+    return float(np.trace(mixing)) if mixing.size else float("nan")
+
+
+def adjusted_homophily(mixing: FloatArray) -> float:
+    """Edge homophily less what edges that ignore the classes would have, rescaled to at most 1."""
+    expected = float(np.square(mixing.sum(1)).sum())
+    return (
+        (edge_homophily(mixing) - expected) / (1 - expected) if expected < 1 and mixing.size else float("nan")
+    )
+
+
+def label_informativeness(mixing: FloatArray) -> float:
+    """2 − H[p(c, c')] / H[p̄(c)]; NaN where all labelled ends are of one class."""
+    marginal = _entropy(mixing.sum(1)) if mixing.size else 0.0
+    return 2 - _entropy(mixing.reshape(-1)) / marginal if marginal > 0 else float("nan")
+
+
+def node_homophily(graph: Graph) -> float:
+    """Mean, over labelled nodes with labelled neighbours, of the share of neighbours of the same class."""
+    assert graph.y is not None
+    ends = graph.edge_index[:, (graph.y[graph.edge_index] >= 0).all(0)]
+    same = (graph.y[ends[0]] == graph.y[ends[1]]).astype(np.float64)
+    total = np.bincount(ends.reshape(-1), minlength=graph.num_nodes)
+    equal = np.bincount(ends.reshape(-1), weights=np.tile(same, 2), minlength=graph.num_nodes)
+    has_neighbours = total > 0
+    return (
+        float((equal[has_neighbours] / total[has_neighbours]).mean())
+        if has_neighbours.any()
+        else float("nan")
+    )
+
+
+def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    assert graph.y is not None
+    u, v = graph.y[graph.edge_index]
+    both = (u >= 0) & (v >= 0)
+    return u[both], v[both]
+
+
+def _entropy(p: FloatArray) -> float:
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())

@@ -1,0 +1,115 @@
+"""Preprocessing of features by named rules.
+
+    raw                  as they are
+    row-normalize        every row divided by its sum; for counts and other non-negative features
+    nsd-normalize        the rule of the reference implementation of Neural Sheaf Diffusion, to the letter:
+                         minus the smallest entry of the matrix, then each row over max(its sum, 1)
+    standardize(train)   every column to mean 0 and deviation 1 over the training nodes
+
+On bags of words, with zeros somewhere and row sums of at least 1, the two row rules agree. Do not
+use `nsd-normalize` on real-valued features: the shift turns all rows into nearly the same constant
+vector. Results under different rules are not comparable, so a rule leaves its name behind:
+`applied_rules(graph)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polynsd.data.graph import Features, Graph
+from polynsd.data.splits import Split
+from polynsd.errors import ConfigError, DataError, require_choice
+
+RECORD = "preprocessing"  # key among the extras of a graph
+
+
+def apply(rule: str, graph: Graph, split: Split | None = None) -> Graph:
+    """The graph with preprocessed features; sparse ones stay sparse unless the rule shifts them.
+
+    Args:
+        rule: one of `RULES`.
+        graph: any graph with features.
+        split: where the training nodes are taken from, for rules that need them.
+    """
+    require_choice("preprocessing", rule, RULES)
+    if rule == "raw":
+        return graph
+    if graph.x is None:
+        raise DataError(
+            f"preprocessing needs features; '{graph.name}' has none. Load the dataset with its features, or "
+            "give the graph some."
+        )
+    record = np.array([*applied_rules(graph), rule])
+    return replace(graph, x=RULES[rule](graph, split), extras={**graph.extras, RECORD: record})
+
+
+def applied_rules(graph: Graph) -> tuple[str, ...]:
+    """The rules a graph has gone through, in order; none means raw features."""
+    return tuple(graph.extras[RECORD].tolist()) if RECORD in graph.extras else ()
+
+
+def _row_normalize(graph: Graph, split: Split | None) -> Features:
+    if not _least(graph.x) >= 0:
+        raise DataError(
+            f"row-normalize needs non-negative features; '{graph.name}' has {_least(graph.x):g}. "
+            "Use raw or standardize(train)."
+        )
+    sums = _row_sums(graph.x)
+    return _scale_rows(graph.x, np.where(sums > 0, sums, 1.0))
+
+
+def _nsd_normalize(graph: Graph, split: Split | None) -> Features:
+    least = _least(graph.x)
+    shifted = graph.x if least == 0 else _dense(graph.x) - least
+    return _scale_rows(shifted, np.maximum(_row_sums(shifted), 1.0))
+
+
+def _standardize(graph: Graph, split: Split | None) -> Features:
+    x = _dense(graph.x).astype(np.float64)
+    train = x[_training_nodes(graph, split)]
+    mean, deviation = train.mean(axis=0), train.std(axis=0)
+    is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
+    return ((x - mean) / np.where(is_constant, 1.0, deviation)).astype(np.float32)
+
+
+RULES: Mapping[str, Callable[[Graph, Split | None], Features]] = {
+    "raw": lambda graph, split: graph.x,
+    "row-normalize": _row_normalize,
+    "nsd-normalize": _nsd_normalize,
+    "standardize(train)": _standardize,
+}
+
+
+def _training_nodes(graph: Graph, split: Split | None) -> NDArray[np.bool_]:
+    if split is None:
+        raise ConfigError("standardize(train) needs to know the training nodes; pass a split.")
+    if split.train.numel() != graph.num_nodes:
+        raise DataError(
+            f"the split is one of {split.train.numel()} nodes; '{graph.name}' has {graph.num_nodes}. "
+            "Pass a split of this graph."
+        )
+    return split.train.cpu().numpy()
+
+
+def _least(x: Features) -> float:
+    return float(x.min()) if min(x.shape) else 0.0
+
+
+def _dense(x: Features) -> NDArray[np.float32]:
+    return x.toarray() if sparse.issparse(x) else x
+
+
+def _row_sums(x: Features) -> NDArray[np.float64]:
+    return np.asarray(x.sum(axis=1, dtype=np.float64)).reshape(-1)
+
+
+def _scale_rows(x: Features, divisors: NDArray[np.float64]) -> Features:
+    if not sparse.issparse(x):
+        return (x / divisors[:, None]).astype(np.float32)
+    data = x.data / np.repeat(divisors, np.diff(x.indptr))
+    return sparse.csr_matrix((data.astype(np.float32), x.indices, x.indptr), shape=x.shape)

@@ -1,0 +1,197 @@
+"""Split protocols by name: which nodes train, validate and test, as published results divide them.
+
+    stored                       the masks that came with the graph
+    geom-gcn                     ditto, ten splits of 48/32/20 %
+    platonov                     ditto, ten splits of 50/25/25 %
+    public                       the fixed Planetoid split, 20 training nodes per class
+    luan-60-20-20                class-balanced: equally many training nodes of every class
+    random-60-20-20              a plain permutation
+    city-10-10-80                a plain permutation
+    stratified(0.6, 0.2, 0.2)    every class cut by itself, for your own data; any three fractions
+
+Masks that do not have the shares of the protocol are refused, and no rule stands in for masks that
+are missing. Rules are seeded by the index of the split. Nodes without a label are in no part.
+Compare numbers only where the protocol is the same: more training nodes alone raise an accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polynsd.data.graph import Graph, Masks
+from polynsd.data.splits import PARTS, Fractions, Split, stratified_split
+from polynsd.errors import ConfigError, DataError, require_at_least, unknown_name
+from polynsd.spec import parse_spec, resolve
+
+Rule = Callable[[Graph, int], Split]
+Nodes = NDArray[np.int64]
+
+CUSTOMARY_SPLITS = 10
+SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
+
+
+@dataclass(frozen=True)
+class StoredMasks:
+    """A protocol that reads the masks of this name and expects these shares of the nodes covered."""
+
+    masks: str
+    shares: Fractions | None = None
+
+
+STORED: Mapping[str, StoredMasks] = {
+    "stored": StoredMasks("default"),
+    "geom-gcn": StoredMasks("default", (0.48, 0.32, 0.20)),
+    "platonov": StoredMasks("default", (0.50, 0.25, 0.25)),
+    "public": StoredMasks("public"),
+}
+
+
+def get_split(graph: Graph, protocol: str, index: int) -> Split:
+    """Split `index` of the graph by the protocol.
+
+    Raises:
+        ConfigError: there is no such protocol.
+        DataError: the graph has no labels, or not the masks that the protocol reads.
+    """
+    require_at_least("index", index, 0)
+    stored = STORED.get(protocol)
+    return _rule(protocol)(graph, index) if stored is None else _stored_split(graph, protocol, stored, index)
+
+
+def num_splits(graph: Graph, protocol: str) -> int:
+    """How many splits there are; a rule can draw any number, ten being the custom."""
+    if protocol in STORED:
+        return len(_stored_masks(graph, protocol, STORED[protocol]))
+    _rule(protocol)
+    return CUSTOMARY_SPLITS
+
+
+def get_splits(graph: Graph, protocol: str, count: int | None = None) -> list[Split]:
+    """The first `count` splits, or all that there are."""
+    if count is None:
+        count = num_splits(graph, protocol)
+    require_at_least("count", count, 1)
+    return [get_split(graph, protocol, index) for index in range(count)]
+
+
+def platonov_rule(y: NDArray[np.int64], index: int) -> Split:
+    """The stratified 50/25/25 split that the masks of the heterophilous graphs were drawn by.
+
+    scikit-learn is needed; the result depends on its random streams, which have been stable so far.
+    """
+    try:
+        train_test_split = import_module("sklearn.model_selection").train_test_split
+    except ImportError as error:
+        raise ConfigError(
+            "drawing splits by the rule of Platonov et al. needs scikit-learn, which is not installed. "
+            "Install it with pip install scikit-learn, or use the masks that come with the data."
+        ) from error
+    halve = partial(train_test_split, test_size=0.5, random_state=index)
+    labelled = np.flatnonzero(y >= 0)
+    train, rest = halve(labelled, stratify=y[labelled])
+    val, test = halve(rest, stratify=y[rest])
+    return _split_of(y.size, train, val, test)
+
+
+def _class_balanced(graph: Graph, index: int) -> Split:
+    """Of every class round(0.6·N/C) training nodes, all of a smaller one; then round(0.2·N) validate."""
+    y = _class_labels(graph, "luan-60-20-20")
+    num_labelled = int((y >= 0).sum())
+    per_class = round(0.6 * num_labelled / graph.num_classes)
+    rng = np.random.RandomState(index)
+    classes = [rng.permutation(np.flatnonzero(y == label)) for label in range(graph.num_classes)]
+    rest = rng.permutation(np.concatenate([members[per_class:] for members in classes]))
+    train = np.concatenate([members[:per_class] for members in classes])
+    num_val = round(0.2 * num_labelled)
+    return _split_of(y.size, train, rest[:num_val], rest[num_val:])
+
+
+def _permuted(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
+    """A permutation cut after ⌊p_0·N/100⌋ and ⌊p_1·N/100⌋ more nodes."""
+    nodes = np.random.RandomState(index).permutation(np.flatnonzero(_is_labelled(graph)))
+    num_train, num_val = (share * nodes.size // 100 for share in percent)
+    return _split_of(graph.num_nodes, *np.split(nodes, [num_train, num_train + num_val]))
+
+
+def _stratified(graph: Graph, index: int, fractions: Fractions) -> Split:
+    y = _class_labels(graph, "stratified")
+    return stratified_split(torch.from_numpy(y), fractions, seed=index)
+
+
+def _stratified_rule(train: float, val: float, test: float) -> Rule:
+    return partial(_stratified, fractions=(train, val, test))
+
+
+RULES: Mapping[str, Callable[..., Rule]] = {
+    "luan-60-20-20": lambda: _class_balanced,
+    "random-60-20-20": lambda: partial(_permuted, percent=(60, 20)),
+    "city-10-10-80": lambda: partial(_permuted, percent=(10, 10)),
+    "stratified": _stratified_rule,
+}
+
+
+def _rule(protocol: str) -> Rule:
+    spec = parse_spec(protocol)
+    if spec.name not in RULES:
+        raise unknown_name("protocol", protocol, (*STORED, *RULES))
+    return resolve("protocol", spec, RULES)
+
+
+def _stored_masks(graph: Graph, protocol: str, stored: StoredMasks) -> Masks:
+    if stored.masks not in graph.masks:
+        there = ", ".join(f"'{name}'" for name in graph.masks) or "none"
+        raise DataError(
+            f"protocol '{protocol}' reads the masks '{stored.masks}'; the graph '{graph.name}' has {there}. "
+            "Ask for a rule by name, such as 'random-60-20-20' or 'stratified(0.6, 0.2, 0.2)'."
+        )
+    return graph.masks[stored.masks]
+
+
+def _stored_split(graph: Graph, protocol: str, stored: StoredMasks, index: int) -> Split:
+    split = _stored_masks(graph, protocol, stored).split(index)
+    labelled = torch.from_numpy(_is_labelled(graph))
+    split = Split(*(getattr(split, part) & labelled for part in PARTS))
+    if stored.shares is not None:
+        _check_shares(split, stored.shares, protocol, graph.name)
+    return split
+
+
+def _check_shares(split: Split, shares: Fractions, protocol: str, name: str) -> None:
+    sizes = [int(getattr(split, part).sum()) for part in PARTS]
+    found = [size / sum(sizes) for size in sizes]
+    if max(abs(a - b) for a, b in zip(found, shares, strict=True)) > SHARE_TOLERANCE:
+        wanted, came = ("/".join(f"{100 * share:.0f}" for share in three) for three in (shares, found))
+        raise DataError(
+            f"protocol '{protocol}' divides the nodes {wanted}; the masks of '{name}' divide them {came}, "
+            f"so they belong to another protocol. Ask for 'stored' to use them as they are."
+        )
+
+
+def _is_labelled(graph: Graph) -> NDArray[np.bool_]:
+    if graph.y is None:
+        raise DataError(f"a split needs labels; '{graph.name}' has none. Load it with its labels.")
+    is_known = ~np.isnan(graph.y) if graph.is_regression else graph.y >= 0
+    return np.logical_and.reduce(is_known.reshape(graph.num_nodes, -1), axis=1)
+
+
+def _class_labels(graph: Graph, protocol: str) -> NDArray[np.int64]:
+    if graph.is_regression or not _is_labelled(graph).any():
+        raise DataError(
+            f"protocol '{protocol}' divides class by class; '{graph.name}' has no class labels. "
+            "Use 'random-60-20-20'."
+        )
+    return np.asarray(graph.y, dtype=np.int64)
+
+
+def _split_of(num_nodes: int, *parts: Nodes) -> Split:
+    masks = torch.zeros(len(PARTS), num_nodes, dtype=torch.bool)
+    for mask, nodes in zip(masks, parts, strict=True):
+        mask[torch.from_numpy(nodes)] = True
+    return Split(*masks)
