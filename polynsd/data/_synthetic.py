@@ -3,13 +3,13 @@
 Private: call `heterophilous_graph` or `minesweeper` instead.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, require_at_least
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -18,11 +18,20 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+S = TypeVar("S", bound=Any)  # a NamedTuple of generators
+
 
 def require_probability(name: str, value: float) -> None:
     """Raises unless 0 <= value <= 1."""
     if not 0.0 <= value <= 1.0:
         raise ConfigError(f"{name} must lie in [0, 1]; got {value!r}.")
+
+
+def named_streams(kind: type[S], seed: int) -> S:
+    """One independent random generator for every field of a named tuple."""
+    require_at_least("seed", seed, 0)
+    children = np.random.SeedSequence(seed).spawn(len(kind._fields))
+    return kind(*map(np.random.default_rng, children))
 
 
 def pair_keys(source: IntArray, target: IntArray, num_nodes: int) -> IntArray:

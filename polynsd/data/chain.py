@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from polynsd.data._synthetic import FloatArray, IntArray, undirected_edge_index
+from polynsd.data._synthetic import FloatArray, IntArray, named_streams, undirected_edge_index
 from polynsd.data.graph import Graph, Masks
 from polynsd.data.splits import PARTS, stratified_split
 from polynsd.errors import ConfigError, require_at_least
@@ -47,7 +47,7 @@ def syntax_chain(
         (the word itself for the root of a sentence) and its `sentence` [N].
     """
     _require_arguments(num_nodes, num_classes, num_features, feature_noise, seed)
-    streams = Streams(*map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(Streams._fields))))
+    streams = named_streams(Streams, seed)
     sentence = draw_sentences(num_nodes, streams.sentences)
     head = projective_heads(streams.trees.random(num_nodes), sentence)
     types = word_types(sentence, streams.types)

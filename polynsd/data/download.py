@@ -8,7 +8,6 @@ a download tool and put the files where they belong.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from polynsd.data.manifest import sha256_of
 from polynsd.errors import DataError
 
 Progress = Callable[[int, str], None]
@@ -82,9 +82,9 @@ class _Wanted:
         found = path.stat().st_size
         if self.size is not None and found != self.size:
             return f"it should have {self.size:,} bytes and has {found:,}"
-        if self.sha256 is None or _sha256(path) == self.sha256.lower():
+        if self.sha256 is None or sha256_of(path) == self.sha256.lower():
             return None
-        return f"its SHA-256 should be {self.sha256} and is {_sha256(path)}"
+        return f"its SHA-256 should be {self.sha256} and is {sha256_of(path)}"
 
     def check(self, path: Path) -> None:
         """Raises unless the complete file is the right one."""
@@ -224,14 +224,6 @@ def _require_http(url: str) -> None:
     scheme, host = urlsplit(url)[:2]
     if scheme not in ("http", "https") or not host:
         raise DataError(f"downloads need an http or https address; got {url!r}.")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _ignore(new_bytes: int, task: str) -> None:

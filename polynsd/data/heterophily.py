@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polynsd.data._synthetic import FloatArray, IntArray, labelled_graph, require_probability
+from polynsd.data._synthetic import (
+    FloatArray,
+    IntArray,
+    labelled_graph,
+    named_streams,
+    require_probability,
+)
 from polynsd.data.ellipsoids import centred_points, draw_axes, gaussian_noise
 from polynsd.data.legacy import legacy_points, legacy_ring, uniform_labels
 from polynsd.data.rewiring import rewired_ring
@@ -79,9 +85,7 @@ class Streams(NamedTuple):
 
 def component_streams(seed: int) -> Streams:
     """The streams that `heterophilous_graph` draws from for this seed."""
-    require_at_least("seed", seed, 0)
-    children = np.random.SeedSequence(seed).spawn(len(Streams._fields))
-    return Streams(*map(np.random.default_rng, children))
+    return named_streams(Streams, seed)
 
 
 def balanced_labels(num_nodes: int, num_classes: int, rng: np.random.Generator) -> IntArray:

@@ -18,6 +18,7 @@ from polynsd.data.graph import Features, Graph, Masks
 from polynsd.errors import DataError
 
 MAX_NODES = 2**32  # two node numbers make one 64-bit number, by which duplicate edges are found
+MAX_CLASSES = 10_000  # what is computed per pair of classes must fit into memory
 INTEGERS = ("int32", "int64")
 FLOATS = ("float32",)
 MASKS = ("bool",)
@@ -187,6 +188,7 @@ def _check_targets(y: Array, num_nodes: int) -> None:
         expect_array("y", y, ("int64", *FLOATS), (num_nodes,))
     if y.dtype.kind == "i":
         expect_all(y >= -1, "labels y must be at least -1 (-1 = none)", y, "Number the classes from 0.")
+        expect_all(y < MAX_CLASSES, f"labels y must be below {MAX_CLASSES}", y, "Number the classes from 0.")
     else:
         expect_all(~np.isinf(y), "targets y must be finite or NaN (NaN = none)", y, "Correct or drop them.")
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import ndimage, sparse, spatial
 from scipy.sparse import csgraph
 
-from polynsd.data._synthetic import FloatArray, IntArray, undirected_edge_index
+from polynsd.data._synthetic import FloatArray, IntArray, named_streams, undirected_edge_index
 from polynsd.data.eccentricity import eccentricity_labels, hop_eccentricity
 from polynsd.data.graph import Graph, Masks
 from polynsd.errors import ConfigError, require_at_least
@@ -53,7 +53,7 @@ def street_graph(
         and `edge_length` [E] in metres and the eccentricity `ecc16` [N].
     """
     _require_arguments(num_nodes, mean_degree, bends, seed)
-    streams = Streams(*map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(Streams._fields))))
+    streams = named_streams(Streams, seed)
     num_bends = int(bends * num_nodes)
     num_streets = round(num_nodes * mean_degree / 2) - num_bends  # a bend makes one street into two
     junctions = jittered_grid(num_nodes - num_bends, streams.places)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional
 
@@ -40,6 +39,8 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
 
 def roc_auc(logits: Tensor, y: Tensor) -> float:
     """Probability that a positive node scores above a negative one (ties count half), by ranks."""
+    from scipy.stats import rankdata  # slow to import
+
     if logits.size(-1) != 2:
         raise DataError(f"ROC-AUC needs two classes; got {logits.size(-1)}. Use metric='accuracy'.")
     score = (logits[:, 1] - logits[:, 0]).cpu().double().numpy()

@@ -87,6 +87,24 @@ def test_gradients_of_the_product(family, normalization):
     assert_same_gradients(product, truth, {"raw": raw, "weight": weight, "x": x}, tolerance=1e-8)
 
 
+@every_normalization
+def test_gradients_of_the_energy(normalization):
+    """⟨x, L x⟩ is smooth in the weights, also where one of them is zero."""
+    sheaf, x = random_sheaf("complete", "general", 2, normalization), random_tensor(5, 2, 3)
+    per_edge = random_tensor(sheaf.topology.num_edges, seed=1).relu()
+    assert (per_edge == 0).any()
+
+    def weighted(per_edge):
+        return replace(sheaf, edge_weight=per_edge[sheaf.topology.edge])
+
+    def truth(per_edge, x):
+        L = weighted(per_edge).laplacian()
+        return (x * (L @ x)).sum()
+
+    inputs = {"weight": per_edge, "x": x}
+    assert_same_gradients(lambda w, x: weighted(w).laplacian().energy(x), truth, inputs, tolerance=1e-9)
+
+
 @every_family
 def test_coboundary_reads_from_the_lower_node(family):
     sheaf = random_sheaf("complete", family, 2, weighted=True)

@@ -27,7 +27,8 @@ class Column:
 
     Args:
         place: where it comes from, for the text of errors.
-        values: a pyarrow array of integers, float64, booleans, large strings, nulls or a dictionary.
+        values: a pyarrow array of integers, float64, booleans, large strings or nulls, or an
+            ordered dictionary of these.
         is_text: whether it comes from a source without types.
     """
 

@@ -54,7 +54,7 @@ def _one_hot(name: str, column: Column, is_categorical: bool, missing: str) -> F
     if count > MAX_CATEGORIES:
         raise DataError(
             f"{column.place}: one-hot features are made of up to {MAX_CATEGORIES} categories; got {count}. "
-            "Leave the column out with features=[...], or group its values."
+            "Leave it out with features=[...], group its values, or correct those that should be numbers."
         )
     if not is_categorical:
         _require_words(column)

@@ -97,7 +97,9 @@ def require_header(names: list[str], place: str) -> None:
         )
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise DataError(f"{place}: the names of columns must differ; '{name}' occurs {count} times. Rename them.")
+        raise DataError(
+            f"{place}: the names of columns must differ; '{name}' occurs {count} times. Rename them."
+        )
 
 
 def require_two_columns(table: Table) -> None:
@@ -137,8 +139,10 @@ def _supported(values: Any, place: str) -> Any:
     pa, kind = load("pyarrow"), values.type
     types = pa.types
     if types.is_dictionary(kind):
-        _supported(values.dictionary, place)
-        return values
+        if not kind.ordered:
+            return _supported(values.dictionary_decode(), place)
+        names = _supported(values.dictionary, place)
+        return pa.DictionaryArray.from_arrays(values.indices, names, ordered=True)
     if str(kind) in ("string", "large_string", "string_view"):
         return values.cast(pa.large_string())
     if types.is_floating(kind) or types.is_decimal(kind):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from polynsd.data.own import from_pandas
@@ -71,6 +72,8 @@ def test_typed_ids_keep_their_type():
     assert from_pandas(edges, nodes).node_ids.tolist() == ["3", "2", "1"]
     assert from_pandas(edges.astype(int), nodes).node_ids.tolist() == [3, 2, 1]
     assert from_pandas(edges.astype("category")).node_ids.tolist() == ["1", "2", "3"]
+    short = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string(), ordered=True))
+    assert from_pandas(edges.astype(short)).node_ids.tolist() == ["1", "2", "3"]
     assert from_pandas(edges.astype("uint8")).node_ids.dtype == np.int64
 
 
