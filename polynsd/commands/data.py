@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from polynsd.data.describe import Description, describe_graph
-from polynsd.report import graph_figure, print_table
+from polynsd.report import ProgressReporter, graph_figure, print_table
 
 if TYPE_CHECKING:
     from polynsd.data.graph import Graph
@@ -109,12 +109,15 @@ class DataFetch:
 
     name: Positional[str]
     """A name of the catalogue."""
+    quiet: bool = False
+    """No progress."""
 
     def run(self) -> Graph:
         """Finds or downloads it, and checks it against the catalogue."""
         from polynsd.data.catalogue import load, locate
 
-        graph = load(self.name)
+        with ProgressReporter(None, unit="KiB", quiet=self.quiet) as reporter:
+            graph = load(self.name, progress=lambda new, task: reporter.advance(new // 1024, task))
         print(f"{graph} at {locate(self.name)}")  # noqa: T201
         return graph
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +41,20 @@ def get_entry(name: str) -> Entry:
     return ENTRIES[key]
 
 
-def load(name: str, *, root: str | Path | None = None, download: bool = True) -> Graph:
+def load(
+    name: str,
+    *,
+    root: str | Path | None = None,
+    download: bool = True,
+    progress: Callable[[int, str], None] | None = None,
+) -> Graph:
     """The graph of a dataset, with raw features and the splits that came with it.
 
     Args:
         name: one of `names()`.
         root: the folder to look in first, in place of the one named by POLYNSD_DATA.
         download: whether to fetch a dataset that is in no folder.
+        progress: called with (new bytes, name) while it is fetched.
 
     Raises:
         ConfigError: there is no dataset of this name.
@@ -57,7 +65,7 @@ def load(name: str, *, root: str | Path | None = None, download: bool = True) ->
     entry = get_entry(name)
     path = locate(name, root)
     if path is None:
-        path = _download(entry, root) if download else _refuse(entry, root)
+        path = _download(entry, root, progress) if download else _refuse(entry, root)
     graph = load_graph(path)
     check_counts(entry, graph, str(path))
     if entry.warning:
@@ -121,16 +129,18 @@ def _class_sizes(graph: Graph) -> tuple[int, ...]:
     return tuple(np.bincount(graph.y[graph.y >= 0]).tolist())
 
 
-def _download(entry: Entry, root: str | Path | None) -> Path:
+def _download(entry: Entry, root: str | Path | None, progress: Callable[[int, str], None] | None) -> Path:
     """The archive in the cache, made from what the publisher offers."""
     from polynsd.data.archive import save_graph
     from polynsd.data.sources import obtain
+    from polynsd.data.watch import watched
 
     cache = cache_folder()
     path = cache / f"{entry.name}.npz"
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        graph = obtain(entry.source, entry.name, cache)
+        with watched(cache, entry.name, progress):
+            graph = obtain(entry.source, entry.name, cache)
     except Exception as error:  # PyG, its file systems and unpicklers raise anything
         raise _not_found(entry, root, error) from error
     check_counts(entry, graph, str(entry.source))

@@ -224,6 +224,8 @@ class Graph:
             data.x = torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
         if self.y is not None:
             data.y = torch.from_numpy(np.ascontiguousarray(self.y))
+        if self.node_ids is not None:
+            data.node_ids = self.node_ids
         for name in ("edge_weight", "edge_attr"):
             values = getattr(self, name)
             if values is not None:

@@ -14,12 +14,12 @@ class ProgressReporter:
     """Counts finished units of work; use it as a context manager.
 
     Args:
-        total: units of work.
+        total: units of work; None where nobody knows.
         unit: their name, e.g. `epochs`.
         quiet: say nothing.
     """
 
-    def __init__(self, total: int, unit: str = "epochs", quiet: bool = False) -> None:
+    def __init__(self, total: int | None, unit: str = "epochs", quiet: bool = False) -> None:
         self.total, self.unit, self.quiet = total, unit, quiet
         self.done, self.task = 0, ""
         self._bar: Any = None
@@ -48,9 +48,7 @@ class ProgressReporter:
             self._bar.update(self._bar_id, completed=self.done, description=task, rate=self._rate())
         elif not self.quiet and (new_task or time.monotonic() - self._last > QUIET_SECONDS):
             self._last = time.monotonic()
-            left = time.strftime("%M:%S", time.gmtime(self._seconds_left()))
-            percent = 100 * self.done // max(self.total, 1)
-            print(f"{percent:3d} %  {task}  ({self._rate()}, at most {left} left)", file=sys.stderr)  # noqa: T201
+            print(self._line(), file=sys.stderr)  # noqa: T201
 
     def skip_to(self, done: int) -> None:
         """Work up to `done` units will not be needed."""
@@ -61,9 +59,13 @@ class ProgressReporter:
     def _rate(self) -> str:
         return f"{self.done / max(time.monotonic() - self._started, 1e-9):.0f} {self.unit}/s"
 
-    def _seconds_left(self) -> float:
-        elapsed = time.monotonic() - self._started
-        return elapsed / max(self.done, 1) * max(self.total - self.done, 0)
+    def _line(self) -> str:
+        if self.total is None:
+            return f"{self.done} {self.unit}  {self.task}  ({self._rate()})"
+        seconds = (time.monotonic() - self._started) / max(self.done, 1) * max(self.total - self.done, 0)
+        left = time.strftime("%M:%S", time.gmtime(seconds))
+        percent = 100 * self.done // max(self.total, 1)
+        return f"{percent:3d} %  {self.task}  ({self._rate()}, at most {left} left)"
 
 
 def _rich_bar(unit: str) -> Any:

@@ -1,7 +1,7 @@
 """Graphs from pandas, NetworkX, SciPy and PyG, under the owner's ids.
 
-Directed or repeated edges are merged as in `edges.merge`: values given for several copies of an edge,
-such as its two directions, are averaged, and the report in the log says how many differed.
+Directed or repeated edges are merged as in `edges.merge`: values given for several copies of an
+edge, such as its two directions, are averaged, and the report in the log says how many differed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Gr
 def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "graph") -> Graph:
     """From a square matrix, sparse or dense; an entry of zero is no edge.
 
-    Entries become edge weights unless all of them are 1; A_uv and A_vu are averaged where both are there.
+    Entries become edge weights unless all of them are 1; A_uv and A_vu are averaged where both are
+    there.
     """
     matrix = sparse.csr_array(adjacency, copy=True)
     if matrix.shape[0] != matrix.shape[1]:
@@ -86,8 +87,10 @@ def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "gra
 def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Graph:
     """From PyG's `Data`, with edges in one or both directions; its masks become the splits `default`.
 
-    `Data` has no place for ids, so the owner's may be given in `node_ids`, in the order of the rows.
+    The owner's ids are taken from `node_ids`, in the order of the rows, or from `data.node_ids`,
+    where `to_pyg` leaves them.
     """
+    node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
     num_nodes = int(data.num_nodes or 0)
     weight, attr = (_edge_values(data, key) for key in ("edge_weight", "edge_attr"))
     if weight is not None:
