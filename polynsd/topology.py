@@ -91,6 +91,10 @@ class Topology:
     @classmethod
     def from_data(cls, data: Any) -> Topology:
         """From a PyG `Data` object."""
+        if data.edge_index is None:
+            raise GraphError(
+                "the data has no edge_index; for a graph without edges give an empty [2, 0] one."
+            )
         return cls.from_edge_index(data.edge_index, data.num_nodes)
 
     @classmethod
@@ -166,6 +170,8 @@ class Topology:
     def symmetric_weight(self, weight: Tensor) -> Tensor:
         """`per_half_edge` for scalar weights, which must agree in both directions."""
         weight = weight.squeeze(-1) if weight.dim() == 2 else weight
+        if weight.dim() != 1:
+            raise ShapeError(f"edge_weight must have one number per edge; got shape {list(weight.shape)}.")
         if not bool(torch.isfinite(weight).all()):
             raise GraphError("edge_weight must be finite; it holds NaN or infinity.")
         half = self.per_half_edge(weight)
@@ -217,12 +223,22 @@ def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
     if state is not None and hit is not None and hit[0] == state:
         return hit[1]
     if edge_index.layout == torch.strided:
-        topology = Topology.from_edge_index(edge_index, num_nodes)
+        topology = Topology.from_edge_index(
+            edge_index, _declared_size(edge_index) if num_nodes is None else num_nodes
+        )
     else:  # a sparse adjacency matrix
+        if edge_index.size(0) != edge_index.size(1):
+            raise ShapeError(f"an adjacency matrix must be square; got shape {list(edge_index.shape)}.")
         pairs = edge_index.to_sparse_coo().coalesce().indices()
         topology = _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
     _cache[edge_index] = (state, topology)
     return topology
+
+
+def _declared_size(edge_index: Tensor) -> int | None:
+    """The number of nodes that PyG's EdgeIndex may carry."""
+    sizes = edge_index.sparse_size() if hasattr(edge_index, "sparse_size") else ()
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def _checked_size(topology: Topology, num_nodes: int | None) -> Topology:

@@ -50,7 +50,8 @@ def chebyshev_filter_autograd(A: BlockOperator, phi: Tensor, x: Tensor, scale: S
 def _forward(A: BlockOperator, phi: Tensor, x: Tensor, scale: Scale) -> tuple[Tensor, Tensor, Tensor]:
     """(y, T_K, T_{K−1}); for K = 0 both T are x."""
     previous, current = x, x
-    y = _coefficient(phi, 0) * x
+    lead = torch.broadcast_shapes(*(t.shape[:-3] for t in (x, A.diag, A.off)), phi.shape[:-1])
+    y = (_coefficient(phi, 0) * x).expand(*lead, *x.shape[-3:])
     for k in range(1, phi.size(-1)):
         step = scale * block_product(A, current) - current
         previous, current = current, step if k == 1 else 2 * step - previous
@@ -107,8 +108,10 @@ class _ChebyshevFilter(Function):
 def _autograd_gradients(
     A: BlockOperator, phi: Tensor, x: Tensor, scale: Scale, g: Tensor, wanted: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    y = chebyshev_filter_autograd(A, phi, x, scale)
-    inputs = [t for t, want in zip((x, phi, A.diag, A.off), wanted, strict=True) if want]
+    # views, so that these are partial derivatives even where the maps depend on x
+    x, phi, diag, off = (t.view_as(t) for t in (x, phi, A.diag, A.off))
+    y = chebyshev_filter_autograd(A._replace(diag=diag, off=off), phi, x, scale)
+    inputs = [t for t, want in zip((x, phi, diag, off), wanted, strict=True) if want]
     grads = iter(torch.autograd.grad(y, inputs, g, create_graph=True, allow_unused=True))
     return [next(grads) if want else None for want in wanted]
 

@@ -61,7 +61,12 @@ class SheafLaplacian:
         batch: Tensor | None = None,
     ) -> None:
         require_choice("normalization", normalization, NORMALIZATIONS)
-        _check_maps(maps, topology)
+        _check_maps(maps, topology, stalk_dim)
+        if edge_weight is not None and edge_weight.shape[-1:] != (topology.num_half_edges,):
+            raise ShapeError(
+                f"edge_weight must have one value per half-edge, [..., {topology.num_half_edges}]; got "
+                f"{list(edge_weight.shape)}. Topology.symmetric_weight makes it so."
+            )
         self.topology, self.maps, self.normalization = topology, maps, normalization
         self.edge_weight, self.batch = edge_weight, batch
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
@@ -127,6 +132,17 @@ class SheafLaplacian:
 
     def coboundary(self, x: Tensor) -> Tensor:
         """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""
+        difference, weight = self._disagreement(x)
+        return difference if weight is None else weight.sqrt() * difference
+
+    def energy(self, x: Tensor) -> Tensor:
+        """⟨x, L x⟩ = ‖δS x‖² ≥ 0, summed over nodes, stalks and channels: `[...]`."""
+        difference, weight = self._disagreement(x)
+        squares = difference.square() if weight is None else weight * difference.square()
+        return squares.sum((-3, -2, -1))
+
+    def _disagreement(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(F_v S_v x_v − F_u S_u x_u, w_e) on the edges."""
         x = self._checked(x)
         x = x if self.node_scale is None else blocks.apply(self.node_scale, x)
         h = self.topology.forward
@@ -134,14 +150,8 @@ class SheafLaplacian:
         for half in (h, self.topology.twin[h]):
             F = self.maps.index_select(-3, half)
             ends.append(blocks.apply(F, x.index_select(-3, self.topology.row[half])))
-        difference = ends[0] - ends[1]
-        if self.edge_weight is None:
-            return difference
-        return self.edge_weight.index_select(-1, h).sqrt()[..., None, None] * difference
-
-    def energy(self, x: Tensor) -> Tensor:
-        """⟨x, L x⟩ = ‖δS x‖² ≥ 0, summed over nodes, stalks and channels: `[...]`."""
-        return self.coboundary(x).square().sum((-3, -2, -1))
+        weight = self.edge_weight
+        return ends[0] - ends[1], None if weight is None else weight.index_select(-1, h)[..., None, None]
 
     def lambda_max(self, method: str = "analytic") -> Tensor | float:
         """An upper bound of the spectrum, without gradient.
@@ -205,7 +215,9 @@ class SheafLaplacian:
         rows = (row[:, None, None] * d + inner[:, None]).expand_as(values)
         cols = (col[:, None, None] * d + inner).expand_as(values)
         index = torch.stack([rows.reshape(-1), cols.reshape(-1)])
-        return torch.sparse_coo_tensor(index, values.reshape(-1), self.shape).coalesce()
+        return torch.sparse_coo_tensor(
+            index, values.reshape(-1), self.shape, check_invariants=False
+        ).coalesce()
 
     def _checked(self, x: Tensor) -> Tensor:
         expected = (self.topology.num_nodes, self.stalk_dim)
@@ -223,7 +235,7 @@ class SheafLaplacian:
         )
 
 
-def _check_maps(maps: Tensor, topology: Topology) -> None:
+def _check_maps(maps: Tensor, topology: Topology, stalk_dim: int | None) -> None:
     shape, H = list(maps.shape), topology.num_half_edges
     if maps.dim() < 3 or maps.size(-3) != H or maps.size(-1) not in (1, maps.size(-2)):
         raise ShapeError(
@@ -232,6 +244,8 @@ def _check_maps(maps: Tensor, topology: Topology) -> None:
         )
     if maps.size(-2) == 0:
         raise ShapeError(f"the stalk dimension must be at least 1; got maps of shape {shape}.")
+    if stalk_dim is not None and maps.size(-2) not in (1, stalk_dim):
+        raise ShapeError(f"maps of shape {shape} act on stalks of dimension {shape[-2]}; got {stalk_dim=}.")
 
 
 def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:

@@ -61,9 +61,9 @@ def euler(params: Tensor, d: int) -> Tensor:
 
 
 METHODS = {
-    "householder": Method(householder, range(1, 65)),
-    "cayley": Method(cayley, range(1, 65)),
-    "matrix_exp": Method(matrix_exp, range(1, 65)),
+    "householder": Method(householder, range(2, 65)),
+    "cayley": Method(cayley, range(2, 65)),
+    "matrix_exp": Method(matrix_exp, range(2, 65)),
     "euler": Method(euler, range(2, 4)),
 }
 

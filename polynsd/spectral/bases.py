@@ -1,6 +1,8 @@
 """The tables: eight classical families, and the register that names them."""
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from scipy.special import binom
 
@@ -40,7 +42,7 @@ def legendre() -> Basis:
 
 def gegenbauer(lam: float) -> Basis:
     """C_k^λ, orthogonal under (1 − ξ²)^{λ − ½}; λ = ½ is Legendre, λ = 1 is U."""
-    if not lam > 0:
+    if not 0 < lam < math.inf:
         raise ConfigError(f"gegenbauer needs lambda > 0; got {lam}. For lambda → 0 use 'chebyshev1'.")
     return Basis(
         f"gegenbauer({float(lam)})",
@@ -51,7 +53,7 @@ def gegenbauer(lam: float) -> Basis:
 
 def jacobi(alpha: float, beta: float) -> Basis:
     """P_k^{α,β}, orthogonal under (1 − ξ)^α (1 + ξ)^β."""
-    if not (alpha > -1 and beta > -1):
+    if not (-1 < alpha < math.inf and -1 < beta < math.inf):
         raise ConfigError(f"jacobi needs alpha > -1 and beta > -1; got alpha={alpha}, beta={beta}.")
     s, largest = alpha + beta, max(alpha, beta)
 
@@ -96,6 +98,10 @@ def basis_names() -> list[str]:
 
 def get_basis(spec: str | Basis) -> Basis:
     """A basis from its name with arguments, e.g. `legendre`, `gegenbauer(1.5)`, `jacobi(0.5, -0.5)`."""
-    if isinstance(spec, Basis):
-        return spec
+    return spec if isinstance(spec, Basis) else _resolved(spec)
+
+
+@lru_cache(maxsize=256)
+def _resolved(spec: str) -> Basis:
+    """The same spec gives the same object, so bases compare equal."""
     return resolve("basis", parse_spec(spec), _families)

@@ -93,6 +93,19 @@ class Basis:
     def __repr__(self) -> str:
         return self.name if self.normalized else f"{self.name}.raw()"
 
+    def __deepcopy__(self, memo: object) -> Basis:
+        return self  # immutable
+
+    def __reduce__(self) -> tuple[Callable[..., Basis], tuple[str, bool]]:
+        """Pickles the name: tables are functions, which only the register can bring back."""
+        return _by_name, (self.name, self.normalized)
+
+
+def _by_name(name: str, normalized: bool) -> Basis:
+    from polynsd.spectral.bases import get_basis
+
+    return replace(get_basis(name), normalized=normalized)
+
 
 def _recur(
     recurrence: Callable[[int], Row], times_xi: Callable[[Any], Any], one: Any, degree: int
@@ -134,6 +147,7 @@ def _sup_norm(basis: Basis, degree: int) -> float:
 
 def sup_norm(series: NDArray[np.float64]) -> float:
     """Max |p| on [−1, 1] of a Chebyshev series: at an end point or where p′ vanishes."""
+    series = np.asarray(cheb.chebtrim(series, np.abs(series).max() * np.finfo(np.float64).eps))
     stationary = cheb.chebroots(cheb.chebder(series)) if len(series) > 2 else np.empty(0)
     inside = np.real(stationary[np.abs(np.real(stationary)) < 1.0])
     return float(np.abs(cheb.chebval(np.concatenate([[-1.0, 1.0], inside]), series)).max())

@@ -82,3 +82,20 @@ def test_a_broken_archive_is_named(folder, capsys):
     broken = folder / "broken.npz"
     broken.write_bytes(b"PK\x03\x04 not a zip file")
     assert "broken.npz" in failure(capsys, "check", broken)
+
+
+def test_show_warns_of_known_traps(folder, capsys, monkeypatch):
+    graph = syntax_chain(num_nodes=200, num_classes=4)
+    monkeypatch.setattr("polynsd.data.catalogue.load", lambda name: graph)
+    out = run(capsys, "show", "cornell")
+    assert "features and labels of Texas on the edges of Cornell" in out
+    assert "protocols: geom-gcn" in out
+
+
+def test_fetch_says_where_it_is(folder, capsys, monkeypatch):
+    graph = syntax_chain(num_nodes=200, num_classes=4)
+    monkeypatch.setattr("polynsd.data.catalogue.load", lambda name, progress: progress(4096, name) or graph)
+    main(["data", "fetch", "texas"])
+    captured = capsys.readouterr()
+    assert "nodes=200" in captured.out
+    assert "4 KiB  texas" in captured.err

@@ -169,3 +169,11 @@ def test_edge_features_follow_their_edge():
     conv, order = make_conv(edge_dim=1), torch.randperm(14, generator=torch.Generator().manual_seed(0))
     shuffled = conv(features(), EDGE_INDEX[:, order], edge_attr=EDGE_DATA[order])
     assert close(shuffled, conv(features(), EDGE_INDEX, edge_attr=EDGE_DATA))
+
+
+def test_values_of_a_sparse_adjacency_are_edge_weights():
+    weight = torch.arange(1.0, 8.0).double().repeat(2)
+    conv = make_conv()
+    weighted = torch.sparse_coo_tensor(EDGE_INDEX, weight, (NUM_NODES, NUM_NODES), check_invariants=True)
+    assert close(conv(features(), weighted), conv(features(), EDGE_INDEX, weight))
+    assert not close(conv(features(), weighted), conv(features(), adjacency()), atol=1e-3)

@@ -135,3 +135,23 @@ def test_options_that_contradict_the_model(kind, options, message, build):
     make = kind if build == "__call__" else kind.reference
     with pytest.raises(ConfigError, match=message):
         make(*SIZES, **options)
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        (torch.zeros(NUM_NODES - 1, dtype=torch.long), ShapeError, "graph number of each of the"),
+        (torch.arange(NUM_NODES).flip(0), ShapeError, "ascending"),
+        (torch.arange(NUM_NODES), GraphError, "joins two graphs"),
+    ],
+)
+def test_batches_that_are_none(batch, error, message):
+    with pytest.raises(error, match=message):
+        PolyNSD(*SIZES)(X, EDGE_INDEX, batch=batch)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_weights_that_are_none(value):
+    weight = torch.full((EDGE_INDEX.size(1),), value)
+    with pytest.raises(GraphError, match="finite|negative"):
+        PolyNSD(*SIZES)(X, EDGE_INDEX, edge_weight=weight)

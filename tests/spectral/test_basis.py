@@ -1,5 +1,8 @@
 """The basis contract over all families and over bases of one's own."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev as cheb
 
 from polynsd.errors import ConfigError
-from polynsd.spectral import Basis, get_basis
+from polynsd.spectral import Basis, PolynomialFilter, get_basis
 from polynsd.spectral.basis import sup_norm
 from polynsd.testing import check_basis
 
@@ -81,3 +84,12 @@ def test_bad_degrees(method):
     arguments = (np.zeros(1), -1) if method == "evaluate" else (-1,)
     with pytest.raises(ConfigError, match="must be an integer of at least"):
         getattr(basis, method)(*arguments)
+
+
+def test_models_with_bases_can_be_pickled_and_copied():
+    for spec in ("legendre", "jacobi(0.5, 0.0)"):
+        module = PolynomialFilter(spec, 3)
+        assert pickle.loads(pickle.dumps(module)).basis == module.basis
+    assert pickle.loads(pickle.dumps(get_basis("chebyshev2").raw())) == get_basis("chebyshev2").raw()
+    mine = Basis("hermite-of-mine", lambda k: (2.0, 0.0, 2.0 * k))
+    assert copy.deepcopy(PolynomialFilter(mine, 3)).basis is mine
