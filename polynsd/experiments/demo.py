@@ -23,11 +23,11 @@ from polynsd.nn import LayerResponse, PolyNSD
 from polynsd.report import results_figure
 from polynsd.training import get_task
 
-TRAINING = TrainConfig(epochs=150, patience=50)
+TRAINING = TrainConfig(epochs=120, patience=40)
 
 
 def _sheaf(model: str, **layer: Any) -> ModelConfig:
-    return ModelConfig(model, layer=LayerConfig(dropout=0.2, **layer))
+    return ModelConfig(model, hidden_channels=8, layer=LayerConfig(dropout=0.2, **layer))
 
 
 MODELS = {

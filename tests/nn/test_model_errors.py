@@ -153,5 +153,5 @@ def test_batches_that_are_none(batch, error, message):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
 def test_weights_that_are_none(value):
     weight = torch.full((EDGE_INDEX.size(1),), value)
-    with pytest.raises(GraphError, match="finite|negative"):
+    with pytest.raises(GraphError, match=r"finite|negative"):
         PolyNSD(*SIZES)(X, EDGE_INDEX, edge_weight=weight)
