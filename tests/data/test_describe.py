@@ -1,6 +1,9 @@
 """Measures of agreement against hand-computed graphs and NetworkX."""
 
+import csv
 import math
+import os
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polynsd.data import load_graph
 from polynsd.data.describe import class_mixing, describe_graph
 from polynsd.data.graph import Graph
 
@@ -82,3 +86,20 @@ def test_degrees_components_and_assortativity_agree_with_networkx(num_nodes, num
             nx.attribute_assortativity_coefficient(reference, "y")
         )
         assert class_mixing(ours).sum() == pytest.approx(1)
+
+
+@pytest.mark.data
+@pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
+def test_every_archive_has_the_facts_of_its_manifest():
+    folder = Path(os.environ["POLYNSD_DATA"])
+    with (folder / "MANIFEST.csv").open(encoding="utf-8") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    # the manifest counts citeseer's 15 unlabelled nodes as class 0, and facebook's as a class of their own
+    for name in rows.keys() - {"citeseer", "fb100_cornell5"}:
+        row, facts = rows[name], describe_graph(load_graph(folder / f"{name}.npz"))
+        assert (facts.nodes, facts.edges) == (int(row["nodes"]), int(row["edges"])), name
+        assert (len(facts.class_sizes), facts.components) == (int(row["classes"]), int(row["components"])), (
+            name
+        )
+        assert facts.edge_homophily == pytest.approx(float(row["edge_homophily"]), abs=1e-4), name
+        assert facts.adjusted_homophily == pytest.approx(float(row["adjusted_homophily"]), abs=1e-4), name

@@ -1,6 +1,7 @@
 """What a user types, end to end."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 from polynsd import __version__
 from polynsd.cli import main
+from polynsd.data import save_graph, syntax_chain
 
 TINY = ["--splits", "2", "--epochs", "3", "--quiet"]
 
@@ -63,7 +65,7 @@ def test_every_model_trains_on_minesweeper(model, capsys):
     main(
         [
             "train",
-            "--dataset",
+            "--generate",
             "minesweeper",
             "--data",
             "rows=8",
@@ -82,6 +84,10 @@ def test_every_model_trains_on_minesweeper(model, capsys):
     ("arguments", "words"),
     [
         (["--dataset", "minesweper"], "Did you mean 'minesweeper'?"),
+        (["--generate", "mines"], "unknown dataset 'mines'"),
+        (["--dataset", "texas", "--data", "degree=4"], "leave it out where --dataset is given"),
+        (["--protocol", "geom-gcn"], "geom-gcn"),
+        (["--features", "row-normalize"], "non-negative"),
         (["--data", "nodes=5"], "unknown heterophily argument 'nodes'"),
         (["--data", "num_nodes"], "written key=value; got 'num_nodes'"),
         (["--data", "num_nodes=many"], "num_nodes must be of type int; got 'many'"),
@@ -139,3 +145,22 @@ def test_installed_command():
         [sys.executable, "-m", "polynsd.cli", "--version"], capture_output=True, text=True, check=True
     )
     assert result.stdout == f"polynsd {__version__}\n"
+
+
+def test_train_on_a_file_uses_its_own_splits(tmp_path, capsys):
+    graph = syntax_chain(num_nodes=200, num_classes=4, num_features=6)
+    save_graph(tmp_path / "words.npz", graph)
+    record = tmp_path / "run.json"
+    main(["train", "--dataset", str(tmp_path / "words.npz"), *TINY, "--out", str(record)])
+    assert "2 splits by stored" in " ".join(capsys.readouterr().out.split())
+    hashes = [graph.masks["default"].split(i).fingerprint for i in range(2)]
+    assert json.loads(record.read_text())["splits"] == hashes
+
+
+@pytest.mark.data
+@pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
+def test_train_on_a_benchmark_follows_its_own_rules(tmp_path, capsys):
+    record = tmp_path / "run.json"
+    main(["train", "--dataset", "texas", *TINY, "--out", str(record)])
+    about = json.loads(record.read_text())["data"]
+    assert (about["graph"], about["protocol"], about["features"]) == ("texas", "geom-gcn", "row-normalize")
