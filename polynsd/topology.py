@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,28 +65,27 @@ class Topology:
         edge_index = _validated(edge_index)
         num_nodes = _count_nodes(edge_index, num_nodes)
         source, target = edge_index.long().unbind(0)
-        is_loop = source == target
-        # half-edge (row, col) = (target, source) as one sortable number
-        key = (target * num_nodes + source)[~is_loop]
-        directed, given_to_directed = torch.unique(key, return_inverse=True)
-        d_row, d_col = _split_key(directed, num_nodes)
-        key = torch.unique(torch.cat([directed, d_col * num_nodes + d_row]))
-        row, col = _split_key(key, num_nodes)
-        twin = torch.searchsorted(key, col * num_nodes + row)
+        kept = torch.nonzero(source != target).squeeze(-1)
+        low, high = torch.minimum(source, target)[kept], torch.maximum(source, target)[kept]
+        # an undirected edge as one sortable number
+        key, edge_of_input = torch.unique(low * num_nodes + high, return_inverse=True)
+        parts = _half_edges(key // max(num_nodes, 1), key % max(num_nodes, 1), num_nodes)
+        # column (source, target) is the half-edge (row, col) = (target, source)
+        is_backward = (target > source)[kept].long()
         half_of_input = torch.full_like(source, -1)
-        half_of_input[~is_loop] = torch.searchsorted(key, directed)[given_to_directed]
-        loops = int(is_loop.sum())
+        half_of_input[kept] = parts.half_of_edge[is_backward, edge_of_input]
+        given = torch.zeros(parts.row.numel(), dtype=torch.bool, device=key.device)
+        given[half_of_input[kept]] = True
+        distinct = int(given.sum())
         report = TopologyReport(
             given=source.numel(),
-            self_loops=loops,
-            duplicates=source.numel() - loops - directed.numel(),
-            one_way=key.numel() - directed.numel(),
+            self_loops=source.numel() - kept.numel(),
+            duplicates=kept.numel() - distinct,
+            one_way=given.numel() - distinct,
         )
-        if loops or report.duplicates or report.one_way:
+        if report.self_loops or report.duplicates or report.one_way:
             logger.info("%s", report)
-        nodes = torch.arange(num_nodes + 1, device=key.device)
-        rowptr = torch.searchsorted(row, nodes)
-        return cls(rowptr, row, col, twin, _edge_ids(row, col, twin), half_of_input, report)
+        return cls(parts.rowptr, parts.row, parts.col, parts.twin, parts.edge, half_of_input, report)
 
     @classmethod
     def from_data(cls, data: Any) -> Topology:
@@ -272,13 +271,29 @@ def _count_nodes(edge_index: Tensor, num_nodes: int | None) -> int:
     return num_nodes
 
 
-def _split_key(key: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    n = max(num_nodes, 1)
-    return key // n, key % n
+class _HalfEdges(NamedTuple):
+    rowptr: Tensor
+    row: Tensor
+    col: Tensor
+    twin: Tensor
+    edge: Tensor
+    half_of_edge: Tensor  # [2, E] the half-edges (low, high) and (high, low) of every edge
 
 
-def _edge_ids(row: Tensor, col: Tensor, twin: Tensor) -> Tensor:
-    """Numbers the half-edges with row < col in order and gives their twins the same number."""
-    first = row < col
-    number = torch.cumsum(first, 0) - 1
-    return torch.where(first, number, number[twin])
+def _half_edges(low: Tensor, high: Tensor, num_nodes: int) -> _HalfEdges:
+    """Both half-edges of the edges (low, high), given in order, sorted by (row, col) without a sort by pairs.
+
+    The neighbours of v below v come first, from edges (·, v), then those above, from edges (v, ·).
+    """
+    E = low.numel()
+    number = torch.arange(E, device=low.device)
+    above, below = (torch.bincount(ends, minlength=num_nodes) for ends in (low, high))
+    rowptr = torch.cat([above.new_zeros(1), (above + below).cumsum(0)])
+    forward = rowptr[low] + below[low] + number - (above.cumsum(0) - above)[low]
+    by_high = torch.sort(high, stable=True).indices  # low ascends within equal high already
+    backward = torch.empty_like(number)
+    backward[by_high] = rowptr[high[by_high]] + number - (below.cumsum(0) - below)[high[by_high]]
+    row, col, twin, edge = (torch.empty(2 * E, dtype=torch.long, device=low.device) for _ in range(4))
+    for here, there, v, u in ((forward, backward, low, high), (backward, forward, high, low)):
+        row[here], col[here], twin[here], edge[here] = v, u, there, number
+    return _HalfEdges(rowptr, row, col, twin, edge, torch.stack([forward, backward]))
