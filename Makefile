@@ -11,7 +11,7 @@ help:
 	@echo "make test       run the test suite with coverage"
 	@echo "make lint       ruff: style, imports, formatting"
 	@echo "make typecheck  mypy --strict over polynsd/"
-	@echo "make bench      time the operator and the filter against plain autograd"
+	@echo "make bench      time the polynomial filter against plain autograd"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,7 @@
 """The command line: `polynsd demo | train | bench | data …`.
 
-Exit codes: 0 done, 2 a mistake in the arguments or the data (one line says which), 130 interrupted.
+Exit codes: 0 done, 2 a mistake in the arguments, the data or a path (the message says which),
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         _parse(arguments).run()
-    except PolyNSDError as error:
+    except (PolyNSDError, OSError) as error:
         print(f"polynsd: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

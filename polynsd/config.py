@@ -6,11 +6,14 @@ part by part.
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
-from polynsd.sheaf.families import CHANNELS, MapFamily, get_family
+from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
 from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS
 from polynsd.spectral.bases import get_basis
@@ -82,6 +85,8 @@ class LayerConfig:
         require_fraction("map_dropout", self.learner_dropout)
         for option, choices in _CHOICES.items():
             require_choice(option, getattr(self, option), choices)
+        if isinstance(cast(object, self.fixed_channels), str):
+            raise ConfigError(f"fixed_channels must be a tuple of names; got {self.fixed_channels!r}.")
         for channel in self.fixed_channels:
             require_choice("fixed channel", channel, CHANNELS)
         self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
@@ -194,11 +199,41 @@ class TrainConfig:
         require_at_least("epochs", self.epochs, 1)
         require_at_least("patience", self.patience, 1)
         require_choice("select", self.select, ("metric", "loss"))
-        if not self.learning_rate > 0:
+        if not 0 < self.learning_rate < math.inf:
             raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
         for name in ("weight_decay", "sheaf_decay"):
-            if (getattr(self, name) or 0.0) < 0:
+            if not 0 <= (getattr(self, name) or 0.0) < math.inf:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+
+
+def save_config(path: str | Path, config: Any) -> None:
+    """Writes a configuration to a `.json` or `.yaml` file."""
+    path, plain = Path(path), json.loads(json.dumps(to_dict(config)))  # tuples become lists
+    text = _yaml().safe_dump(plain, sort_keys=False) if _is_yaml(path) else json.dumps(plain, indent=2) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def load_config(path: str | Path, kind: type[C]) -> C:
+    """Reads a configuration of the given kind back from a `.json` or `.yaml` file."""
+    path = Path(path)
+    text = path.read_text(encoding="utf-8")
+    options = _yaml().safe_load(text) if _is_yaml(path) else json.loads(text)
+    if not isinstance(options, dict):
+        raise ConfigError(f"{path} must hold the options of a {kind.__name__}; got {type(options).__name__}.")
+    return from_options(kind, options)
+
+
+def _is_yaml(path: Path) -> bool:
+    require_choice("configuration file type", path.suffix, (".json", ".yaml", ".yml"))
+    return path.suffix != ".json"
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigError("YAML files need PyYAML; install it with: pip install pyyaml") from error
+    return yaml
 
 
 def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002
@@ -209,10 +244,11 @@ def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa:
     edge weights.
     """
     options: dict[str, Any] = {"maps": maps, "filter": filter}
-    if maps.startswith("orthogonal"):
+    family = get_family(maps)
+    if isinstance(family, Orthogonal):
         options["edge_weights"] = True
     if filter == "polynomial":
-        if maps == "diagonal":
+        if isinstance(family, Diagonal):
             options |= {"mixing": "idle", "dropout_position": "after"}
         else:
             options["correction_state"] = "residual"

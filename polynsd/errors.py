@@ -45,7 +45,7 @@ def require_choice(kind: str, name: str, choices: Iterable[str]) -> None:
 
 def require_at_least(name: str, value: int, low: int) -> None:
     """Raises unless `value` is an integer of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
         raise ConfigError(f"{name} must be an integer of at least {low}; got {value!r}.")
 
 

@@ -134,7 +134,7 @@ class Topology:
         return self.rowptr.diff()
 
     @property
-    def forward(self) -> Tensor:
+    def first_half(self) -> Tensor:
         """[E] the half-edge (v, u) with v < u of every undirected edge, in the order of `edge`."""
         return torch.nonzero(self.row < self.col).squeeze(-1)
 
@@ -171,10 +171,15 @@ class Topology:
         weight = weight.squeeze(-1) if weight.dim() == 2 else weight
         if weight.dim() != 1:
             raise ShapeError(f"edge_weight must have one number per edge; got shape {list(weight.shape)}.")
-        if not bool(torch.isfinite(weight).all()):
-            raise GraphError("edge_weight must be finite; it holds NaN or infinity.")
         half = self.per_half_edge(weight)
-        if not torch.allclose(half, half[self.twin]):
+        self.check_weight(half)
+        return (half + half[self.twin]) / 2
+
+    def check_weight(self, half: Tensor) -> None:
+        """Raises unless weights `[..., H]` are finite, non-negative and equal on twins, up to rounding."""
+        if not bool(torch.isfinite(half).all()):
+            raise GraphError("edge_weight must be finite; it holds NaN or infinity.")
+        if not torch.allclose(half, half.index_select(-1, self.twin), rtol=1e-5, atol=0.0):
             raise GraphError(
                 "edge_weight must be equal in both directions of an edge, because a sheaf Laplacian "
                 "is symmetric; average the two directions first (torch_geometric.utils.to_undirected "
@@ -182,7 +187,6 @@ class Topology:
             )
         if bool((half < 0).any()):
             raise GraphError("edge_weight must not be negative: L would not be positive semidefinite.")
-        return half
 
     def __repr__(self) -> str:
         return f"Topology(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from polynsd import ConfigError, LayerConfig, ModelConfig, TrainConfig
-from polynsd.config import from_options, published, to_dict
+from polynsd.config import from_options, load_config, published, save_config, to_dict
 
 
 @given(
@@ -91,3 +92,35 @@ def test_published_orders_of_operations_differ_between_families():
     assert published("diagonal")["mixing"] == "idle"
     assert published("orthogonal")["edge_weights"]
     assert "correction_state" not in published("general", "diffusion")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
+def test_files_hold_configurations(tmp_path, suffix):
+    config = ModelConfig("nsd", layer=LayerConfig(maps="general", fixed_channels=("laplacian",)))
+    save_config(tmp_path / f"model{suffix}", config)
+    assert load_config(tmp_path / f"model{suffix}", ModelConfig) == config
+
+
+def test_files_that_hold_none(tmp_path):
+    (tmp_path / "list.json").write_text("[1, 2]")
+    with pytest.raises(ConfigError, match="must hold the options of a LayerConfig; got list"):
+        load_config(tmp_path / "list.json", LayerConfig)
+    with pytest.raises(ConfigError, match=r"unknown configuration file type '.toml'"):
+        save_config(tmp_path / "x.toml", LayerConfig())
+
+
+def test_numpy_integers_are_integers():
+    assert LayerConfig(degree=np.int64(3)).degree == 3
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_rates_that_are_not_finite(value):
+    with pytest.raises(ConfigError, match="learning_rate must be positive"):
+        TrainConfig(learning_rate=value)
+    with pytest.raises(ConfigError, match="weight_decay must not be negative"):
+        TrainConfig(weight_decay=value)
+
+
+def test_one_channel_still_needs_a_tuple():
+    with pytest.raises(ConfigError, match="tuple of names; got 'laplacian'"):
+        LayerConfig(fixed_channels="laplacian")

@@ -32,8 +32,8 @@ def assert_laws(t):
     assert torch.equal(t.row[t.twin], t.col)
     assert (t.twin != H).all()
     assert torch.equal(t.edge[t.twin], t.edge)
-    assert torch.equal(t.edge[t.forward], torch.arange(t.num_edges))  # numbered by (min, max)
-    assert (t.row[t.forward] < t.col[t.forward]).all()
+    assert torch.equal(t.edge[t.first_half], torch.arange(t.num_edges))  # numbered by (min, max)
+    assert (t.row[t.first_half] < t.col[t.first_half]).all()
     assert torch.equal(torch.repeat_interleave(torch.arange(t.num_nodes), t.degree), t.row)
     assert t.rowptr[0] == 0
     assert t.rowptr[-1] == t.num_half_edges == 2 * t.num_edges
@@ -185,7 +185,7 @@ def test_symmetric_weights(shape):
     t = Topology.from_edge_index(TRIANGLE_WITH_TAIL)
     weight = t.symmetric_weight(torch.tensor([1.0, 2.0, 3.0, 4.0, 1.0]).reshape(shape))
     assert torch.equal(weight, weight[t.twin])
-    assert weight[t.forward].tolist() == [1.0, 3.0, 2.0, 4.0]
+    assert weight[t.first_half].tolist() == [1.0, 3.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize(

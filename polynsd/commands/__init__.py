@@ -4,8 +4,8 @@ from typing import Any
 
 from polynsd.commands.bench import Bench
 from polynsd.commands.data import DataCheck, DataConvert, DataFetch, DataList, DataMake, DataShow
+from polynsd.commands.demo import Demo
 from polynsd.commands.train import Train
-from polynsd.experiments.demo import Demo
 
 COMMANDS: dict[str, Any] = {
     "demo": Demo,
@@ -28,5 +28,6 @@ __all__ = [
     "DataList",
     "DataMake",
     "DataShow",
+    "Demo",
     "Train",
 ]

@@ -6,7 +6,6 @@ filter; memory is what autograd keeps for the backward pass. Ratios are over `au
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from polynsd.data import heterophilous_graph
 from polynsd.errors import require_at_least
 from polynsd.kernels import reference
 from polynsd.nn import SheafLayer
-from polynsd.report import print_table
+from polynsd.report import print_table, require_file_name, write_json
 from polynsd.topology import Topology
 
 METHODS = {
@@ -64,6 +63,7 @@ class Bench:
     def run(self) -> list[Row]:
         """Measures, prints, and writes the rows where asked for."""
         require_at_least("repeats", self.repeats, 1)
+        require_file_name(self.json)
         data = heterophilous_graph(self.nodes, degree=8)
         topology = Topology.from_data(data)
         rows = [
@@ -71,7 +71,7 @@ class Bench:
         ]
         print_table(f"{topology}, d={self.stalk_dim}, C={self.channels}", HEADER, _cells(rows))
         if self.json is not None:
-            self.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+            write_json(self.json, [asdict(row) for row in rows])
         return rows
 
     def _pair(self, topology: Topology, maps: str, degree: int) -> list[Row]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from polynsd.data.describe import Description, describe_graph
+from polynsd.errors import ConfigError
 from polynsd.report import ProgressReporter, graph_figure, print_table
 
 if TYPE_CHECKING:
+    from polynsd.data.entries import Entry
     from polynsd.data.graph import Graph
 
 
@@ -42,6 +44,18 @@ class DataList:
 
 
 @dataclass(frozen=True)
+class TableOptions:
+    """What tables of your own mean."""
+
+    nodes: Path | None = None
+    """The node table that belongs to an edge list."""
+    label: str | None = None
+    """The column of the node table that holds the labels."""
+    weight: str | None = None
+    """The column of the edge list that holds the weights."""
+
+
+@dataclass(frozen=True)
 class DataShow:
     """Show what a graph is like: counts, degrees, components, agreement of neighbours, splits."""
 
@@ -49,14 +63,19 @@ class DataShow:
     """A name of the catalogue, or a file (.npz, .csv, .tsv, .parquet, .graphml)."""
     picture: Path | None = None
     """A PNG file for degree distribution and class mixing."""
+    tables: TableOptions = TableOptions()
+    """For edge lists."""
 
     def run(self) -> Description:
         """Prints the facts."""
-        graph = read_any(self.name)
+        if self.picture is not None and self.picture.suffix != ".png":
+            raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
+        graph, entry = read_any(self.name, self.tables)
         facts = describe_graph(graph)
         print_table(graph.name, ("", ""), _fact_rows(graph, facts))
         _print_splits(graph)
-        _print_entry(self.name)
+        if entry is not None:
+            _print_entry(entry)
         if self.picture is not None:
             print(f"picture: {graph_figure(self.picture, graph)}")  # noqa: T201
         return facts
@@ -68,12 +87,14 @@ class DataCheck:
 
     path: Positional[Path]
     """An archive (.npz), an edge list (.csv, .tsv, .parquet) or a .graphml file."""
+    tables: TableOptions = TableOptions()
+    """For edge lists."""
 
     def run(self) -> None:
         """Reads and validates everything."""
         from polynsd.data.schema import check
 
-        graph = read_any(str(self.path))
+        graph, _ = read_any(str(self.path), self.tables)
         check(graph)
         print(f"{self.path}: {graph} is valid")  # noqa: T201
 
@@ -86,17 +107,15 @@ class DataConvert:
     """What to read; for tables the edge list."""
     target: Positional[Path]
     """What to write; for tables the edge list, with the node table beside it as NAME_nodes."""
-    nodes: Path | None = None
-    """The node table that belongs to an edge list."""
-    label: str | None = None
-    """The column of the node table that holds the labels."""
+    tables: TableOptions = TableOptions()
+    """For edge lists that are read."""
 
     def run(self) -> Path:
         """Reads, validates and writes."""
         from polynsd.data.own import write_graph
         from polynsd.data.schema import check
 
-        graph = read_any(str(self.source), self.nodes, self.label)
+        graph, _ = read_any(str(self.source), self.tables, extras=True)
         check(graph)
         written = write_graph(graph, self.target)
         print(f"{graph} written to {', '.join(map(str, written))}")  # noqa: T201
@@ -145,18 +164,22 @@ class DataMake:
         return graph
 
 
-def read_any(name: str, nodes: Path | None = None, label: str | None = None) -> Graph:
-    """A graph from a file, or from the catalogue."""
+def read_any(
+    name: str, tables: TableOptions | None = None, extras: bool = False
+) -> tuple[Graph, Entry | None]:
+    """A graph from a file, or from the catalogue together with its entry there."""
     from polynsd.data.archive import load_graph
-    from polynsd.data.catalogue import load
-    from polynsd.data.graph import Graph
+    from polynsd.data.catalogue import get_entry, load
+    from polynsd.data.own import read_graph
 
-    path = Path(name)
+    path, tables = Path(name), tables or TableOptions()
     if path.suffix == ".npz":
-        return load_graph(path)
-    if path.suffix or path.exists():
-        return Graph.from_files(path, nodes, label=label)
-    return load(name)
+        return load_graph(path, extras=extras), None
+    if path.suffix or path.is_file():
+        graph, report = read_graph(path, tables.nodes, label=tables.label, weight=tables.weight)
+        print(report)  # noqa: T201
+        return graph, None
+    return load(name), get_entry(name)
 
 
 def _fact_rows(graph: Graph, facts: Description) -> list[tuple[str, str]]:
@@ -184,7 +207,7 @@ def _fact_rows(graph: Graph, facts: Description) -> list[tuple[str, str]]:
 
 def _class_list(graph: Graph, facts: Description) -> str:
     names = graph.class_names or tuple(str(c) for c in range(len(facts.class_sizes)))
-    sizes = [f"{name}: {size:,}" for name, size in zip(names, facts.class_sizes, strict=True)]
+    sizes = [f"{name}: {size:,}" for name, size in zip(names, facts.class_sizes, strict=False)]
     shown = ", ".join(sizes[:8]) + (", …" if len(sizes) > 8 else "")
     return f"{len(sizes)} ({shown})" if sizes else "none"
 
@@ -193,19 +216,18 @@ def _print_splits(graph: Graph) -> None:
     rows = []
     for protocol, masks in graph.masks.items():
         for index in range(len(masks)):
-            split = masks.split(index)
-            sizes = [f"{int(part.sum()):,}" for part in (split.train, split.val, split.test)]
-            rows.append((f"{protocol} {index}", *sizes, split.fingerprint[:12]))
+            parts = (masks.train[index], masks.val[index], masks.test[index])
+            digest = (
+                masks.split(index).fingerprint[:12]
+                if all(part.any() for part in parts)
+                else "a part is empty"
+            )
+            rows.append((f"{protocol} {index}", *(f"{int(part.sum()):,}" for part in parts), digest))
     if rows:
         print_table("splits that come with the data", ("split", "train", "val", "test", "hash"), rows)
 
 
-def _print_entry(name: str) -> None:
-    from polynsd.data.entries import ENTRIES
-
-    entry = ENTRIES.get(name)
-    if entry is None:
-        return
+def _print_entry(entry: Entry) -> None:
     print(f"metric: {entry.metric}; features: {entry.preprocessing}; licence: {entry.licence}")  # noqa: T201
     print(f"protocols: {', '.join(entry.protocols)}\ncitation: {entry.citation}")  # noqa: T201
     if entry.warning:

@@ -10,10 +10,11 @@ from polynsd.commands.data import read_any
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph, get_splits
 from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
-from polynsd.data.entries import ENTRIES
 from polynsd.data.preprocess import apply
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.experiments.comparison import Results, compare, print_results, save_results
+from polynsd.nn.build import model_label
+from polynsd.report import require_file_name
 from polynsd.training import get_task
 
 
@@ -41,7 +42,7 @@ class Train:
     protocol: str | None = None
     """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
     features: str | None = None
-    """Preprocessing: raw, row-normalize, nsd-normalize; the benchmark's own unless given."""
+    """Preprocessing: raw, row-normalize or nsd-normalize; the benchmark's own unless given."""
     metric: str | None = None
     """accuracy or roc_auc; the dataset's own unless given."""
     splits: int = 5
@@ -60,12 +61,15 @@ class Train:
     def run(self) -> Results:
         """Trains, prints, and writes the record where asked for."""
         require_at_least("splits", self.splits, 1)
+        require_file_name(self.out)
+        if self.features == "standardize(train)":
+            raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
         source = self._source()
         protocol, rule = self.protocol or source.protocol, self.features or source.features
         task = get_task(self.metric or source.metric)
         splits = get_splits(source.graph, protocol, self.splits)
         data = apply(rule, source.graph).to_pyg()
-        models = {f"{self.model.model} ({self.model.layer.maps})": self.model}
+        models = {model_label(self.model): self.model}
         results = compare(models, data, splits, task, self.training, self.seed, self.quiet)
         graph = source.graph
         size = f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
@@ -83,7 +87,7 @@ class Train:
             return Source(graph, "stratified(0.6, 0.2, 0.2)", metric, "raw", arguments)
         if self.data:
             raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry = read_any(self.dataset), ENTRIES.get(self.dataset)
+        graph, entry = read_any(self.dataset)
         if entry is None:
             return Source(graph, "stored", "accuracy", "raw", {})
         return Source(graph, entry.protocols[0], entry.metric, entry.preprocessing, {})

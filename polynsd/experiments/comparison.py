@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polynsd.config import ModelConfig, TrainConfig, to_dict
 from polynsd.data import Split
-from polynsd.nn import count_parameters
+from polynsd.nn import PolyNSD, count_parameters
 from polynsd.nn.build import build_model
-from polynsd.report import ProgressReporter, print_table
+from polynsd.report import ProgressReporter, print_table, write_json
 from polynsd.training import Epoch, ProtocolResult, Task, run_splits
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def save_results(
         "std": "population",
         "models": {
             name: {
-                "config": to_dict(models[name]),
+                "config": describe_model(models[name], result.fits[0].model),
                 "metric": result.metric,
                 "mean": result.mean,
                 "std": result.std,
@@ -93,7 +92,14 @@ def save_results(
             for name, result in results.items()
         },
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".partial")
-    unfinished.write_text(json.dumps(record, indent=2, default=str) + "\n", encoding="utf-8")
-    return unfinished.replace(path)
+    return write_json(path, record)
+
+
+def describe_model(config: ModelConfig, model: nn.Module) -> dict[str, Any]:
+    """The configuration as it was built: presets filled in, and nothing that the model does not have."""
+    plain = to_dict(config)
+    if isinstance(model, PolyNSD):
+        return {**plain, "layer": to_dict(model.config)}
+    return {name: plain[name] for name in ("model", "hidden_channels", "num_layers")} | {
+        "dropout": config.layer.dropout
+    }

@@ -32,6 +32,8 @@ def block_product(A: BlockOperator, x: Tensor) -> Tensor:
     messages = blocks.apply(A.off, x.index_select(-3, A.col))  # [..., H, d, C]
     y = blocks.apply(A.diag, x)
     lead = torch.broadcast_shapes(y.shape[:-3], messages.shape[:-3])
+    dtype = torch.promote_types(y.dtype, messages.dtype)  # they differ under autocast
+    y, messages = y.to(dtype), messages.to(dtype)
     y, messages = y.expand(*lead, *y.shape[-3:]), messages.expand(*lead, *messages.shape[-3:])
     return y.index_add(-3, A.row, messages)
 

@@ -19,7 +19,7 @@ class MLP(nn.Module):
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.mlp = pyg.MLP(sizes, dropout=dropout, norm=None)
 
-    def forward(self, x: Tensor, edge_index: Any = None) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]; the edges are ignored."""
         return self.mlp(x)
 

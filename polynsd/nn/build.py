@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from polynsd.config import LayerConfig, ModelConfig, to_dict
-from polynsd.errors import unknown_name
+from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.baselines import MLP, gcn
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 
@@ -25,6 +25,7 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
     """The model that a configuration describes."""
     sizes = (in_channels, config.hidden_channels, config.num_layers, out_channels)
     if config.model in BASELINES:
+        _require_plain(config)
         return BASELINES[config.model](*sizes, dropout=config.layer.dropout)
     if config.model not in SHEAF_MODELS:
         raise unknown_name("model", config.model, [*SHEAF_MODELS, *BASELINES])
@@ -37,6 +38,28 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
         shared_maps=config.shared_maps,
         **_layer_options(config.layer),
     )
+
+
+def model_label(config: ModelConfig) -> str:
+    """How a model is called in tables: its name and, for sheaf models, its maps."""
+    if config.model not in SHEAF_MODELS:
+        return config.model
+    return f"{config.model} ({SHEAF_MODELS[config.model].preset.get('maps', config.layer.maps)})"
+
+
+def _require_plain(config: ModelConfig) -> None:
+    """Raises for options of sheaf models that a baseline would ignore."""
+    plain = ModelConfig(layer=LayerConfig(dropout=config.layer.dropout))
+    used = ("model", "hidden_channels", "num_layers", "layer")
+    pairs = [(config, plain), (config.layer, plain.layer)]
+    ignored = [
+        name
+        for given, default in pairs
+        for name, value in vars(given).items()
+        if name not in used and value != getattr(default, name)
+    ]
+    if ignored:
+        raise ConfigError(f"{config.model} has no use for {', '.join(ignored)}; leave it out.")
 
 
 def _layer_options(layer: LayerConfig) -> dict[str, Any]:

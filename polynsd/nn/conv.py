@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from polynsd.config import LayerConfig, from_options
+from polynsd.errors import require_at_least
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import SheafLayer
 
@@ -32,6 +33,9 @@ class PolySheafConv(nn.Module):
         maps: `identity`, `diagonal`, `orthogonal`, `orthogonal(cayley)`, …, `general`.
         **options: any other field of `polynsd.LayerConfig`.
 
+    A mini-batch of graphs needs `batch` where λ_max belongs to a graph: under the normalizations `none` and
+    `degree`, and with `lambda_max="lanczos"`.
+
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, edge indices :math:`(2, |\mathcal{E}|)`,
           edge weights :math:`(|\mathcal{E}|)` *(optional)*, edge features *(optional)*
@@ -52,6 +56,7 @@ class PolySheafConv(nn.Module):
         config = from_options(
             LayerConfig, {"stalk_dim": stalk_dim, "degree": degree, "maps": maps, **options}
         )
+        require_at_least("out_channels", out_channels, 1)
         self.in_channels, self.out_channels, self.config = in_channels, out_channels, config
         self.lift = linear(in_channels, config.total_stalk_dim * out_channels)
         self.layer = SheafLayer(out_channels, config)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
-from polynsd.errors import GraphError, ShapeError, require_at_least
+from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
 from polynsd.topology import Topology, as_topology
 
 
@@ -31,14 +32,28 @@ def prepare_graph(
     topology = as_topology(edge_index, x.size(-2))
     if batch is not None:
         _check_batch(batch, topology)
-    if edge_weight is None and isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        edge_weight = edge_index.to_sparse_coo().coalesce().values()  # as PyG reads adjacency matrices
+    if edge_weight is None:
+        edge_weight = _weight_of(edge_index)
     if edge_weight is not None:
-        edge_weight = topology.symmetric_weight(edge_weight).to(x.dtype)
+        edge_weight = topology.symmetric_weight(edge_weight.to(x.device)).to(x.dtype)
     if edge_attr is not None:
         edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         edge_attr = topology.per_half_edge(edge_attr.to(x.dtype))
     return GraphInput(topology, edge_weight, edge_attr, batch)
+
+
+def _weight_of(graph: Any) -> Tensor | None:
+    """The weights that a graph carries itself, in the order of its edges; None where it has none."""
+    if isinstance(graph, Topology):
+        return None
+    if isinstance(graph, Tensor):
+        return None if graph.layout == torch.strided else graph.to_sparse_coo().coalesce().values()
+    if hasattr(graph, "edge_index"):
+        return getattr(graph, "edge_weight", None)
+    if hasattr(graph, "tocoo"):
+        return torch.as_tensor(graph.tocoo().data).double()
+    weights = [weight for *_, weight in graph.edges(data="weight", default=1.0)]
+    return torch.tensor(weights, dtype=torch.double)
 
 
 def _check_batch(batch: Tensor, topology: Topology) -> None:
@@ -58,6 +73,20 @@ def check_features(x: Tensor, in_channels: int) -> None:
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")
     if not x.is_floating_point():
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
+    _check_finite(x)
+
+
+_finite = WeakIdKeyDictionary()  # features that were looked at -> their version
+
+
+def _check_finite(x: Tensor) -> None:
+    """Raises for NaN or infinite features; looks once at every tensor, so training pays for it once."""
+    version = None if x.is_inference() else x._version
+    if version is not None and _finite.get(x) == version:
+        return
+    if not bool(torch.isfinite(x).all()):
+        raise DataError("features must be finite; they hold NaN or infinity. Fill or drop them first.")
+    _finite[x] = version
 
 
 def linear(in_channels: int, out_channels: int) -> nn.Module:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.config import LayerConfig
-from polynsd.errors import ShapeError
+from polynsd.errors import ConfigError, ShapeError
 from polynsd.sheaf.families import append_channels
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
@@ -122,6 +122,8 @@ class SheafLayer(nn.Module):
     ) -> SheafLaplacian:
         """The sheaf that this layer sees in a state."""
         config = self.config
+        if self.learner is None and config.family.is_learned:
+            raise ConfigError("this layer learns no maps of its own (shared_maps); ask the first layer.")
         if self.learner is None:
             if edge_attr is not None:
                 raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")

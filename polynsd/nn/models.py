@@ -26,11 +26,13 @@ from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
 class PolyNSD(nn.Module):
     """Encoder, `num_layers` sheaf layers, decoder; returns logits (or regression outputs).
 
-    Args: in_channels: features per node, or -1 to infer them at the first call. hidden_channels:
-        channels per stalk coordinate; the state has D times as many numbers. num_layers: L ≥ 1.
-        out_channels: classes, or regression targets. dropout: of the state, after the encoder and
-        in every layer, and (from the second layer on) of what the map
-            learners see.
+    Args:
+        in_channels: features per node, or -1 to infer them at the first call.
+        hidden_channels: channels per stalk coordinate; the state has D times as many numbers.
+        num_layers: L ≥ 1.
+        out_channels: classes, or regression targets.
+        dropout: of the state, after the encoder and in every layer, and (from the second layer on) of
+            what the map learners see.
         input_dropout: of the features.
         second_linear: a second linear layer in the encoder.
         shared_filter: one set of filter coefficients for all layers.
@@ -119,10 +121,14 @@ class PolyNSD(nn.Module):
     ) -> Tensor:
         """Node features `[N, in_channels]` and a graph to `[N, out_channels]`.
 
-        Args: x: node features. edge_index: an `edge_index` tensor, `EdgeIndex`, sparse adjacency or
-            `Topology`. edge_weight: one non-negative weight per column of `edge_index`, equal in
-            both directions. edge_attr: edge features per column (needs `edge_dim`). batch: sorted
-            graph numbers of the nodes, for a PyG mini-batch.
+        Args:
+            x: node features, finite.
+            edge_index: an `edge_index` tensor, `EdgeIndex`, adjacency matrix, `Data`, NetworkX graph or
+                `Topology`; weights that it carries are used.
+            edge_weight: one non-negative weight per column of `edge_index`, equal in both directions.
+            edge_attr: edge features per column (needs `edge_dim`).
+            batch: sorted graph numbers of the nodes of a PyG mini-batch; needed where λ_max belongs to a
+                graph (normalizations `none` and `degree`, and `lambda_max="lanczos"`).
         """
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)

@@ -36,7 +36,7 @@ def _degrees(axis: Any, degree: NDArray[np.int64]) -> None:
     axis.plot(values, counts, "o", color=INK, markersize=4, alpha=0.7)
     axis.set(xlabel="degree", ylabel="nodes", yscale="log", title="degrees")
     axis.set_xscale("symlog", linthresh=1)  # isolated nodes have a place at 0
-    axis.set_xlim(left=-0.1 if values[0] == 0 else 0.8)
+    axis.set_xlim(left=-0.1 if values.size and values[0] == 0 else 0.8)
     axis.spines[["top", "right"]].set_visible(False)
 
 

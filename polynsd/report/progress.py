@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -63,7 +64,7 @@ class ProgressReporter:
         if self.total is None:
             return f"{self.done} {self.unit}  {self.task}  ({self._rate()})"
         seconds = (time.monotonic() - self._started) / max(self.done, 1) * max(self.total - self.done, 0)
-        left = time.strftime("%M:%S", time.gmtime(seconds))
+        left = timedelta(seconds=int(seconds))
         percent = 100 * self.done // max(self.total, 1)
         return f"{percent:3d} %  {self.task}  ({self._rate()}, at most {left} left)"
 

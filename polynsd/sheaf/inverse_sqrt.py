@@ -19,6 +19,8 @@ from torch.autograd import Function
 
 def inverse_sqrt(A: Tensor) -> Tensor:
     """A^{−1/2} for symmetric positive definite `[..., d, d]`."""
+    if A.dtype in (torch.float16, torch.bfloat16):  # which eigh does not know
+        return inverse_sqrt(A.float()).to(A.dtype)
     return _InverseSqrt.apply(A)
 
 

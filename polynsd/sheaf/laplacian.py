@@ -37,9 +37,10 @@ BOUNDS = ("analytic", "lanczos")
 class SheafLaplacian:
     """A symmetric positive semidefinite operator on signals `[..., N, d, C]`.
 
-    Args: topology: the graph. maps: restriction maps on half-edges, `[..., H, d, d]`, `[..., H, d,
-        1]` (diagonal) or `[..., H, 1, 1]`
-            (scalar). Leading dimensions are replicas.
+    Args:
+        topology: the graph.
+        maps: restriction maps on half-edges: `[..., H, d, d]`, `[..., H, d, 1]` (diagonal) or
+            `[..., H, 1, 1]` (scalar). Leading dimensions are replicas.
         normalization: see the table above.
         edge_weight: `[H]` or `[..., H]` non-negative, equal on twins (`Topology.symmetric_weight`).
         orthogonal_columns: promise that FᵀF is diagonal; saves the matrix square root.
@@ -67,10 +68,14 @@ class SheafLaplacian:
                 f"edge_weight must have one value per half-edge, [..., {topology.num_half_edges}]; got "
                 f"{list(edge_weight.shape)}. Topology.symmetric_weight makes it so."
             )
+        if edge_weight is not None:
+            topology.check_weight(edge_weight)
         self.topology, self.maps, self.normalization = topology, maps, normalization
         self.edge_weight, self.batch = edge_weight, batch
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
-        off, degree = self._raw_blocks(orthogonal_columns)
+        # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
+        exact = normalization == "sheaf" and not blocks.is_elementwise(maps) and not orthogonal_columns
+        off, degree = self._raw_blocks(maps.double() if exact else maps, orthogonal_columns)
         self.node_scale = self._node_scale(degree)  # S, or None
         diag = degree
         if self.node_scale is not None:
@@ -78,11 +83,12 @@ class SheafLaplacian:
             S_row, S_col = S.index_select(-3, topology.row), S.index_select(-3, topology.col)
             off = blocks.multiply(blocks.multiply(S_row, off), S_col)
             diag = blocks.multiply(blocks.multiply(S, degree), S)
+            self.node_scale = S.to(maps.dtype)
+        diag, off = diag.to(maps.dtype), off.to(maps.dtype)
         self.blocks = BlockOperator(topology.rowptr, topology.row, topology.col, diag, off)
 
-    def _raw_blocks(self, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
+    def _raw_blocks(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
         """(−w F_vᵀF_u on half-edges, D_v on nodes)."""
-        F = self.maps
         coupling = blocks.multiply(blocks.transpose(F), F.index_select(-3, self.topology.twin))
         gram = blocks.gram(F, gram_is_diagonal)
         if self.edge_weight is not None:
@@ -128,7 +134,7 @@ class SheafLaplacian:
         return size, size
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        return kernels.block_product(self.blocks, self._checked(x))
+        return kernels.block_product(self.blocks, self.checked(x))
 
     def coboundary(self, x: Tensor) -> Tensor:
         """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""
@@ -143,9 +149,9 @@ class SheafLaplacian:
 
     def _disagreement(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """(F_v S_v x_v − F_u S_u x_u, w_e) on the edges."""
-        x = self._checked(x)
+        x = self.checked(x)
         x = x if self.node_scale is None else blocks.apply(self.node_scale, x)
-        h = self.topology.forward
+        h = self.topology.first_half
         ends = []
         for half in (h, self.topology.twin[h]):
             F = self.maps.index_select(-3, half)
@@ -219,7 +225,8 @@ class SheafLaplacian:
             index, values.reshape(-1), self.shape, check_invariants=False
         ).coalesce()
 
-    def _checked(self, x: Tensor) -> Tensor:
+    def checked(self, x: Tensor) -> Tensor:
+        """The signal itself; raises unless it is `[..., N, d, C]`."""
         expected = (self.topology.num_nodes, self.stalk_dim)
         if x.dim() < 3 or tuple(x.shape[-3:-1]) != expected:
             raise ShapeError(

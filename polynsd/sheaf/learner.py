@@ -52,11 +52,15 @@ class EndpointLinear(nn.Module):
 class SheafLearner(nn.Module):
     """Restriction maps from node states.
 
-    Args: stalk_dim: full dimension D of the stalks of the input state. channels: C. family: the
-        family of maps to predict. map_dim: d ≤ D, the dimension that the maps act on (D less the
-        fixed channels). kind: `concat` sees all D·C numbers of a node, `pooled` their mean over the
-        stalk (C numbers). activation: ρ: `tanh`, `elu` or `identity`. edge_weights: whether to
-        learn w_e. edge_dim: number of edge features; 0 for none.
+    Args:
+        stalk_dim: full dimension D of the stalks of the input state.
+        channels: C.
+        family: the family of maps to predict.
+        map_dim: d ≤ D, the dimension that the maps act on (D less the fixed channels).
+        kind: `concat` sees all D·C numbers of a node, `pooled` their mean over the stalk (C numbers).
+        activation: ρ: `tanh`, `elu` or `identity`.
+        edge_weights: whether to learn w_e.
+        edge_dim: number of edge features; 0 for none.
     """
 
     def __init__(

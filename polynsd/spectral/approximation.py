@@ -27,7 +27,8 @@ def chebyshev_truncation(response: Response, degree: int, lam_max: float = 2.0) 
     require_at_least("degree", degree, 0)
     count = max(256, 4 * (degree + 1))  # aliasing is far below rounding for analytic responses
     angle = (np.arange(count) + 0.5) * math.pi / count
-    values = np.asarray(response(lam_max / 2 * (np.cos(angle) + 1)), dtype=np.float64)
+    lam = lam_max / 2 * (np.cos(angle) + 1)
+    values = np.broadcast_to(np.asarray(response(lam), dtype=np.float64), lam.shape)
     phi = 2 / count * np.cos(np.outer(np.arange(degree + 1), angle)) @ values
     phi[0] /= 2
     return np.asarray(phi)

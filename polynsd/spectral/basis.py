@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,17 @@ class Basis:
 
     def __reduce__(self) -> tuple[Callable[..., Basis], tuple[str, bool]]:
         """Pickles the name: tables are functions, which only the register can bring back."""
+        if not _is_registered(self):
+            raise PicklingError(f"the basis {self.name} is not registered; call register_basis first.")
         return _by_name, (self.name, self.normalized)
+
+
+def _is_registered(basis: Basis) -> bool:
+    try:
+        known = _by_name(basis.name, basis.normalized)
+    except ConfigError:
+        return False
+    return all(known.recurrence(k) == basis.recurrence(k) for k in range(4))
 
 
 def _by_name(name: str, normalized: bool) -> Basis:

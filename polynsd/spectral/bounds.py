@@ -81,5 +81,6 @@ def _start(like: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     local = torch.arange(batch.numel(), device=batch.device) - first[batch]
     d = like.size(-2)
     place = local[:, None] * d + torch.arange(d, device=batch.device)
-    golden = ((place + 1).double() * 0.6180339887498949).frac() - 0.5
-    return golden.to(like.dtype)[..., None].expand_as(like)
+    # digits far behind the point of a sine; an even sequence would be orthogonal to modes of paths
+    noise = ((place + 1).double() * 12.9898).sin() * 43758.5453
+    return (noise - noise.floor() - 0.5).to(like.dtype)[..., None].expand_as(like)

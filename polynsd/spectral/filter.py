@@ -11,6 +11,7 @@ extra product, and every basis runs the same recurrence.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd import kernels
-from polynsd.errors import require_at_least, require_choice
+from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.spectral.approximation import Response, chebyshev_truncation
 from polynsd.spectral.bases import get_basis
 from polynsd.spectral.basis import Basis
@@ -41,6 +42,10 @@ class SpectralOperator(Protocol):
 
     def lambda_max(self, method: str = "analytic") -> Tensor | float:
         """An upper bound of the spectrum."""
+        ...
+
+    def checked(self, x: Tensor) -> Tensor:
+        """The signal itself; raises unless it has the operator's shape."""
         ...
 
 
@@ -70,6 +75,7 @@ class PolynomialFilter(nn.Module):
         require_choice("correction", correction, CORRECTIONS)
         self.basis = get_basis(basis)
         self.degree, self.coefficients, self.correction = degree, coefficients, correction
+        self.fitted_on: float | None = None  # λ_max of `from_response`
         self.theta = nn.Parameter(torch.empty(degree + 1))
         self.alpha = nn.Parameter(torch.empty(())) if correction != "none" else None
         self._fill_tables()
@@ -80,11 +86,15 @@ class PolynomialFilter(nn.Module):
         cls,
         response: Response,
         degree: int,
-        lam_max: float = 2.0,
+        lam_max: Tensor | float = 2.0,
         dtype: torch.dtype | None = None,
     ) -> PolynomialFilter:
-        """The Chebyshev truncation of a response f(λ) on [0, λ_max], e.g. `heat_kernel(t)`."""
+        """The Chebyshev truncation of a response f(λ) on [0, λ_max], e.g. `heat_kernel(t)`.
+
+        The filter keeps to that λ_max and refuses operators whose spectrum may exceed it.
+        """
         module = cls("chebyshev1", degree, "free").to(dtype or torch.get_default_dtype())
+        module.fitted_on = lam_max = float(lam_max)
         with torch.no_grad():
             module.theta.copy_(torch.as_tensor(chebyshev_truncation(response, degree, lam_max)))
         return module
@@ -107,11 +117,26 @@ class PolynomialFilter(nn.Module):
 
     def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
         """Filters a signal x `[..., N, d, C]`; λ_max is the operator's analytic bound unless given."""
-        lam_max = L.lambda_max() if lam_max is None else lam_max
-        return kernels.chebyshev_filter(L.blocks, self.chebyshev_coefficients(), x, _scale(lam_max))
+        if lam_max is None:
+            lam_max = L.lambda_max() if self.fitted_on is None else self._fitted_bound(L)
+        return kernels.chebyshev_filter(
+            L.blocks, self.chebyshev_coefficients(), L.checked(x), _scale(lam_max)
+        )
+
+    def _fitted_bound(self, L: SpectralOperator) -> float:
+        """The λ_max that the coefficients were fitted for, which must cover the operator's spectrum."""
+        assert self.fitted_on is not None
+        bound = float(torch.as_tensor(L.lambda_max()).max())
+        if bound > self.fitted_on * (1 + 1e-6):
+            raise ConfigError(
+                f"this filter was fitted on [0, {self.fitted_on:g}], but the spectrum may reach {bound:g}; "
+                f"fit it with lam_max={bound:g}."
+            )
+        return self.fitted_on
 
     def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
         """m(λ) = p(2λ/λ_max − 1) + α c(λ), the multiplier of the eigenvectors with eigenvalue λ."""
+        lam = lam if lam.is_floating_point() else lam.to(self.theta.dtype)
         phi = self.chebyshev_coefficients().to(lam.dtype)
         xi = 2 * lam / lam_max - 1
         previous, current = torch.ones_like(xi), xi
@@ -159,7 +184,7 @@ class Diffusion(nn.Module):
 
     def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
         """L x; λ_max plays no part."""
-        return kernels.block_product(L.blocks, x)
+        return kernels.block_product(L.blocks, L.checked(x))
 
     def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
         """m(λ) = λ."""
@@ -172,5 +197,7 @@ class Diffusion(nn.Module):
 def _scale(lam_max: Tensor | float) -> Tensor | float:
     """2 / λ_max; 0 where λ_max = 0, because then L = 0 and L̃ = −I whatever the scale."""
     if isinstance(lam_max, Tensor):
-        return torch.where(lam_max > 0, 2 / lam_max, 0.0).detach()
-    return 2 / lam_max if lam_max > 0 else 0.0
+        return torch.where(lam_max != 0, 2 / lam_max, 0.0).detach()
+    if not 0 <= lam_max < math.inf:
+        raise ConfigError(f"lam_max must be a bound of the spectrum, finite and not negative; got {lam_max}.")
+    return 2 / lam_max if lam_max else 0.0

@@ -55,8 +55,10 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 def r_squared(output: Tensor, y: Tensor) -> float:
     """1 − residual / total variance."""
     y = y.reshape_as(output).double()
-    residual = (output.double() - y).square().sum()
-    return float(1 - residual / (y - y.mean(0)).square().sum())
+    residual, total = (output.double() - y).square().sum(), (y - y.mean(0)).square().sum()
+    if not total > 0:
+        raise DataError("R² needs targets that vary in every part of a split; these are all equal.")
+    return float(1 - residual / total)
 
 
 def squared_error(output: Tensor, y: Tensor) -> Tensor:

@@ -60,11 +60,15 @@ def fit(
 ) -> FitResult:
     """Trains one model on one split.
 
-    Args: build: makes the model; called under the seed, so that initial weights and dropout depend
-        on it alone. data: a PyG graph with `x`, `edge_index` and `y`. split: masks of the nodes to
-        train on, to select on and to test on. task: loss and metric. config: the training rules.
-        seed: of the weights and the dropout; the global random state is left as it was. on_epoch:
-        called after every epoch, e.g. to move a progress bar.
+    Args:
+        build: makes the model; called under the seed, so that initial weights and dropout depend on it
+            alone.
+        data: a PyG graph with `x`, `edge_index` and `y`; edge weights and features are used if present.
+        split: masks of the nodes to train on, to select on and to test on.
+        task: loss and metric.
+        config: the training rules.
+        seed: of the weights and the dropout; the global random state is left as it was.
+        on_epoch: called after every epoch, e.g. to move a progress bar.
     """
     config = TrainConfig() if config is None else config
     check_trainable(data, split, task)
@@ -130,7 +134,7 @@ def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, ob
 def _step(model: nn.Module, data: Data, mask: Tensor, task: Task, optimizer: torch.optim.Optimizer) -> float:
     model.train()
     optimizer.zero_grad()
-    loss = task.loss(model(data.x, data.edge_index)[mask], data.y[mask])
+    loss = task.loss(_output(model, data)[mask], data.y[mask])
     if not torch.isfinite(loss):
         raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
     loss.backward()
@@ -141,7 +145,17 @@ def _step(model: nn.Module, data: Data, mask: Tensor, task: Task, optimizer: tor
 @torch.no_grad()
 def _predict(model: nn.Module, data: Data) -> Tensor:
     model.eval()
-    return model(data.x, data.edge_index)
+    return _output(model, data)
+
+
+def _output(model: nn.Module, data: Data) -> Tensor:
+    """What the model says, given all that the data holds: edge weights and, for sheaf models, features."""
+    extra = {}
+    if data.edge_weight is not None:
+        extra["edge_weight"] = data.edge_weight
+    if data.edge_attr is not None and isinstance(model, PolyNSD):
+        extra["edge_attr"] = data.edge_attr
+    return model(data.x, data.edge_index, **extra)
 
 
 def _improves(new: Epoch, old: Epoch, select: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from polynsd import __version__
 from polynsd.cli import main
-from polynsd.data import save_graph, syntax_chain
+from polynsd.data import heterophilous_graph, save_graph, syntax_chain
 
 TINY = ["--splits", "2", "--epochs", "3", "--quiet"]
 
@@ -84,7 +84,7 @@ def test_every_model_trains_on_minesweeper(model, capsys):
     ("arguments", "words"),
     [
         (["--dataset", "minesweper"], "Did you mean 'minesweeper'?"),
-        (["--generate", "mines"], "unknown dataset 'mines'"),
+        (["--generate", "mines"], "unknown generator 'mines'"),
         (["--dataset", "texas", "--data", "degree=4"], "leave it out where --dataset is given"),
         (["--protocol", "geom-gcn"], "geom-gcn"),
         (["--features", "row-normalize"], "non-negative"),
@@ -164,3 +164,37 @@ def test_train_on_a_benchmark_follows_its_own_rules(tmp_path, capsys):
     main(["train", "--dataset", "texas", *TINY, "--out", str(record)])
     about = json.loads(record.read_text())["data"]
     assert (about["graph"], about["protocol"], about["features"]) == ("texas", "geom-gcn", "row-normalize")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["train", "--data", "num_nodes=60", *TINY, "--out"], ["bench", "--nodes", "60", "--json"]]
+)
+def test_a_folder_is_no_place_for_a_result(arguments, tmp_path, capsys):
+    code, _, err = exit_of([*arguments, str(tmp_path)], capsys)
+    assert code == 2
+    assert "is a folder. Name a file in it" in err
+
+
+def test_system_errors_are_told_in_one_line(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    code, _, err = exit_of(
+        ["bench", "--nodes", "60", "--repeats", "1", "--json", str(tmp_path / "file" / "x")], capsys
+    )
+    assert code == 2
+    assert len(err.splitlines()) == 1
+
+
+def test_records_hold_the_model_that_was_trained(tmp_path):
+    main(["demo", "--splits", "1", "--epochs", "1", "--nodes", "60", "--out", str(tmp_path), "--quiet"])
+    record = json.loads((tmp_path / "demo.json").read_text())
+    assert record["models"]["NSD, diagonal"]["config"]["layer"]["filter"] == "diffusion"
+    assert "layer" not in record["models"]["GCN"]["config"]
+    arguments = {key: record["data"][key] for key in ("num_nodes", "num_classes", "num_features", "degree")}
+    assert heterophilous_graph(**arguments).num_nodes == 60
+
+
+def test_the_package_is_a_command_too():
+    result = subprocess.run(
+        [sys.executable, "-m", "polynsd", "--version"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == f"polynsd {__version__}\n"

@@ -1,5 +1,8 @@
 """`polynsd data …`, as a user types it."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from polynsd.cli import main
@@ -66,7 +69,7 @@ def test_show_lists_the_splits_with_their_hashes(folder, capsys):
         (["show", "texsa"], "Did you mean 'texas'?"),
         (["show", "missing.npz"], "missing.npz"),
         (["check", "missing.csv"], "missing.csv"),
-        (["make", "mines"], "unknown dataset 'mines'"),
+        (["make", "mines"], "unknown generator 'mines'"),
         (["make", "minesweeper", "rows"], "key=value"),
         (["make", "minesweeper", "row=3"], "Did you mean 'rows'?"),
         (["fetch", "cornell"], "no cornell.npz in"),
@@ -99,3 +102,35 @@ def test_fetch_says_where_it_is(folder, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert "nodes=200" in captured.out
     assert "4 KiB  texas" in captured.err
+
+
+def test_tables_of_ones_own_are_shown_with_labels_and_weights(folder, capsys):
+    (folder / "edges.csv").write_text("from,to,amount\na,b,1.5\nb,c,2\nc,d,1\n")
+    (folder / "nodes.csv").write_text("id,age,kind\na,1,x\nb,2,y\nc,3,x\nd,4,\n")
+    tables = ["--nodes", folder / "nodes.csv", "--label", "kind", "--weight", "amount"]
+    shown = run(capsys, "show", folder / "edges.csv", *tables)
+    assert "2 (x: 2, y: 1)" in shown
+    assert "unlabelled nodes" in shown
+    assert "is valid" in run(capsys, "check", folder / "edges.csv", *tables)
+    run(capsys, "convert", folder / "edges.csv", folder / "own.npz", *tables)
+    graph = load_graph(folder / "own.npz")
+    assert graph.edge_weight.tolist() == [1.5, 2.0, 1.0]
+    assert graph.ids.tolist() == ["a", "b", "c", "d"]
+
+
+def test_other_spellings_of_a_name_mean_the_same_dataset(folder, capsys, monkeypatch):
+    graph = syntax_chain(num_nodes=200, num_classes=4)
+    monkeypatch.setattr("polynsd.data.catalogue.load", lambda name: graph)
+    assert "citation" in run(capsys, "show", "Texas")
+
+
+def test_pictures_are_png_files(folder, capsys):
+    assert "end in .png" in failure(capsys, "show", "texas", "--picture", "x.txt")
+
+
+def test_an_empty_part_is_told_and_not_fatal(folder, capsys):
+    graph = syntax_chain(num_nodes=200, num_classes=4)
+    masks = graph.masks["default"]
+    hollow = replace(graph, masks={"default": replace(masks, val=np.zeros_like(masks.val))})
+    save_graph(folder / "hollow.npz", hollow)
+    assert "a part is empty" in run(capsys, "show", folder / "hollow.npz")

@@ -2,8 +2,10 @@
 
 import copy
 
+import networkx as nx
 import pytest
 import torch
+from scipy import sparse
 from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, close, features, shaken
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
@@ -177,3 +179,25 @@ def test_values_of_a_sparse_adjacency_are_edge_weights():
     weighted = torch.sparse_coo_tensor(EDGE_INDEX, weight, (NUM_NODES, NUM_NODES), check_invariants=True)
     assert close(conv(features(), weighted), conv(features(), EDGE_INDEX, weight))
     assert not close(conv(features(), weighted), conv(features(), adjacency()), atol=1e-3)
+
+
+def test_weights_are_read_from_every_kind_of_graph():
+    weight = torch.arange(1.0, 8.0).double().repeat(2)
+    conv, x = make_conv(), features()
+    truth = conv(x, EDGE_INDEX, weight)
+    matrix = sparse.coo_array((weight.numpy(), EDGE_INDEX.numpy()), shape=(NUM_NODES, NUM_NODES))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(NUM_NODES))
+    for (v, u), w in zip(EDGE_INDEX.t().tolist()[:7], weight.tolist()[:7], strict=True):
+        graph.add_edge(v, u, weight=w)
+    data = Data(x=x, edge_index=EDGE_INDEX, edge_weight=weight)
+    for weighted in (matrix, graph, data):
+        assert close(conv(x, weighted), truth)
+
+
+def test_autocast_runs_for_every_family():
+    for maps in FAMILIES:
+        conv = PolySheafConv(NUM_FEATURES, 3, maps=maps)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = conv(features(dtype=torch.float32), EDGE_INDEX)
+        assert torch.isfinite(y).all()

@@ -7,14 +7,18 @@ from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, features
 from polynsd import (
     NSD,
     ConfigError,
+    DataError,
     GraphError,
     IdentitySheaf,
+    LayerConfig,
+    ModelConfig,
     PolyNSD,
     PolySheafConv,
     PolySpectralGNN,
     ShapeError,
     Topology,
 )  # fmt: skip
+from polynsd.nn.build import build_model
 
 SIZES = (NUM_FEATURES, 4, 2, 3)
 X = features(dtype=torch.float32)
@@ -155,3 +159,28 @@ def test_weights_that_are_none(value):
     weight = torch.full((EDGE_INDEX.size(1),), value)
     with pytest.raises(GraphError, match=r"finite|negative"):
         PolyNSD(*SIZES)(X, EDGE_INDEX, edge_weight=weight)
+
+
+@pytest.mark.parametrize("maps", ["diagonal", "general"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_that_are_not_finite_even_after_a_look(maps, value):
+    x = X.clone()
+    model = PolyNSD(*SIZES, maps=maps)
+    model(x, EDGE_INDEX)
+    x[2, 1] = value
+    with pytest.raises(DataError, match="features must be finite"):
+        model(x, EDGE_INDEX)
+    with pytest.raises(DataError, match="features must be finite"):
+        PolySheafConv(NUM_FEATURES, 3, maps=maps)(x, EDGE_INDEX)
+
+
+def test_a_layer_without_a_learner_says_so():
+    model = PolyNSD(*SIZES, shared_maps=True)
+    with pytest.raises(ConfigError, match="ask the first layer"):
+        model.layers[1].laplacian(model.encode(X), Topology.from_edge_index(EDGE_INDEX, NUM_NODES))
+
+
+@pytest.mark.parametrize(("name", "options"), [("gcn", {"degree": 7}), ("mlp", {"maps": "general"})])
+def test_baselines_refuse_options_they_have_no_use_for(name, options):
+    with pytest.raises(ConfigError, match=f"{name} has no use for {next(iter(options))}"):
+        build_model(ModelConfig(name, layer=LayerConfig(**options)), NUM_FEATURES, 3)

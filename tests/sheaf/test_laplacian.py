@@ -236,3 +236,26 @@ def test_weights_scale_the_edges():
     scaled = replace(sheaf, maps=weight.sqrt()[:, None, None] * sheaf.maps)
     weighted = replace(sheaf, edge_weight=weight)
     assert_close(weighted.laplacian().to_dense(), scaled.laplacian().to_dense(), "weighted")
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.arange(6.0), "both directions"),
+        (-torch.ones(6), "negative"),
+        (torch.full((6,), torch.nan), "finite"),
+    ],
+)
+def test_weights_under_which_it_would_not_be_symmetric_and_psd(weight, message):
+    topology = Topology.from_edge_index(torch.tensor([[0, 1, 2], [1, 2, 3]]), 4)
+    with pytest.raises(GraphError, match=message):
+        SheafLaplacian(topology, torch.ones(6, 2, 1), edge_weight=weight)
+
+
+def test_two_bounds_the_spectrum_also_for_ill_conditioned_maps_in_single_precision():
+    star = Topology.from_edge_index(torch.tensor([[0] * 5, [1, 2, 3, 4, 5]]), 6)
+    generator = torch.Generator().manual_seed(0)
+    U, V = (torch.linalg.qr(torch.randn(10, 3, 3, generator=generator)).Q for _ in range(2))
+    maps = U @ torch.diag(torch.tensor([1.0, 0.03, 0.001])) @ V
+    spectrum = torch.linalg.eigvalsh(SheafLaplacian(star, maps, "sheaf").to_dense().double())
+    assert spectrum[-1] <= 2 + 1e-5

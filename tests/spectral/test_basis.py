@@ -93,3 +93,12 @@ def test_models_with_bases_can_be_pickled_and_copied():
     assert pickle.loads(pickle.dumps(get_basis("chebyshev2").raw())) == get_basis("chebyshev2").raw()
     mine = Basis("hermite-of-mine", lambda k: (2.0, 0.0, 2.0 * k))
     assert copy.deepcopy(PolynomialFilter(mine, 3)).basis is mine
+
+
+def test_bases_that_could_not_be_brought_back_are_not_pickled():
+    for stranger in (
+        Basis("of-mine", lambda k: (2.0, 0.0, 2.0 * k)),
+        Basis("legendre", lambda k: (1.0, 0.0, 0.0)),
+    ):
+        with pytest.raises(pickle.PicklingError, match="not registered"):
+            pickle.dumps(stranger)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from polynsd.errors import ConfigError
-from polynsd.spectral import Diffusion, PolynomialFilter, get_basis
+from polynsd import SheafLaplacian, Topology
+from polynsd.errors import ConfigError, ShapeError
+from polynsd.spectral import Diffusion, PolynomialFilter, get_basis, heat_kernel
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 from polynsd.testing import TOLERANCE, assert_close, random_sheaf, random_tensor
 
@@ -160,3 +161,41 @@ def test_diffusion_is_the_response_lambda():
 def test_bad_arguments(arguments, text):
     with pytest.raises(ConfigError, match=text):
         PolynomialFilter(*arguments)
+
+
+def path_laplacian(normalization="none"):
+    topology = Topology.from_edge_index(torch.tensor([[0, 1, 2], [1, 2, 3]]), 4)
+    maps = torch.linspace(0.5, 3, 6 * 3).double().reshape(6, 3, 1)
+    return SheafLaplacian(topology, maps, normalization)
+
+
+def test_a_fitted_filter_keeps_to_its_interval():
+    L, x = path_laplacian(), torch.eye(12).double().reshape(4, 3, 12)
+    with pytest.raises(ConfigError, match=r"fitted on \[0, 2\], but the spectrum may reach"):
+        PolynomialFilter.from_response(heat_kernel(1.0), 32, dtype=torch.float64)(L, x)
+    heat = PolynomialFilter.from_response(heat_kernel(0.3), 40, L.lambda_max(), torch.float64)
+    truth = torch.linalg.matrix_exp(-0.3 * L.to_dense())
+    assert torch.allclose(heat(L, x).reshape(12, 12), truth, atol=1e-10)
+
+
+def test_a_constant_response_may_be_a_number():
+    ones = PolynomialFilter.from_response(lambda lam: 1.0, 3)
+    assert torch.allclose(ones.response(torch.linspace(0, 2, 5)), torch.ones(5), atol=1e-6)
+
+
+def test_frequencies_may_be_whole_numbers():
+    p = PolynomialFilter(degree=4)
+    assert torch.equal(p.response(torch.arange(3)), p.response(torch.arange(3.0)))
+
+
+@pytest.mark.parametrize("lam_max", [-3.0, float("nan"), float("inf")])
+def test_bounds_that_are_none(lam_max):
+    L = path_laplacian()
+    with pytest.raises(ConfigError, match="lam_max must be a bound"):
+        PolynomialFilter().double()(L, torch.zeros(4, 3, 1).double(), lam_max)
+
+
+@pytest.mark.parametrize("module", [PolynomialFilter(), Diffusion()])
+def test_signals_of_another_sheaf_are_refused(module):
+    with pytest.raises(ShapeError, match="nodes, stalk, channels"):
+        module(path_laplacian(), torch.zeros(4, 1, 2).double())

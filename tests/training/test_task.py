@@ -48,3 +48,8 @@ def test_number_of_outputs():
 def test_unknown_metric():
     with pytest.raises(ValueError, match=r"unknown metric 'auc'.*roc_auc"):
         get_task("auc")
+
+
+def test_r_squared_of_constant_targets_is_refused():
+    with pytest.raises(DataError, match="all equal"):
+        r_squared(torch.zeros(3, 1), torch.ones(3))

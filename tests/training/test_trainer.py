@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from polynsd import DataError, GraphError, PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
-from polynsd.nn import MLP
+from polynsd.nn import MLP, gcn
 from polynsd.training import fit, get_task, run_splits
 from polynsd.training.trainer import parameter_groups
 
@@ -171,3 +171,17 @@ def test_diverging_training_says_what_to_do(data, split):
 def test_a_graph_without_edges_trains(data, split):
     bare = Data(x=data.x, y=data.y, edge_index=torch.empty(2, 0, dtype=torch.long))
     assert fit(small_model, bare, split, ACCURACY, SHORT).epochs == SHORT.epochs
+
+
+def test_edge_weights_and_edge_features_are_used(data, split):
+    weighted = data.clone()
+    weighted.edge_weight = torch.zeros(data.num_edges)
+    plain, other = (fit(small_model, d, split, ACCURACY, SHORT) for d in (data, weighted))
+    assert not torch.equal(plain.model.decoder.weight, other.model.decoder.weight)
+    for build in (lambda: MLP(5, 4, 2, 2), lambda: gcn(5, 4, 2, 2)):
+        fit(build, weighted, split, ACCURACY, SHORT)
+    featured = data.clone()
+    featured.edge_attr = torch.ones(data.num_edges, 2)
+    fit(lambda: PolyNSD(5, 4, 1, 2, edge_dim=2), featured, split, ACCURACY, SHORT)
+    with pytest.raises(ShapeError, match="set edge_dim"):
+        fit(small_model, featured, split, ACCURACY, SHORT)

@@ -9,7 +9,7 @@ the polynomial's and not the sheaf's.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,13 @@ from polynsd.nn import LayerResponse, PolyNSD
 from polynsd.report import results_figure
 from polynsd.training import get_task
 
+GRAPH: dict[str, Any] = {
+    "num_classes": 2,
+    "num_features": 5,
+    "degree": 6,
+    "feature_noise": 0.5,
+    "scaled_noise": False,
+}
 TRAINING = TrainConfig(epochs=120, patience=40)
 
 
@@ -63,9 +70,8 @@ class Demo:
     def run(self) -> Results:
         """Trains everything, prints the table, writes the picture and the numbers."""
         require_at_least("splits", self.splits, 1)
-        data = heterophilous_graph(
-            self.nodes, 2, 5, 6, self.heterophily, feature_noise=0.5, scaled_noise=False, seed=self.seed
-        )
+        arguments = {**GRAPH, "num_nodes": self.nodes, "heterophily": self.heterophily, "seed": self.seed}
+        data = heterophilous_graph(**arguments)
         splits = [stratified_split(data.y, seed=self.seed + i) for i in range(self.splits)]
         training = replace(TRAINING, epochs=self.epochs)
         results = compare(MODELS, data, splits, get_task("accuracy"), training, self.seed, self.quiet)
@@ -77,7 +83,7 @@ class Demo:
         picture = results_figure(
             self.out / "demo.png", title, _scores(results), _responses(results), chance=0.5
         )
-        description = {"generator": "heterophily", **asdict(self), "realised": data.heterophily}
+        description = {"generator": "heterophily", **arguments, "realised_heterophily": data.heterophily}
         numbers = save_results(self.out / "demo.json", description, MODELS, splits, training, results)
         print(f"{_reading(results)}\n\npicture: {picture}\nnumbers: {numbers}")  # noqa: T201
         return results

@@ -1,0 +1,5 @@
+"""`python -m polynsd` is the command line."""
+
+from polynsd.cli import main
+
+main()
