@@ -1,6 +1,6 @@
 """Parts that every synthetic generator uses: edge lists, argument checks and the final `Data`.
 
-Private: call `heterophilous_graph` or `minesweeper` instead.
+Private: call `heterophilous_graph`, `minesweeper`, `street_graph` or `syntax_chain` instead.
 """
 
 from typing import TYPE_CHECKING, Any, TypeVar

@@ -31,6 +31,7 @@ from scipy import sparse
 
 from polynsd.data.graph import Features, Graph, Masks
 from polynsd.data.npy import MAX_BYTES, ArrayZip, errors_of, portable
+from polynsd.data.preprocess import RECORD
 from polynsd.data.schema import INTEGERS, check, count_nodes, csr_features, expect_all, expect_array
 from polynsd.data.splits import PARTS
 from polynsd.errors import DataError
@@ -70,8 +71,8 @@ class GraphArchive:
         return {key: header.shape for key, header in self._arrays.headers.items()}
 
     def graph(self, name: str | None = None, extras: bool = False) -> Graph:
-        """The graph, checked; `extras` says whether to read the arrays the format does not know."""
-        arrays = self._arrays.read(key for key in self.keys if extras or _is_known(key))
+        """The graph, checked; `extras` reads unknown arrays too (the record of preprocessing always is)."""
+        arrays = self._arrays.read(key for key in self.keys if extras or _is_known(key) or key == RECORD)
         with errors_of(self.path):
             graph = _graph(self.path.stem if name is None else name, arrays)
             check(graph)

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -46,6 +47,7 @@ def load(
     *,
     root: str | Path | None = None,
     download: bool = True,
+    extras: bool = False,
     progress: Callable[[int, str], None] | None = None,
 ) -> Graph:
     """The graph of a dataset, with raw features and the splits that came with it.
@@ -54,6 +56,7 @@ def load(
         name: one of `names()`.
         root: the folder to look in first, in place of the one named by POLYNSD_DATA.
         download: whether to fetch a dataset that is in no folder.
+        extras: whether to read the further arrays of the archive into `graph.extras`.
         progress: called with (new bytes, name) while it is fetched.
 
     Raises:
@@ -66,10 +69,12 @@ def load(
     path = locate(name, root)
     if path is None:
         path = _download(entry, root, progress) if download else _refuse(entry, root)
-    graph = load_graph(path)
+    graph = load_graph(path, extras=extras)
     check_counts(entry, graph, str(path))
     if entry.warning:
         logger.warning("%s: %s", entry.name, entry.warning)
+    if graph.x is None and entry.may_lack_features:
+        _warn_of_missing_features(entry, path)
     return graph
 
 
@@ -123,6 +128,12 @@ def check_counts(entry: Entry, graph: Graph, place: str) -> None:
         )
 
 
+def _warn_of_missing_features(entry: Entry, path: Path) -> None:
+    substitute = f"{entry.name}_glovesub"
+    remedy = f"Load '{substitute}', which has substitutes, or give" if substitute in ENTRIES else "Give"
+    logger.warning("%s: %s has no features, and models need some. %s it some.", entry.name, path, remedy)
+
+
 def _class_sizes(graph: Graph) -> tuple[int, ...]:
     if graph.y is None or graph.is_regression:
         return ()
@@ -138,7 +149,7 @@ def _download(entry: Entry, root: str | Path | None, progress: Callable[[int, st
     cache = cache_folder()
     path = cache / f"{entry.name}.npz"
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        _require_writable(cache)
         with watched(cache, entry.name, progress):
             graph = obtain(entry.source, entry.name, cache)
     except Exception as error:  # PyG, its file systems and unpicklers raise anything
@@ -146,6 +157,17 @@ def _download(entry: Entry, root: str | Path | None, progress: Callable[[int, st
     check_counts(entry, graph, str(entry.source))
     save_graph(path, graph)
     return path
+
+
+def _require_writable(cache: Path) -> None:
+    """Makes the cache folder; raises unless files can be written there."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=cache).close()
+    except OSError as error:
+        raise DataError(
+            f"the cache folder {cache} cannot be written ({error}); name another one in POLYNSD_CACHE"
+        ) from error
 
 
 def _refuse(entry: Entry, root: str | Path | None) -> Path:

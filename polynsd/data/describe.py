@@ -60,7 +60,7 @@ def describe_graph(graph: Graph) -> Description:
         edges=graph.num_edges,
         features=graph.num_features,
         class_sizes=tuple(int(n) for n in class_sizes(graph)),
-        unlabelled=int((graph.y < 0).sum()) if has_classes and graph.y is not None else 0,
+        unlabelled=num_unlabelled(graph),
         isolated=int((degree == 0).sum()),
         min_degree=int(degree.min()) if degree.size else 0,
         median_degree=float(np.median(degree)) if degree.size else 0.0,
@@ -73,6 +73,14 @@ def describe_graph(graph: Graph) -> Description:
         adjusted_homophily=adjusted_homophily(mixing),
         label_informativeness=label_informativeness(mixing),
     )
+
+
+def num_unlabelled(graph: Graph) -> int:
+    """Nodes with the label −1, or with NaN for one of their targets; 0 where there are no labels at all."""
+    if graph.y is None:
+        return 0
+    is_missing = np.isnan(graph.y) if graph.is_regression else graph.y < 0
+    return int(is_missing.reshape(graph.num_nodes, -1).any(axis=1).sum())
 
 
 def degrees(graph: Graph) -> NDArray[np.int64]:

@@ -1,9 +1,13 @@
 """Graphs that ship with the package as generators, by name: `make_graph("minesweeper", rows=50)`."""
 
+import hashlib
 import inspect
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from polynsd.data.chain import syntax_chain
 from polynsd.data.graph import Graph
@@ -14,6 +18,8 @@ from polynsd.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+HASH_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -35,19 +41,32 @@ EMBEDDED = {
 def get_embedded(name: str) -> Embedded:
     """The generator of that name."""
     if name not in EMBEDDED:
-        raise unknown_name("dataset", name, EMBEDDED)
+        raise unknown_name("generator", name, EMBEDDED)
     return EMBEDDED[name]
 
 
 def make_graph(name: str, **arguments: Any) -> Graph:
-    """A graph from an embedded generator; unknown arguments raise."""
+    """A graph from an embedded generator; unknown arguments raise.
+
+    All arguments, defaults included, are kept as JSON in `extras["arguments"]`, and a short hash of them
+    ends the name, such as `heterophilous-1a2b3c4d`: results of different graphs are not mixed up.
+    """
     generate = get_embedded(name).generate
     known = inspect.signature(generate).parameters
     for argument in arguments:
         if argument not in known:
             raise unknown_name(f"{name} argument", argument, known)
     made = generate(**arguments)
-    return made if isinstance(made, Graph) else Graph.from_pyg(made)
+    graph = made if isinstance(made, Graph) else Graph.from_pyg(made)
+    record = _record({key: arguments.get(key, parameter.default) for key, parameter in known.items()})
+    digest = hashlib.sha256(record.encode()).hexdigest()[:HASH_DIGITS]
+    extras = {**graph.extras, "arguments": np.array(record)}
+    return replace(graph, name=f"{graph.name}-{digest}", extras=extras)
+
+
+def _record(arguments: dict[str, Any]) -> str:
+    """Sorted JSON; numbers of numpy as plain ones."""
+    return json.dumps(arguments, sort_keys=True, default=lambda value: value.item())
 
 
 def parse_arguments(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 
 from polynsd.data.splits import Split
 from polynsd.errors import DataError
@@ -42,11 +41,11 @@ class Masks:
         return len(self.train)
 
     def split(self, index: int) -> Split:
-        """Split `index`, checked; an index that does not exist is an error."""
+        """A copy of split `index`, checked; an index that does not exist or an empty part is an error."""
         if not 0 <= index < len(self):
             raise DataError(f"there are {len(self)} splits, numbered from 0; got index {index}.")
         parts = (self.train[index], self.val[index], self.test[index])
-        return Split(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+        return Split(*(torch.from_numpy(part.copy()) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +142,7 @@ class Graph:
             weight: the column of edge weights.
             edge_features: the columns of edge features.
             features: the columns of node features; all that are left by default, `()` for none.
-            categorical: columns to encode one-hot although they hold numbers.
+            categorical: columns to encode one-hot although they hold numbers or text that hardly repeats.
             task: `classification`, `regression`, or `auto`, which looks at the label column.
             missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
             name: of the graph; the name of the edge file by default.
@@ -214,27 +213,10 @@ class Graph:
         return to_networkx(self, label)
 
     def to_pyg(self) -> Data:
-        """PyG's `Data`: both directions of every edge, dense features, masks of `default` as [N, S]."""
-        from torch_geometric.data import Data
+        """PyG's `Data`: both directions of every edge, dense features, masks as [N, S]; all of it copied."""
+        from polynsd.data.own import to_pyg
 
-        once = torch.from_numpy(self.edge_index.astype(np.int64))
-        data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=self.num_nodes, name=self.name)
-        if self.x is not None:
-            dense = self.x.toarray() if sparse.issparse(self.x) else self.x
-            data.x = torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
-        if self.y is not None:
-            data.y = torch.from_numpy(np.ascontiguousarray(self.y))
-        if self.node_ids is not None:
-            data.node_ids = self.node_ids
-        for name in ("edge_weight", "edge_attr"):
-            values = getattr(self, name)
-            if values is not None:
-                setattr(data, name, torch.from_numpy(np.concatenate([values, values])))
-        if "default" in self.masks:
-            for part in ("train", "val", "test"):
-                mask = getattr(self.masks["default"], part)
-                setattr(data, f"{part}_mask", torch.from_numpy(np.ascontiguousarray(mask.T)))
-        return data
+        return to_pyg(self)
 
     def __repr__(self) -> str:
         return (

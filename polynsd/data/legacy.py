@@ -10,6 +10,11 @@ Differences from `heterophilous_graph` with `legacy=False`, all intended to be r
 * a node may pick itself, or a partner that picked it; such picks are lost, and the mean degree
   falls below 2·⌊k/2⌋.
 
+Only the branch of the published code that draws points on ellipsoids is reproduced. Its Gaussian branch
+(`ellipsoids=False`) is left out because it ignores the noise it is asked for, so that no experiment on
+noise can rest on it; `just_add_noise` is left out because it adds noise to the features that an earlier
+run has cached, so that its result does not follow from its arguments.
+
 Do not use it for new results. The generator loops over nodes and takes O(N²k) time.
 """
 

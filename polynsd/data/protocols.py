@@ -101,12 +101,16 @@ def platonov_rule(y: NDArray[np.int64], index: int) -> Split:
 
 
 def _class_balanced(graph: Graph, index: int) -> Split:
-    """Of every class round(0.6·N/C) training nodes, all of a smaller one; then round(0.2·N) validate."""
+    """Of every class round(0.6·N/C) training nodes, all of a smaller one; then round(0.2·N) validate.
+
+    C counts the classes that occur.
+    """
     y = _class_labels(graph, "luan-60-20-20")
+    labels = np.unique(y[y >= 0])
     num_labelled = int((y >= 0).sum())
-    per_class = round(0.6 * num_labelled / graph.num_classes)
+    per_class = round(0.6 * num_labelled / labels.size)
     rng = np.random.RandomState(index)
-    classes = [rng.permutation(np.flatnonzero(y == label)) for label in range(graph.num_classes)]
+    classes = [rng.permutation(np.flatnonzero(y == label)) for label in labels]
     rest = rng.permutation(np.concatenate([members[per_class:] for members in classes]))
     train = np.concatenate([members[:per_class] for members in classes])
     num_val = round(0.2 * num_labelled)
@@ -125,8 +129,14 @@ def _stratified(graph: Graph, index: int, fractions: Fractions) -> Split:
     return stratified_split(torch.from_numpy(y), fractions, seed=index)
 
 
-def _stratified_rule(train: float, val: float, test: float) -> Rule:
-    return partial(_stratified, fractions=(train, val, test))
+def _stratified_rule(*fractions: float | str) -> Rule:
+    match fractions:
+        case (float(train), float(val), float(test)):
+            return partial(_stratified, fractions=(train, val, test))
+    raise ConfigError(
+        "protocol 'stratified' takes three fractions, those of training, validation and test nodes; got "
+        f"{', '.join(map(str, fractions)) or 'none'}. Write for example 'stratified(0.6, 0.2, 0.2)'."
+    )
 
 
 RULES: Mapping[str, Callable[..., Rule]] = {
@@ -141,6 +151,8 @@ def _rule(protocol: str) -> Rule:
     spec = parse_spec(protocol)
     if spec.name not in RULES:
         raise unknown_name("protocol", protocol, (*STORED, *RULES))
+    if spec.arguments and spec.name != "stratified":
+        raise ConfigError(f"protocol '{spec.name}' takes no arguments; got {protocol!r}. Leave them out.")
     return resolve("protocol", spec, RULES)
 
 

@@ -19,6 +19,7 @@ from polynsd.errors import DataError
 
 MAX_NODES = 2**32  # two node numbers make one 64-bit number, by which duplicate edges are found
 MAX_CLASSES = 10_000  # what is computed per pair of classes must fit into memory
+SPARE_NODES, NODES_PER_END = 1000, 10  # how many nodes without an edge are believed
 INTEGERS = ("int32", "int64")
 FLOATS = ("float32",)
 MASKS = ("bool",)
@@ -42,7 +43,7 @@ def check(graph: Graph) -> None:
     if graph.y is not None:
         _check_targets(graph.y, graph.num_nodes)
     for protocol, masks in graph.masks.items():
-        _check_masks(protocol, masks, graph.num_nodes)
+        check_masks(protocol, masks, graph.num_nodes)
     if graph.node_ids is not None:
         _check_ids(graph.node_ids, graph.num_nodes)
     _check_names(graph)
@@ -59,11 +60,21 @@ def count_nodes(arrays: Mapping[str, Array], x: Features, masks: Mapping[str, Ma
         rows["num_nodes"] = int(expect_array("num_nodes", arrays["num_nodes"], INTEGERS, ()))
     if not rows:
         edge_index = expect_array("edge_index", arrays["edge_index"], INTEGERS, (2, "E"))
-        return int(edge_index.max(initial=-1)) + 1
+        return _plausible_count(int(edge_index.max(initial=-1)) + 1, edge_index.shape[1])
     if len(set(rows.values())) > 1:
         listing = ", ".join(f"{key} {count}" for key, count in rows.items())
         raise DataError(f"arrays must agree on the number of nodes; got {listing}. Give each a row per node.")
     return next(iter(rows.values()))
+
+
+def _plausible_count(num_nodes: int, num_edges: int) -> int:
+    """The number of nodes, unless so few edges more likely hold a wrong node number."""
+    if num_nodes > SPARE_NODES + NODES_PER_END * 2 * num_edges:
+        raise DataError(
+            f"{num_edges} edges name node {num_nodes - 1}, and no array has a row per node to confirm that "
+            f"there are {num_nodes}. Correct edge_index, or store the number as num_nodes."
+        )
+    return num_nodes
 
 
 def csr_features(indptr: Array, indices: Array, data: Array, extents: Array) -> Features:
@@ -193,7 +204,8 @@ def _check_targets(y: Array, num_nodes: int) -> None:
         expect_all(~np.isinf(y), "targets y must be finite or NaN (NaN = none)", y, "Correct or drop them.")
 
 
-def _check_masks(protocol: str, masks: Masks, num_nodes: int) -> None:
+def check_masks(protocol: str, masks: Masks, num_nodes: int) -> None:
+    """Raises unless the three parts are boolean, of one shape [S, N], and disjoint."""
     train = expect_array(f"the train masks of '{protocol}'", masks.train, MASKS, ("S", num_nodes))
     val = expect_array(f"the val masks of '{protocol}'", masks.val, MASKS, train.shape)
     test = expect_array(f"the test masks of '{protocol}'", masks.test, MASKS, train.shape)
@@ -224,6 +236,9 @@ def _check_names(graph: Graph) -> None:
         raise DataError(
             f"class_names must name all {graph.num_classes} classes; got {len(classes)}. Add the others."
         )
+    if classes is not None and len(set(classes)) < len(classes):
+        name = next(name for name in classes if classes.count(name) > 1)
+        raise DataError(f"class_names must differ from each other; {name!r} occurs again. Rename one.")
     if features is not None and len(features) != graph.num_features:
         raise DataError(
             f"feature_names must name the {graph.num_features} columns of x; got {len(features)}."

@@ -49,8 +49,8 @@ def street_graph(
         seed: The same arguments and seed give the same graph.
 
     Returns:
-        A graph with 13 features, ten classes, ten splits 10/10/80, and as extras `position` [N, 2]
-        and `edge_length` [E] in metres and the eccentricity `ecc16` [N].
+        A graph with 13 features, ten classes, ten splits 10/10/80, lengths in metres as `edge_attr` [E, 1],
+        and as extras `position` [N, 2] and `edge_length` [E] in metres and the eccentricity `ecc16` [N].
     """
     _require_arguments(num_nodes, mean_degree, bends, seed)
     streams = named_streams(Streams, seed)
@@ -71,6 +71,7 @@ def street_graph(
         x=street_features(points, streets, length, street_kinds(points, streets, streams.kinds)),
         y=eccentricity_labels(extras["ecc16"]) if labels else None,
         masks={"default": city_masks(num_nodes)},
+        edge_attr=length[:, None].copy(),
         feature_names=FEATURES,
         extras=extras,
     )

@@ -222,7 +222,7 @@ class SheafLaplacian:
         cols = (col[:, None, None] * d + inner).expand_as(values)
         index = torch.stack([rows.reshape(-1), cols.reshape(-1)])
         return torch.sparse_coo_tensor(
-            index, values.reshape(-1), self.shape, check_invariants=False
+            index, values.reshape(-1), self.shape, check_invariants=True
         ).coalesce()
 
     def checked(self, x: Tensor) -> Tensor:

@@ -40,7 +40,11 @@ def check_layer(make: Callable[[], nn.Module], in_channels: int, call: Call = ca
 
 
 def assert_every_parameter_learns(layer: nn.Module, in_channels: int, call: Call = call_with_batch) -> None:
-    """No parameter is left without a nonzero gradient."""
+    """No parameter is left without a nonzero gradient, at a generic point near the present one."""
+    layer = deepcopy(layer)
+    with torch.no_grad():
+        for seed, parameter in enumerate(layer.parameters()):
+            parameter.add_(0.1 * random_tensor(*parameter.shape, seed=seed, dtype=parameter.dtype))
     y = call(layer, *_two_graphs(in_channels))
     parameters = dict(layer.named_parameters())
     gradients = torch.autograd.grad(

@@ -63,7 +63,8 @@ def fit(
     Args:
         build: makes the model; called under the seed, so that initial weights and dropout depend on it
             alone.
-        data: a PyG graph with `x`, `edge_index` and `y`; edge weights and features are used if present.
+        data: a PyG graph with `x`, `edge_index` and `y`. Edge weights are used if present, edge features
+            if the model was built for them (`edge_dim`).
         split: masks of the nodes to train on, to select on and to test on.
         task: loss and metric.
         config: the training rules.
@@ -149,11 +150,11 @@ def _predict(model: nn.Module, data: Data) -> Tensor:
 
 
 def _output(model: nn.Module, data: Data) -> Tensor:
-    """What the model says, given all that the data holds: edge weights and, for sheaf models, features."""
+    """What the model says of the data; it sees edge features if it was built to (`edge_dim`)."""
     extra = {}
     if data.edge_weight is not None:
         extra["edge_weight"] = data.edge_weight
-    if data.edge_attr is not None and isinstance(model, PolyNSD):
+    if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
         extra["edge_attr"] = data.edge_attr
     return model(data.x, data.edge_index, **extra)
 

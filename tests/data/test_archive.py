@@ -11,6 +11,7 @@ from scipy import sparse
 
 from polynsd.data.archive import GraphArchive, load_graph, save_graph
 from polynsd.data.graph import Graph, Masks
+from polynsd.data.preprocess import applied_rules, apply
 from polynsd.data.schema import check
 from polynsd.errors import DataError
 
@@ -51,7 +52,7 @@ def graphs(draw):
     )
     dense = float_arrays(n, columns)
     x = draw(st.none() | dense | dense.map(sparse.csr_matrix))
-    names = st.none() | st.lists(TEXT, min_size=5, max_size=6).map(tuple)
+    names = st.none() | st.lists(TEXT, min_size=5, max_size=6, unique=True).map(tuple)
     extra = hnp.arrays(
         st.sampled_from(["<f8", ">i2", "|b1", "<U3", "<c16", "|S2"]), hnp.array_shapes(min_dims=0)
     )
@@ -297,3 +298,24 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert path.read_bytes() == before
     with pytest.raises(DataError, match="there is no folder"):
         save_graph(tmp_path / "none" / "a.npz", example())
+
+
+def test_preprocessing_is_remembered(tmp_path):
+    graph = apply("row-normalize", replace(example(), x=np.ones((4, 2), dtype=np.float32)))
+    save_graph(tmp_path / "a.npz", graph)
+    assert applied_rules(load_graph(tmp_path / "a.npz")) == ("row-normalize",)
+
+
+def test_one_edge_does_not_make_two_billion_nodes(tmp_path):
+    np.savez(tmp_path / "a.npz", edge_index=np.array([[0], [2147483646]], dtype=np.int32))
+    with pytest.raises(DataError, match=r"1 edges name node 2147483646.*store the number as num_nodes"):
+        load_graph(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", edge_index=np.array([[0], [1019]], dtype=np.int32))
+    assert load_graph(tmp_path / "a.npz").num_nodes == 1020
+
+
+def test_class_names_differ(tmp_path):
+    names = ("a", "b", "c", "never seen", "a")
+    with pytest.raises(DataError, match="class_names must differ from each other; 'a' occurs again"):
+        save_graph(tmp_path / "a.npz", replace(example(), class_names=names))
+    save_graph(tmp_path / "a.npz", replace(example(), class_names=names[:4]))

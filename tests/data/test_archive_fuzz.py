@@ -346,7 +346,8 @@ INCOMPLETE = [
     ({"unlabelled": np.array([0, 7])}, r"unlabelled must be node numbers below 7; 1 of 2 .* at 1 \(7\)"),
     ({"unlabelled": np.zeros(7, bool)}, "unlabelled must be int32 or int64"),
     ({"edge_index": EDGES.astype(np.float32)}, "edge_index must be int32 or int64"),
-    ({"edge_index": EDGES + 2**62}, "a graph has 0 to 4294967296 nodes"),
+    ({"edge_index": EDGES + 2**62}, "no array has a row per node to confirm"),
+    ({"num_nodes": np.array(2**33)}, "a graph has 0 to 4294967296 nodes"),
 ]
 
 

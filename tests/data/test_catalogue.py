@@ -288,3 +288,22 @@ def test_legacy_cornell_is_texas_on_other_edges():
     assert np.array_equal(texas.y, cornell.y)
     assert not np.array_equal(texas.edge_index, cornell.edge_index)
     assert not np.array_equal(fixed.y, cornell.y)
+
+
+def test_extras_on_demand(folders, small_entries):
+    save_graph(folders / "texas.npz", replace(SMALL, extras={"words": np.arange(3)}))
+    assert not load("texas", root=folders).extras
+    assert load("texas", root=folders, extras=True).extras["words"].tolist() == [0, 1, 2]
+
+
+def test_missing_features_name_the_substitute(folders, small_entries, caplog):
+    save_graph(folders / "roman_empire.npz", replace(SMALL, x=None))
+    load("roman_empire", root=folders)
+    assert "has no features, and models need some. Load 'roman_empire_glovesub'" in caplog.text
+
+
+def test_a_cache_that_cannot_be_written(folders, small_entries, downloads):
+    (folders / "cache").write_text("a file in the way")
+    with pytest.raises(DataError, match=r"the cache folder .*cache cannot be written.*POLYNSD_CACHE"):
+        load("texas")
+    assert downloads == []

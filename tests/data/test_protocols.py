@@ -49,6 +49,11 @@ def test_rules_cover_exactly_the_labelled_nodes(y, protocol, index):
     assert np.array_equal(covered.numpy(), y >= 0)
 
 
+def test_luan_counts_the_classes_that_occur():
+    split = get_split(graph_of([0] * 50 + [7] * 50), "luan-60-20-20", 0)
+    assert sizes_of(split) == [60, 20, 20]
+
+
 @settings(max_examples=30, deadline=None)
 @given(labels, st.integers(0, 50))
 def test_luan_training_parts_are_class_balanced(y, index):
@@ -156,9 +161,15 @@ def test_missing_masks_are_an_error_that_names_what_is_there_and_a_rule():
             "index must be an integer of at least 0",
         ),
         (lambda g: get_splits(g, "stored", 0), ConfigError, "count must be an integer of at least 1"),
-        (lambda g: get_split(g, "stratified", 0), ConfigError, "does not take the arguments"),
+        (lambda g: get_split(g, "stratified", 0), ConfigError, "takes three fractions.*got none"),
+        (
+            lambda g: get_split(g, "stratified(0.6,0.2)", 0),
+            ConfigError,
+            "takes three fractions.*got 0.6, 0.2",
+        ),
+        (lambda g: get_split(g, "stratified(a, b, c)", 0), ConfigError, "takes three fractions.*got a, b, c"),
         (lambda g: get_split(g, "stratified(0.9, 0.2, 0.2)", 0), ConfigError, "sum to at most 1"),
-        (lambda g: get_split(g, "random-60-20-20(3)", 0), ConfigError, "does not take the arguments"),
+        (lambda g: get_split(g, "random-60-20-20(3)", 0), ConfigError, "takes no arguments"),
     ],
 )
 def test_what_is_refused(call, error, text):

@@ -56,6 +56,8 @@ def test_lengths_are_distances_and_bends_join_two_streets(town):
     position, (source, target) = town.extras["position"], town.edge_index
     distance = np.linalg.norm(position[source] - position[target], axis=1)
     np.testing.assert_allclose(town.extras["edge_length"], distance, rtol=1e-3)
+    assert town.edge_attr.dtype == np.float32
+    assert town.edge_attr.tolist() == town.extras["edge_length"][:, None].tolist()
     assert town.edge_weight is None
     bends = np.bincount(town.edge_index.ravel())[-200:]
     np.testing.assert_array_equal(bends, 2)

@@ -184,4 +184,4 @@ def test_edge_weights_and_edge_features_are_used(data, split):
     featured.edge_attr = torch.ones(data.num_edges, 2)
     fit(lambda: PolyNSD(5, 4, 1, 2, edge_dim=2), featured, split, ACCURACY, SHORT)
     with pytest.raises(ShapeError, match="set edge_dim"):
-        fit(small_model, featured, split, ACCURACY, SHORT)
+        fit(lambda: PolyNSD(5, 4, 1, 2, edge_dim=3), featured, split, ACCURACY, SHORT)

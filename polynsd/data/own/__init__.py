@@ -7,7 +7,7 @@ Tables need the packages of the extra `data` (pandas, pyarrow), which are loaded
 
 from polynsd.data.own.convert import from_networkx, from_pandas, from_pyg, from_scipy
 from polynsd.data.own.edges import EdgeReport
-from polynsd.data.own.export import to_networkx, to_pandas
+from polynsd.data.own.export import to_networkx, to_pandas, to_pyg
 from polynsd.data.own.files import write_table
 from polynsd.data.own.options import ReadOptions
 from polynsd.data.own.predictions import predictions_table
@@ -27,6 +27,7 @@ __all__ = [
     "read_graph",
     "to_networkx",
     "to_pandas",
+    "to_pyg",
     "write_graph",
     "write_table",
 ]

@@ -36,13 +36,18 @@ def assemble(edges: Table, nodes: Table | None, options: ReadOptions, name: str)
     """The graph of the tables; without a node table the edges name the nodes."""
     ends, end_columns = zip(*_end_columns(edges, options), strict=True)
     _check_categorical(edges, nodes, options)
+    implied = [name for name, asked in zip(ends, (options.source, options.target), strict=True) if not asked]
     if nodes is None:
         options.require_no_node_options()
+        edges.require_names(implied, end_columns)
         pairs, ids = number_by_appearance(common_ids(*end_columns))
         node_data = _NodeData()
     else:
         id_name, id_column = nodes.id_column(options.id_column, 0)
-        *end_ids, ids = common_ids(*end_columns, id_column)
+        columns = (*end_columns, id_column)
+        edges.require_names(implied, columns)
+        nodes.require_names([] if options.id_column else [id_name], columns)
+        *end_ids, ids = common_ids(*columns)
         pairs = number_by_table(end_ids, ids, nodes.place)
         node_data = _node_data(nodes, id_name, options)
     if not len(ids):

@@ -2,7 +2,8 @@
 
 Text files have no types, so a column of theirs is text until somebody asks: `numbers` reads all of
 it as numbers or says that it cannot, `categories` keeps every value as it is written. Columns of
-typed sources (Parquet, pandas, NetworkX) keep their type: the text "7" is no number there.
+typed sources (Parquet, pandas, NetworkX) keep their type: the text "7" is no number there. In both,
+text such as "", "NA" or "?" is a missing value (`MISSING_MARKS`), except in ids.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from polynsd.data.own.optional import load
 from polynsd.errors import DataError
 
-MISSING_MARKS = ("", "na", "n/a", "nan", "null", "<na>")  # in text files, in any case
+MISSING_MARKS = ("", "na", "n/a", "nan", "null", "none", "<na>", "?")  # as text, in any case
 MISSING = -1
 
 
@@ -43,9 +44,10 @@ class Column:
     def present(self) -> Any:
         """The values with everything that means "missing" as null."""
         pa, pc = load("pyarrow"), load("pyarrow.compute")
-        if self.is_text:
+        if pa.types.is_large_string(self.values.type):
             marks = pa.array(MISSING_MARKS, pa.large_string())
-            missing = pc.is_in(pc.utf8_lower(self.values), value_set=marks)
+            text = pc.utf8_lower(pc.utf8_trim_whitespace(self.values))
+            missing = pc.is_in(text, value_set=marks)
         elif pa.types.is_floating(self.values.type):
             missing = pc.is_nan(self.values)
         else:

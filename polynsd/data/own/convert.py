@@ -7,19 +7,21 @@ edge, such as its two directions, are averaged, and the report in the log says h
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.graph import Features, Graph, Masks
+from polynsd.data.graph import Features, Graph
 from polynsd.data.own.assemble import assemble
 from polynsd.data.own.columns import finite_float32
 from polynsd.data.own.edges import Edges, merge, non_negative
+from polynsd.data.own.masks import read_masks
 from polynsd.data.own.options import ReadOptions
+from polynsd.data.own.report import log_report
 from polynsd.data.own.tables import ID, SOURCE, TARGET, Table
-from polynsd.data.splits import PARTS, data_splits
 from polynsd.errors import DataError, GraphError, ShapeError
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def from_pandas(
     node_table = None if nodes is None else Table.from_frame(nodes, "nodes")
     edge_table = Table.from_frame(edges, "edges")
     graph, report = assemble(edge_table, node_table, ReadOptions.of(**options), name)
-    logger.info("%s: %s", name, report)
+    log_report(name, report)
     return graph
 
 
@@ -53,7 +55,7 @@ def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Gr
     ids, records = list(graph.nodes), (attributes for _, attributes in graph.nodes(data=True))
     nodes = Table.from_records("the nodes of the NetworkX graph", {ID: ids}, records)
     result, report = assemble(edges, nodes, ReadOptions.of(**options).with_reserved_ids(), name)
-    logger.info("%s: %s", name, report)
+    log_report(name, report)
     return result
 
 
@@ -85,10 +87,10 @@ def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "gra
 
 
 def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Graph:
-    """From PyG's `Data`, with edges in one or both directions; its masks become the splits `default`.
+    """From PyG's `Data`, with edges in one or both directions; its masks become the splits.
 
     The owner's ids are taken from `node_ids`, in the order of the rows, or from `data.node_ids`,
-    where `to_pyg` leaves them.
+    where `to_pyg` leaves them, as it does `data.class_names` and `data.feature_names`.
     """
     node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
     num_nodes = int(data.num_nodes or 0)
@@ -99,17 +101,18 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
     name = name or getattr(data, "name", None) or "graph"
     edges = _logged(name, merge(_pairs(data, num_nodes), num_nodes, np.hstack(given) if given else None))
     values, first = edges.values, int(weight is not None)
-    return Graph(
+    graph = Graph(
         name,
         edges.edge_index,
         num_nodes,
         x=None if data.x is None else _features(_numpy(data.x), num_nodes),
         y=None if data.y is None else _labels(_numpy(data.y), num_nodes),
-        masks=_masks(data),
+        masks=read_masks(data, num_nodes),
         edge_weight=None if values is None or weight is None else values[:, 0],
         edge_attr=None if values is None or attr is None else values[:, first:],
         node_ids=None if node_ids is None else _ids(node_ids, num_nodes),
     )
+    return replace(graph, **_names(data, graph))
 
 
 def _require_simple_nodes(graph: nx.Graph) -> None:
@@ -162,11 +165,17 @@ def _edge_values(data: Data, key: str) -> NDArray[np.float32] | None:
     return values.reshape(rows, *(width or (1,)))
 
 
-def _masks(data: Data) -> dict[str, Masks]:
-    if all(getattr(data, f"{part}_mask", None) is None for part in PARTS):
-        return {}
-    splits = data_splits(data)
-    return {"default": Masks(*(np.stack([_numpy(getattr(s, part)) for s in splits]) for part in PARTS))}
+def _names(data: Data, graph: Graph) -> dict[str, Any]:
+    """The names of classes and features that `data` carries, if there are as many as it takes."""
+    counts = {"class_names": graph.num_classes, "feature_names": graph.num_features}
+    given = {key: tuple(map(str, getattr(data, key, None) or ())) for key in counts}
+    fitting = {key: names for key, names in given.items() if len(names) == counts[key] and names}
+    if len(given["class_names"]) > graph.num_classes > 0:
+        fitting["class_names"] = given["class_names"]  # not every class needs to have nodes
+    for key in given.keys() - fitting.keys():
+        if given[key]:
+            logger.warning("%s: %s are left out: %d for %d.", graph.name, key, len(given[key]), counts[key])
+    return fitting
 
 
 def _features(x: Any, num_nodes: int) -> Features:

@@ -6,6 +6,7 @@ its column, a category becomes a row of zeros, and a further column marks the ro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from polynsd.data.own.columns import MISSING, Column, finite_float32
 from polynsd.errors import ConfigError, DataError
 
 MAX_CATEGORIES = 1000
+MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
+FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +59,11 @@ def _one_hot(name: str, column: Column, is_categorical: bool, missing: str) -> F
             f"{column.place}: one-hot features are made of up to {MAX_CATEGORIES} categories; got {count}. "
             "Leave it out with features=[...], group its values, or correct those that should be numbers."
         )
-    if not is_categorical:
-        _require_words(column)
     codes, categories = column.categories()
     absent = codes == MISSING
+    if not is_categorical:
+        _require_words(column)
+        _require_repetition(column, categories, int((~absent).sum()))
     if absent.any():
         _require_fill(column, int(absent.sum()), missing)
     values = (codes[:, None] == np.arange(len(categories))).astype(np.float32)
@@ -97,3 +101,18 @@ def _require_words(column: Column) -> None:
             f"{column.place} mixes numbers and words (e.g. {both[0]!r} and {both[1]!r}). Correct the values, "
             "or name the column in categorical=[...] if they are categories."
         )
+
+
+def _require_repetition(column: Column, categories: tuple[str, ...], present: int) -> None:
+    """Numbers in a foreign notation, or values that hardly repeat, are no categories."""
+    number = next((value for value in categories if FOREIGN_NUMBER.fullmatch(value)), None)
+    if number is not None:
+        found = f"{number!r} looks like a number written in another way"
+    elif present >= MIN_ROWS and 2 * len(categories) > present:
+        found = f"{len(categories)} of {present} values are different, e.g. {categories[0]!r}"
+    else:
+        return
+    raise DataError(
+        f"{column.place}: text becomes one feature per category, but {found}. Convert it to numbers, leave "
+        "it out with features=[...], or name it in categorical=[...] if these are categories."
+    )

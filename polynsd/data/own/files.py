@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -62,13 +64,25 @@ def read_table(path: FilePath) -> Table:
 def write_table(frame: pd.DataFrame, path: FilePath) -> None:
     """Writes a DataFrame without its index, in the format of the extension."""
     extension = extension_of(path)
-    if extension == ".parquet":
-        load("pyarrow")
-        frame.to_parquet(path, index=False)
-    elif extension in SEPARATORS:
-        frame.to_csv(path, sep=SEPARATORS[extension], index=False)
-    else:
+    if extension not in EXTENSIONS:
         raise unknown_name("file extension", extension, EXTENSIONS)
+    with writing(path):
+        if extension == ".parquet":
+            load("pyarrow")
+            frame.to_parquet(path, index=False)
+        else:
+            frame.to_csv(path, sep=SEPARATORS[extension], index=False)
+
+
+@contextmanager
+def writing(path: FilePath) -> Iterator[None]:
+    """Turns what the file system objects to into a `DataError`."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error}. Check that its folder exists and may be written to."
+        ) from error
 
 
 def _parquet(path: Path) -> Table:
@@ -81,6 +95,7 @@ def _parquet(path: Path) -> Table:
 def _text(path: Path, separator: str) -> Table:
     pa, reader = load("pyarrow"), load("pyarrow.csv")
     names, lines = _header(path, separator)
+    _require_no_comment(names, path.name)
     require_header(names, path.name)
     if len(names) == 1 and any(other in names[0] for other in DELIMITERS):
         raise DataError(f"{path.name}: only one column was found, '{names[0]}'. {DELIMITER_HINT}")
@@ -105,6 +120,14 @@ def _header(path: Path, separator: str) -> tuple[list[str], int]:
         rows = csv.reader(text, delimiter=separator)
         names = next(filter(None, rows), [])
         return [name.strip() for name in names], rows.line_num
+
+
+def _require_no_comment(names: list[str], place: str) -> None:
+    if names and names[0].startswith("#") and names[0] != "#":
+        raise DataError(
+            f"{place}: the first line must name the columns; it begins with '#', and comment lines are not "
+            "read. Remove them, and the '#' before a header."
+        )
 
 
 def _require_single_lines(values: Any, place: str) -> None:

@@ -46,7 +46,7 @@ def number_by_table(ends: list[Any], node_ids: Any, nodes: str) -> NDArray[np.in
         raise GraphError(
             f"every edge must join ids of {nodes}; {count} edges name an id that is missing there, the "
             f"first {wrong.as_py()!r} (edge {edge + 1}). Add the nodes or drop these edges; ids that are "
-            "text are compared letter by letter ('7' is not '007')."
+            "text are compared as they are written ('7' is neither '007' nor '7.0')."
         )
     return np.stack([row.to_numpy() for row in rows]).astype(np.int64)
 

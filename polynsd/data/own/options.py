@@ -18,14 +18,15 @@ class ReadOptions:
     """What each column means; the defaults ask for nothing but ids and features.
 
     Args:
-        label: the column of the node table to predict; none by default.
+        label: the column of the node table to predict, where a gap, or −1 among whole numbers, is no label;
+            none by default.
         id_column: the column of ids in the node table; the first by default.
         source: the column of the edge table where an edge begins; the first by default.
         target: the column where it ends; the second by default.
         weight: the column of edge weights; none by default.
         edge_features: the columns of edge features.
         features: the columns of node features; all that are left by default, `()` for none.
-        categorical: columns to encode one-hot although they hold numbers.
+        categorical: columns to encode one-hot although they hold numbers or text that hardly repeats.
         task: `classification`, `regression`, or `auto`, which looks at the label column.
         missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ from polynsd.data.own.assemble import Read, assemble
 from polynsd.data.own.files import EXTENSIONS, FilePath, extension_of, read_table
 from polynsd.data.own.graphml import read_graphml
 from polynsd.data.own.options import ReadOptions
+from polynsd.data.own.report import log_report
 from polynsd.errors import ConfigError, unknown_name
 
 GRAPHML = ".graphml"
-
-logger = logging.getLogger("polynsd")
 
 
 def read_graph(
@@ -39,7 +37,7 @@ def read_graph(
     else:
         node_table = None if nodes is None else read_table(nodes)
         graph, report = assemble(read_table(edges), node_table, chosen, name)
-    logger.info("%s: %s", name, report)
+    log_report(name, report)
     return graph, report
 
 

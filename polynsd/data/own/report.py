@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from polynsd.data.own.edges import EdgeReport
+
+logger = logging.getLogger("polynsd")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,17 @@ class ReadReport:
         if self.unused:
             parts.append("columns not used: " + ", ".join(self.unused))
         return "; ".join(parts)
+
+
+def log_report(name: str, report: ReadReport) -> None:
+    """Logs the report, and as a warning the columns that went unused."""
+    logger.info("%s: %s", name, report)
+    if report.unused:
+        logger.warning(
+            "%s: columns not used: %s. Name those you want in weight, edge_features or features.",
+            name,
+            ", ".join(report.unused),
+        )
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -73,17 +73,18 @@ class Table:
         return Column(place, values, is_text)
 
     def id_column(self, name: str | None, position: int) -> tuple[str, Column]:
-        """An id column and its name: the given one, or the one at `position` if it has a header."""
-        if name is not None:
-            return name, self.column(name)
-        name = list(self.raw)[position]
-        column = self.column(name)
-        if column.is_text and _looks_like_data(column, name):
-            raise DataError(
-                f"{self.place}: the first line must name the columns, but '{name}' looks like an id. Add "
-                "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."
-            )
-        return name, column
+        """An id column and its name: the given one, or the one at `position`."""
+        name = list(self.raw)[position] if name is None else name
+        return name, self.column(name)
+
+    def require_names(self, names: Iterable[str], ids: Iterable[Column]) -> None:
+        """Raises if a name from the first line of a text file is a number, or one of these ids."""
+        for name in names:
+            if name in self.text and _looks_like_data(name, ids):
+                raise DataError(
+                    f"{self.place}: the first line must name the columns, but '{name}' looks like an id. Add "
+                    "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."
+                )
 
 
 def require_header(names: list[str], place: str) -> None:
@@ -111,12 +112,13 @@ def require_two_columns(table: Table) -> None:
         )
 
 
-def _looks_like_data(column: Column, name: str) -> bool:
-    """Whether a header is a number, or one of the values below it."""
+def _looks_like_data(name: str, ids: Iterable[Column]) -> bool:
+    """Whether a header is a number, or one of the ids."""
     pa, pc = load("pyarrow"), load("pyarrow.compute")
     header = pa.array([name], pa.large_string())
-    return Column("", header, is_text=True).numbers() is not None or bool(
-        pc.any(pc.equal(column.values, header[0])).as_py()
+    texts = (column.values for column in ids if pa.types.is_large_string(column.values.type))
+    return Column("", header, is_text=True).numbers() is not None or any(
+        pc.index(values, header[0]).as_py() >= 0 for values in texts
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polynsd.data.graph import Graph
 from polynsd.data.own.export import to_networkx, to_pandas
-from polynsd.data.own.files import EXTENSIONS, FilePath, extension_of, write_table
+from polynsd.data.own.files import EXTENSIONS, FilePath, extension_of, write_table, writing
 from polynsd.data.own.read import GRAPHML
 from polynsd.errors import unknown_name
 
@@ -26,7 +26,8 @@ def write_graph(graph: Graph, path: FilePath) -> list[Path]:
     if extension == ARCHIVE:
         from polynsd.data.archive import save_graph
 
-        save_graph(path, graph)
+        with writing(path):
+            save_graph(path, graph)
         return [path]
     if extension not in (*EXTENSIONS, GRAPHML):
         raise unknown_name("file extension", extension, (*EXTENSIONS, GRAPHML, ARCHIVE))
@@ -38,7 +39,8 @@ def write_graph(graph: Graph, path: FilePath) -> list[Path]:
 def _write_graphml(graph: Graph, path: Path) -> list[Path]:
     import networkx as nx
 
-    nx.write_graphml(to_networkx(graph), path)
+    with writing(path):
+        nx.write_graphml(to_networkx(graph), path)
     return [path]
 
 

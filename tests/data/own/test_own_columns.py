@@ -27,7 +27,7 @@ def test_text_is_numbers_only_if_all_of_it_is():
     np.testing.assert_array_equal(text("1", "-2.5", "1e3", "", "NA", "NaN").numbers()[:3], [1, -2.5, 1000])
     assert np.isnan(text("1", "", "NA", "null", "<NA>").numbers()[1:]).all()
     assert text("1", "two").numbers() is None
-    assert text("None").numbers() is None
+    assert np.isnan(text("None", "?", "NONE").numbers()).all()
 
 
 def test_typed_text_is_no_number():
@@ -50,6 +50,12 @@ def test_categories_are_sorted_under_their_own_names():
     assert categories(typed([True, False, None])) == ([1, 0, -1], ("False", "True"))
     assert categories(typed([3.0, float("nan"), 1.0, 0.5])) == ([2, -1, 1, 0], ("0.5", "1", "3"))
     assert categories(typed(["x", None])) == ([0, -1], ("x",))
+
+
+def test_marks_of_missing_values_in_typed_text():
+    marked = ["x", "", " ", "NA", "none", "?", "null"]
+    assert categories(typed(marked)) == ([0, *[-1] * 6], ("x",))
+    assert categories(typed(pd.Series(marked, dtype="string"))) == ([0, *[-1] * 6], ("x",))
 
 
 def test_only_ordered_categoricals_keep_their_order():

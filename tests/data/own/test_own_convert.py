@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch_geometric.data import Data
 
-from polynsd.data.graph import Graph
+from polynsd.data.graph import Graph, Masks
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
 
 NAMES = st.text(st.characters(min_codepoint=32, exclude_categories=("Cs",)), min_size=1, max_size=6)
@@ -202,7 +202,7 @@ def test_pyg_edges_weights_and_masks():
         ({"edge_weight": torch.ones(4)}, ShapeError, "one row per column of edge_index"),
         ({"edge_weight": torch.ones(5, 2)}, ShapeError, "one row per column of edge_index"),
         ({"edge_attr": torch.full((5, 1), torch.inf)}, DataError, "must be finite"),
-        ({"train_mask": torch.ones(3, dtype=torch.bool)}, DataError, "it has no val_mask, test_mask"),
+        ({"train_mask": torch.ones(4, dtype=torch.bool)}, DataError, r"train_mask must have shape \[3\]"),
     ],
 )
 def test_pyg_data_that_cannot_be(changes, error, fragment):
@@ -214,3 +214,66 @@ def test_pyg_ids_must_fit():
     assert Graph.from_pyg(directed_data(), node_ids=["a", "b", "c"]).node_ids.tolist() == ["a", "b", "c"]
     with pytest.raises(DataError, match="3 different integers or strings"):
         Graph.from_pyg(directed_data(), node_ids=["a", "b", "b"])
+
+
+def split_graph():
+    masks = Masks(*np.eye(3, dtype=bool)[:, None])
+    return Graph(
+        "g",
+        np.array([[0], [1]]),
+        3,
+        x=np.ones((3, 2), dtype=np.float32),
+        y=np.array([0, 1, -1]),
+        masks={"default": masks, "public": masks},
+        edge_attr=np.ones((1, 1), dtype=np.float32),
+        node_ids=np.array([7, 8, 9]),
+        class_names=("a", "b", "unused"),
+        feature_names=("f", "g"),
+    )
+
+
+def test_names_and_all_masks_go_through_pyg():
+    graph = split_graph()
+    data = graph.to_pyg()
+    assert data.public_val_mask.shape == (3, 1)
+    back = Graph.from_pyg(data)
+    assert (back.class_names, back.feature_names) == (graph.class_names, graph.feature_names)
+    assert back.masks.keys() == {"default", "public"}
+    np.testing.assert_array_equal(back.masks["public"].val, graph.masks["public"].val)
+
+
+def test_pyg_data_shares_nothing_with_the_graph():
+    graph = split_graph()
+    data, split = graph.to_pyg(), graph.masks["default"].split(0)
+    for tensor in (data.x, data.y, data.edge_index, data.edge_attr, data.public_train_mask, split.train):
+        tensor.zero_()
+    data.node_ids[:] = 0
+    assert (graph.x.all(), graph.edge_attr.all()) == (True, True)
+    assert (graph.y[1], graph.edge_index[1, 0]) == (1, 1)
+    assert all(masks.train[0, 0] for masks in graph.masks.values())
+    assert graph.node_ids.tolist() == [7, 8, 9]
+
+
+def test_incomplete_masks_and_names_are_left_out_aloud(caplog):
+    mask = torch.tensor([True, False, False])
+    data = directed_data(train_mask=mask, test_mask=~mask, feature_names=["too", "many", "names", "here"])
+    graph = Graph.from_pyg(data)
+    assert (dict(graph.masks), graph.feature_names) == ({}, None)
+    assert "masks 'default' are left out: there is one for train, test but none for val" in caplog.text
+    assert "feature_names are left out" in caplog.text
+
+
+def test_empty_parts_raise_only_when_asked_for():
+    mask = torch.tensor([True, False, False])
+    masks = Graph.from_pyg(directed_data(train_mask=mask, val_mask=mask & False, test_mask=~mask)).masks
+    with pytest.raises(DataError, match="val is empty"):
+        masks["default"].split(0)
+
+
+def test_several_targets_are_several_columns():
+    targets = np.array([[1, 2], [np.nan, 4]], dtype=np.float32)
+    graph = Graph("g", np.array([[0], [1]]), 2, y=targets)
+    nodes = graph.to_pandas()[1]
+    assert list(nodes.columns) == ["id", "label_0", "label_1"]
+    np.testing.assert_array_equal(nodes[["label_0", "label_1"]].to_numpy(), targets)
+    assert dict(graph.to_networkx("t").nodes(data=True)) == {0: {"t_0": 1, "t_1": 2}, 1: {"t_1": 4}}

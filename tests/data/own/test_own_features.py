@@ -72,6 +72,26 @@ def test_mixed_values_are_categories_when_said(read):
     assert graph.feature_names == ("ward=12", "ward=12a")
 
 
+@pytest.mark.parametrize(
+    ("values", "fragment"),
+    [
+        (['"0,5"', '"1,5"'], "'0,5' looks like a number"),
+        (["5%", "7.5 %"], "'5%' looks like a number"),
+        ([f"n{i % 11}x" for i in range(20)], "11 of 20 values are different"),
+    ],
+)
+def test_text_that_is_no_category(read, values, fragment):
+    nodes = "id,a\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values, 1))
+    with pytest.raises(DataError, match=rf"{fragment}.*numbers.*features=.*categorical="):
+        read(nodes)
+    assert read(nodes, categorical=["a"])[0].num_features == len(set(values))
+
+
+def test_categories_that_repeat(read):
+    nodes = "id,a\n" + "".join(f"{i},n{i % 10}x\n" for i in range(20))
+    assert read(nodes)[0].num_features == 10
+
+
 def test_too_many_categories(read):
     nodes = "id,name\n" + "".join(f"{i},n{i}x\n" for i in range(1001))
     with pytest.raises(DataError, match=r"column 'name'.*up to 1000 categories; got 1001"):

@@ -22,9 +22,13 @@ def labels(values, task="auto", is_text=False):
         ([1.0, 0.0, None], False, [1, 0, -1], ("0", "1")),
         ([True, None, False], False, [1, -1, 0], ("False", "True")),
         (["10", "9", ""], True, [1, 0, -1], ("9", "10")),
-        (["007", "7", "NA"], True, [0, 1, -1], ("007", "7")),
-        (["1.0", "2.0", "nan"], True, [0, 1, -1], ("1.0", "2.0")),
-        (["none", "flu", ""], True, [1, 0, -1], ("flu", "none")),
+        (["007", "7", "NA"], True, [0, 0, -1], ("7",)),
+        (["1.0", "2.0", "nan"], True, [0, 1, -1], ("1", "2")),
+        (["none", "flu", "?"], True, [-1, 0, -1], ("flu",)),
+        (["10", "2", "1", "01", "1.0", "-1", "1e1"], True, [2, 1, 0, 0, 0, -1, 2], ("1", "2", "10")),
+        ([-1, 3, 5], False, [-1, 0, 1], ("3", "5")),
+        ([-1.0, 3.0, None], False, [-1, 0, -1], ("3",)),
+        ([2**60, 2**60 + 1, -1], False, [0, 1, -1], (str(2**60), str(2**60 + 1))),
         ([None, None], False, [-1, -1], ()),
         (["", ""], True, [-1, -1], ()),
     ],
@@ -61,5 +65,8 @@ def test_what_cannot_be_decided_or_read():
         labels(list(range(1001)))
     with pytest.raises(DataError, match="targets must be numbers"):
         labels(["a"], "regression")
-    with pytest.raises(DataError, match="must be finite"):
-        labels([1.5, float("inf")])
+    for task in ("auto", "classification"):
+        with pytest.raises(DataError, match="must be finite"):
+            labels([1.5, float("inf")], task)
+        with pytest.raises(DataError, match="must be finite"):
+            labels(["1", "inf", "2"], task, is_text=True)

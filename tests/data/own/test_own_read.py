@@ -7,7 +7,7 @@ import pytest
 
 from polynsd.data.graph import Graph
 from polynsd.data.own import EdgeReport, ReadReport, read_graph
-from polynsd.errors import ConfigError, DataError
+from polynsd.errors import ConfigError, DataError, GraphError
 
 EDGES = "from,to,since,strength\nann,bob,1999,2\nbob,ann,2001,4\nbob,cy,2010,1\ncy,cy,2011,1\nbob,cy,2012,1\n"
 NODES = "name,age,role,team\nann,31,dev,red\nbob,40,ops,blue\ncy,25,dev,\ndee,60,dev,red\n"
@@ -78,6 +78,8 @@ def test_edges_alone(files):
     [
         ("0,1\n1,2\n", "must name the columns, but '0' looks like an id"),
         ("ann,bob\nbob,ann\nann,cy\n", "must name the columns, but 'ann' looks like an id"),
+        ("a,b\nb,c\nc,d\n", "must name the columns, but 'b' looks like an id"),
+        ("# made by hand\nsource,target\na,b\n", "comment lines are not read"),
         ("edge\na-b\n", "at least two columns"),
         ("source,target\n", "at least one node"),
     ],
@@ -86,6 +88,23 @@ def test_edge_files_that_cannot_be(tmp_path, edges, fragment):
     (tmp_path / "e.csv").write_text(edges)
     with pytest.raises(DataError, match=fragment):
         read_graph(tmp_path / "e.csv")
+
+
+def test_a_first_edge_among_the_nodes_is_no_header(tmp_path):
+    (tmp_path / "e.csv").write_text("a,b\nc,d\n")
+    (tmp_path / "n.csv").write_text("id\na\nb\nc\nd\n")
+    with pytest.raises(DataError, match=r"e.csv: the first line.*'a' looks like an id"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+    (tmp_path / "e.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "n.csv").write_text("id\n1.0\n2.0\n")
+    with pytest.raises(GraphError, match=r"compared as they are written.*'7\.0'"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+def test_columns_that_go_unused_are_a_warning(files, caplog):
+    with caplog.at_level(logging.WARNING, logger="polynsd"):
+        read_graph(*files, label="team")
+    assert "people: columns not used: since, strength. Name those" in caplog.text
 
 
 def test_a_column_may_be_called_like_an_id_if_named(tmp_path):

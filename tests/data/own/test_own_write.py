@@ -6,7 +6,7 @@ import pytest
 
 from polynsd.data.graph import Graph, Masks
 from polynsd.data.own import read_graph, write_graph
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -33,6 +33,12 @@ def test_round_trip(tmp_path, graph, name):
     assert back.feature_names == graph.feature_names
     for array in ("node_ids", "edge_index", "edge_weight", "x", "y"):
         np.testing.assert_array_equal(getattr(back, array), getattr(graph, array))
+
+
+@pytest.mark.parametrize("name", ["k.csv", "k.parquet", "k.graphml", "k.npz"])
+def test_a_folder_that_does_not_exist(tmp_path, graph, name):
+    with pytest.raises(DataError, match="folder"):
+        write_graph(graph, tmp_path / "none" / name)
 
 
 def test_files_of_a_table(tmp_path, graph):
