@@ -4,7 +4,8 @@ Two classes share their mean and differ only in shape, and noise hides that shap
 features alone say little (MLP). Almost every edge joins different classes, so averaging neighbours
 says little either (GCN). What helps is to compare a node with its neighbours over several hops. The
 identity sheaf is the control, the same model with every map fixed to I: where it comes close, the gain is
-the polynomial's and not the sheaf's.
+the polynomial's and not the sheaf's. The graph was chosen to show the gap to GCN and MLP; on other
+settings of the generator an MLP wins (README), so do not read the table as a benchmark.
 """
 
 from __future__ import annotations
