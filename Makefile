@@ -11,7 +11,7 @@ help:
 	@echo "make test       run the test suite with coverage"
 	@echo "make lint       ruff: style, imports, formatting"
 	@echo "make typecheck  mypy --strict over polynsd/"
-	@echo "make bench      time the polynomial filter against plain autograd"
+	@echo "make bench      time the filter and a training step on every backend of the CPU (a few minutes)"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,7 +33,8 @@ typecheck: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/polynsd bench
+	$(BIN)/polynsd bench kernels
+	$(BIN)/polynsd bench step --repeats 3
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

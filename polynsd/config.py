@@ -194,11 +194,16 @@ class TrainConfig:
     """L2 penalty on the map learners; the same as weight_decay unless given."""
     select: str = "metric"
     """What improves on validation: metric or loss."""
+    capture: str = "auto"
+    """Replay the training step as a CUDA graph: auto (where possible), on (or fail), off."""
 
     def __post_init__(self) -> None:
         require_at_least("epochs", self.epochs, 1)
         require_at_least("patience", self.patience, 1)
         require_choice("select", self.select, ("metric", "loss"))
+        if isinstance(cast(object, self.capture), bool):
+            raise ConfigError(f"capture must be a word; got {self.capture}. In YAML, write 'on' with quotes.")
+        require_choice("capture", self.capture, ("auto", "on", "off"))
         if not 0 < self.learning_rate < math.inf:
             raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
         for name in ("weight_decay", "sheaf_decay"):

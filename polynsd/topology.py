@@ -11,14 +11,17 @@ parallel edges are merged, one-way edges get their reverse; `topology.report` sa
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
+from torch._compile import _disable_dynamo
 
 from polynsd.errors import GraphError, ShapeError, require_at_least
+from polynsd.kernels.operator import Pattern
+from polynsd.kernels.schedule import schedule
+from polynsd.memo import TensorMemo, may_look_at_values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -58,6 +61,17 @@ class Topology:
     edge: Tensor  # [H] the undirected edge, numbered by (min, max)
     half_of_input: Tensor  # [E_in] half-edge of every given column, -1 for a self-loop
     report: TopologyReport
+    pattern: Pattern = field(init=False, repr=False)  # the structure as kernels see it
+
+    def __post_init__(self) -> None:
+        if self.num_half_edges >= 2**31:
+            raise GraphError(f"at most 2^30 edges fit the kernels' 32-bit indices; got {self.num_edges}.")
+        with torch.inference_mode(False):  # training may use it next
+            rowptr, row, col, twin = (t.int() for t in (self.rowptr, self.row, self.col, self.twin))
+            tasks = splits = rowptr  # where there are no values
+            if not rowptr.is_meta:
+                tasks, splits = schedule(self.rowptr, self.num_half_edges)
+            object.__setattr__(self, "pattern", Pattern(rowptr, row, col, twin, tasks, splits))
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Topology:
@@ -157,12 +171,11 @@ class Topology:
                 f"one value per column of edge_index was expected ({self.half_of_input.numel()}); "
                 f"got {values.size(0)}."
             )
-        kept = self.half_of_input >= 0
-        index, values = self.half_of_input[kept], values[kept]
-        count = torch.zeros(self.num_half_edges, dtype=values.dtype, device=values.device)
-        count = count.index_add(0, index, torch.ones_like(index, dtype=values.dtype))
-        total = values.new_zeros(self.num_half_edges, *values.shape[1:]).index_add(0, index, values)
-        count = count.reshape(-1, *[1] * (values.dim() - 1))
+        H, tail = self.num_half_edges, values.shape[1:]
+        index = self.half_of_input.where(self.half_of_input >= 0, H)  # self-loops go behind the end
+        ones = values.new_ones(index.numel(), *[1] * len(tail))
+        count = values.new_zeros(H + 1, *ones.shape[1:]).index_add(0, index, ones)[:H]
+        total = values.new_zeros(H + 1, *tail).index_add(0, index, values)[:H]
         mean = total / count.clamp(min=1)
         return torch.where(count > 0, mean, mean[self.twin])
 
@@ -173,10 +186,20 @@ class Topology:
             raise ShapeError(f"edge_weight must have one number per edge; got shape {list(weight.shape)}.")
         half = self.per_half_edge(weight)
         self.check_weight(half)
-        return (half + half[self.twin]) / 2
+        symmetric = half / 2 + half[self.twin] / 2  # of large weights too
+        if may_look_at_values():
+            _checked_weights(symmetric, lambda: None, self)
+        return symmetric
 
     def check_weight(self, half: Tensor) -> None:
-        """Raises unless weights `[..., H]` are finite, non-negative and equal on twins, up to rounding."""
+        """Raises unless weights `[..., H]` are finite, non-negative and equal on twins, up to rounding.
+
+        Looks once at every tensor.
+        """
+        if may_look_at_values():
+            _checked_weights(half, lambda: self._check_values(half.detach()), self)
+
+    def _check_values(self, half: Tensor) -> None:
         if not bool(torch.isfinite(half).all()):
             raise GraphError("edge_weight must be finite; it holds NaN or infinity.")
         if not torch.allclose(half, half.index_select(-1, self.twin), rtol=1e-5, atol=0.0):
@@ -192,7 +215,8 @@ class Topology:
         return f"Topology(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-_cache = WeakIdKeyDictionary()  # edge_index tensor -> ((version, num_nodes), Topology)
+_topologies = TensorMemo[Topology]()  # of edge_index tensors
+_checked_weights = TensorMemo[None]()
 
 
 def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
@@ -201,12 +225,14 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
     Takes a Topology, an `edge_index` tensor (PyG's `EdgeIndex` included), a sparse tensor, PyG
     `Data`, a SciPy sparse matrix or a NetworkX graph. The structure of an `edge_index` tensor is
     remembered as long as the tensor lives and is not written to, so calling a layer every epoch
-    sorts only once.
+    sorts only once. Only a Topology can be part of a graph that `torch.compile` makes; everything
+    else breaks it.
     """
     if isinstance(graph, Topology):
         return _checked_size(graph, num_nodes)
     if isinstance(graph, Tensor):
-        return _remembered(graph, num_nodes)
+        remembered = _remembered_eagerly if torch.compiler.is_compiling() else _remembered
+        return remembered(graph, num_nodes)
     if hasattr(graph, "edge_index"):
         return _checked_size(Topology.from_data(graph), num_nodes)
     if hasattr(graph, "tocoo"):
@@ -220,22 +246,20 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
 
 
 def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
-    # tensors made in inference mode do not count their versions
-    state = None if edge_index.is_inference() else (edge_index._version, num_nodes)
-    hit = _cache.get(edge_index)
-    if state is not None and hit is not None and hit[0] == state:
-        return hit[1]
+    return _topologies(edge_index, lambda: _from_tensor(edge_index, num_nodes), num_nodes)
+
+
+_remembered_eagerly = _disable_dynamo(_remembered)  # not torch.compiler.disable, which is slow to import
+
+
+def _from_tensor(edge_index: Tensor, num_nodes: int | None) -> Topology:
     if edge_index.layout == torch.strided:
-        topology = Topology.from_edge_index(
-            edge_index, _declared_size(edge_index) if num_nodes is None else num_nodes
-        )
-    else:  # a sparse adjacency matrix
-        if edge_index.size(0) != edge_index.size(1):
-            raise ShapeError(f"an adjacency matrix must be square; got shape {list(edge_index.shape)}.")
-        pairs = edge_index.to_sparse_coo().coalesce().indices()
-        topology = _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
-    _cache[edge_index] = (state, topology)
-    return topology
+        size = _declared_size(edge_index) if num_nodes is None else num_nodes
+        return Topology.from_edge_index(edge_index, size)
+    if edge_index.size(0) != edge_index.size(1):  # a sparse adjacency matrix
+        raise ShapeError(f"an adjacency matrix must be square; got shape {list(edge_index.shape)}.")
+    pairs = edge_index.to_sparse_coo().coalesce().indices()
+    return _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
 
 
 def _declared_size(edge_index: Tensor) -> int | None:

@@ -1,134 +1,172 @@
-"""`polynsd bench`: the constant-memory filter against plain autograd, in one run.
+"""`polynsd bench`: how fast, and in how much memory, on every backend in one run.
 
-The graph is generated (mean degree 8). Times are medians of a forward and backward pass through one
-filter; memory is what autograd keeps for the backward pass. Ratios are over `autograd`.
+`bench kernels` times the polynomial filter alone, `bench step` a whole training step. Speed-ups are
+over `assembled`, the published way, in the same run. See `polynsd.benchmarks` for what the numbers mean.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
-import torch
-from torch import Tensor
+from tyro.conf import subcommand
+from tyro.constructors import PrimitiveConstructorSpec
 
-from polynsd.config import LayerConfig
-from polynsd.data import heterophilous_graph
-from polynsd.errors import require_at_least
-from polynsd.kernels import reference
-from polynsd.nn import SheafLayer
-from polynsd.report import print_table, require_file_name, write_json
-from polynsd.topology import Topology
+from polynsd.benchmarks import filters, steps, tables
+from polynsd.benchmarks.cases import Case, Row, grid
+from polynsd.benchmarks.environment import environment, require_device
+from polynsd.benchmarks.record import Measure, make_record, measure_row
+from polynsd.benchmarks.samples import NAMES, load_sample, sized
+from polynsd.errors import ConfigError, require_at_least, require_choice
+from polynsd.report import ProgressReporter, require_file_name, write_json
 
-METHODS = {
-    "autograd": reference.chebyshev_filter_autograd,
-    "constant memory": reference.chebyshev_filter,
-}
+GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
+FAST = {"cpu": "cpu", "cuda": "gpu"}
+
+
+def _listed(item: Callable[[str], Any], metavar: str) -> PrimitiveConstructorSpec[tuple[Any, ...]]:
+    """`8,16` and `8 16` alike."""
+
+    def parse(words: list[str]) -> tuple[Any, ...]:
+        return tuple(item(part.strip()) for word in words for part in word.split(",") if part.strip())
+
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=metavar,
+        instance_from_str=parse,
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))] if value else [],
+    )
+
+
+def _whole_number(text: str) -> int:
+    if not text.lstrip("-").isdigit():
+        raise ValueError(f"expected whole numbers such as 8,16; got {text!r}.")
+    return int(text)
+
+
+Numbers = Annotated[tuple[int, ...], _listed(_whole_number, "INT,INT,…")]
+Names = Annotated[tuple[str, ...], _listed(str, "NAME,NAME,…")]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One measurement."""
+class Options:
+    """What both benchmarks ask for; lists are separated by commas."""
 
-    method: str
-    maps: str
-    degree: int
-    milliseconds: float
-    saved_mib: float
+    graphs: Names = ()
+    """texas, chameleon, squirrel, tolokers, minesweeper: real where at hand (POLYNSD_DATA), else generated
+    alike. Unless given: texas,chameleon on a CPU, chameleon,squirrel on a GPU, none beside --sizes."""
+    sizes: Numbers = ()
+    """Numbers of nodes of generated graphs of mean degree 20, to see growth with the number of edges."""
+    degrees: Numbers = (8,)
+    """K."""
+    maps: Names = ("diagonal", "orthogonal", "general")
+    """Families."""
+    stalk_dims: Numbers = (4,)
+    """d."""
+    channels: Numbers = (16,)
+    """C, per stalk coordinate."""
+    backends: Names = ()
+    """assembled, reference, cpu, gpu, auto. Unless given: the first two and the fast one of the device."""
+    repeats: int = 5
+    """Timed runs per number; the median counts."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    json: Path | None = None
+    """A file for environment, rows and fits; written anew after every row."""
+    quiet: bool = False
+    """No progress."""
+
+    def cases(self) -> list[Case]:
+        """The grid; mistakes raise before anything is measured."""
+        require_device(self.device)
+        require_at_least("repeats", self.repeats, 1)
+        require_file_name(self.json)
+        for option in ("degrees", "maps", "stalk_dims", "channels"):
+            if not getattr(self, option):
+                raise ConfigError(f"nothing to measure: --{option.replace('_', '-')} is an empty list.")
+        for graph in self.graphs:
+            require_choice("graph", graph, NAMES)
+        for size in self.sizes:
+            sized(size)
+        graphs = self.graphs or (() if self.sizes else GRAPHS[self.device])
+        generated = tuple(f"random-{size}" for size in self.sizes)
+        backends = self.backends or ("assembled", "reference", FAST[self.device])
+        return grid((*graphs, *generated), self.stalk_dims, self.channels, self.maps, self.degrees, backends)
+
+    def environment(self) -> Row:
+        """On what, and how often."""
+        return {**environment(self.device), "repeats": self.repeats}
+
+    def measured(self, cases: Sequence[Case], about: Row, measure: Measure, fields: Sequence[str]) -> Row:
+        """The record of all cases; the graph of a case is loaded when its turn comes."""
+        rows: list[Row] = []
+        sample = None
+        with ProgressReporter(len(cases), unit="rows", quiet=self.quiet) as reporter:
+            for case in cases:
+                reporter.advance(0, str(case))
+                if sample is None or sample.name != case.graph:
+                    sample = load_sample(case.graph).to(self.device)
+                rows.append(measure_row(sample, case, measure, fields))
+                reporter.advance(1, str(case))
+                if self.json is not None:
+                    write_json(self.json, make_record(about, rows))
+        return make_record(about, rows)
+
+
+@dataclass(frozen=True)
+class BenchKernels(Options):
+    """Time the polynomial filter alone: forward, and forward with backward."""
+
+    degrees: Numbers = (4, 8, 16)
+    """K."""
+    maps: Names = ("diagonal", "general")
+    """Families."""
+    tune: bool = False
+    """Measure tile sizes of the GPU kernels first, and remember the fastest for this GPU."""
+
+    def run(self) -> Row:
+        """Measures, prints, and writes the record where asked for."""
+        cases, about = self.cases(), self.environment()
+        measure = partial(
+            filters.measure_filter,
+            device=self.device,
+            repeats=self.repeats,
+            copy_gbs=about["copy_gbs"],
+            tune=self.tune,
+        )
+        record = self.measured(cases, about, measure, filters.FIELDS)
+        tables.print_record("polynomial filter", tables.KERNELS, record)
+        return record
+
+
+@dataclass(frozen=True)
+class BenchStep(Options):
+    """Time a whole training step of PolyNSD, and inference."""
+
+    layers: int = 2
+    """L."""
+
+    def run(self) -> Row:
+        """Measures, prints, and writes the record where asked for."""
+        require_at_least("layers", self.layers, 1)
+        cases, about = self.cases(), self.environment()
+        measure = partial(steps.measure_step, layers=self.layers, device=self.device, repeats=self.repeats)
+        record = self.measured(cases, about, measure, steps.FIELDS)
+        columns = tables.GPU_STEP if self.device == "cuda" else tables.STEP
+        tables.print_record(f"training step, {self.layers} layers", columns, record)
+        return record
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Time the polynomial filter, forward and backward, against plain autograd."""
+    """Time the filter (bench kernels) or a training step (bench step) on every backend."""
 
-    nodes: int = 2000
-    """Size of the graph; it has four times as many edges."""
-    degrees: tuple[int, ...] = (4, 16)
-    """K."""
-    maps: tuple[str, ...] = ("diagonal", "general")
-    """Families."""
-    stalk_dim: int = 4
-    """d."""
-    channels: int = 16
-    """C."""
-    repeats: int = 5
-    """Timed passes per row; the median counts."""
-    json: Path | None = None
-    """A file for the rows."""
+    what: Annotated[BenchKernels, subcommand("kernels")] | Annotated[BenchStep, subcommand("step")]
 
-    def run(self) -> list[Row]:
-        """Measures, prints, and writes the rows where asked for."""
-        require_at_least("repeats", self.repeats, 1)
-        require_file_name(self.json)
-        data = heterophilous_graph(self.nodes, degree=8)
-        topology = Topology.from_data(data)
-        rows = [
-            row for maps in self.maps for degree in self.degrees for row in self._pair(topology, maps, degree)
-        ]
-        print_table(f"{topology}, d={self.stalk_dim}, C={self.channels}", HEADER, _cells(rows))
-        if self.json is not None:
-            write_json(self.json, [asdict(row) for row in rows])
-        return rows
-
-    def _pair(self, topology: Topology, maps: str, degree: int) -> list[Row]:
-        torch.manual_seed(0)
-        layer = SheafLayer(self.channels, LayerConfig(maps=maps, degree=degree, stalk_dim=self.stalk_dim))
-        x = torch.randn(topology.num_nodes, self.stalk_dim, self.channels, requires_grad=True)
-        blocks = layer.laplacian(x, topology).blocks
-        blocks = blocks._replace(diag=_leaf(blocks.diag), off=_leaf(blocks.off))
-        phi = _leaf(layer.filter.chebyshev_coefficients())  # type: ignore[operator]
-        rows = []
-        for name, method in METHODS.items():
-            run = partial(method, blocks, phi, x, 1.0)
-            rows.append(Row(name, maps, degree, _milliseconds(run, self.repeats), _saved_mib(run)))
-        return rows
-
-
-HEADER = ("method", "maps", "K", "ms", "speed-up", "saved MiB", "of autograd")
-
-
-def _cells(rows: list[Row]) -> list[tuple[str, ...]]:
-    base = {(row.maps, row.degree): row for row in rows if row.method == "autograd"}
-    return [
-        (
-            row.method,
-            row.maps,
-            str(row.degree),
-            f"{row.milliseconds:.1f}",
-            f"{base[row.maps, row.degree].milliseconds / row.milliseconds:.2f}x",
-            f"{row.saved_mib:.1f}",
-            f"{100 * row.saved_mib / base[row.maps, row.degree].saved_mib:.0f} %",
-        )
-        for row in rows
-    ]
-
-
-def _leaf(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().requires_grad_()
-
-
-def _milliseconds(run: Callable[[], Tensor], repeats: int) -> float:
-    times = []
-    for _ in range(repeats + 1):  # the first one warms up
-        start = time.perf_counter()
-        run().sum().backward()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times[1:])
-
-
-def _saved_mib(run: Callable[[], Tensor]) -> float:
-    saved: dict[int, int] = {}
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        kept = run()
-    del kept
-    return sum(saved.values()) / 2**20
+    def run(self) -> Row:
+        """Runs the benchmark that was chosen."""
+        return self.what.run()

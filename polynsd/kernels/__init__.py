@@ -1,60 +1,36 @@
-"""The hot path behind one narrow seam: two operations, and a choice of who computes them.
+"""The hot path behind one narrow seam: a few operations on tensors, and a choice of who computes them.
 
-Everything above this room calls `block_product` and `chebyshev_filter`; a backend is a module that
-provides both. Backends know tensors (`BlockOperator`), not sheaves.
+Everything above this room calls the functions below; a backend is a module that provides what
+`Backend` asks for. Backends know tensors (`BlockOperator`), not sheaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Protocol
-
+import torch
 from torch import Tensor
 
-from polynsd.errors import require_choice
-from polynsd.kernels import reference
-from polynsd.kernels.operator import BlockOperator
+from polynsd.kernels import assembled, blocks, edges, plain, series
+from polynsd.kernels.operator import BlockOperator, Pattern
+from polynsd.kernels.registry import Backend, available, chosen, use
 
-__all__ = ["Backend", "BlockOperator", "available", "block_product", "chebyshev_filter", "use"]
-
-
-class Backend(Protocol):
-    """What a backend owes."""
-
-    def block_product(self, A: BlockOperator, x: Tensor) -> Tensor:
-        """A x."""
-        ...
-
-    def chebyshev_filter(self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
-        """Σ_k φ_k T_k(scale · A − I) x."""
-        ...
-
-
-_backends: dict[str, Backend] = {"reference": reference}
-_chosen: ContextVar[str] = ContextVar("polynsd_backend", default="reference")
-
-
-def available() -> list[str]:
-    """Names of the backends that can be used on this machine."""
-    return sorted(_backends)
-
-
-@contextmanager
-def use(name: str) -> Iterator[None]:
-    """Computes everything inside the `with` block on the named backend."""
-    require_choice("backend", name, _backends)
-    token = _chosen.set(name)
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
+__all__ = [
+    "Backend",
+    "BlockOperator",
+    "Pattern",
+    "available",
+    "block_product",
+    "chebyshev_filter",
+    "chebyshev_filter_autograd",
+    "tune",
+    "use",
+]
 
 
 def block_product(A: BlockOperator, x: Tensor) -> Tensor:
     """A x for a signal x `[..., N, d, C]`."""
-    return _backends[_chosen.get()].block_product(A, x)
+    if chosen() == "assembled":
+        return assembled.block_product(A, x)
+    return _polynomial(A, torch.arange(2, dtype=x.dtype, device=x.device), x)  # T_1(A) = A
 
 
 def chebyshev_filter(A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
@@ -67,4 +43,65 @@ def chebyshev_filter(A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | f
         scale: a number, or a tensor that broadcasts to `[..., N, 1, 1]` and is constant on every
             connected component. It carries no gradient.
     """
-    return _backends[_chosen.get()].chebyshev_filter(A, phi, x, scale)
+    shifted = _shifted(A, scale)
+    if chosen() == "assembled":
+        return assembled.chebyshev_filter(shifted, phi, x)
+    return _polynomial(shifted, phi, x)
+
+
+def chebyshev_filter_autograd(A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
+    """The same value through ordinary autograd, which keeps every T_k: the yardstick of constant memory."""
+    pattern, diag, off = _shifted(A, scale)
+    return plain.chebyshev_filter(pattern, diag, off, x, phi)
+
+
+def _shifted(A: BlockOperator, scale: Tensor | float) -> BlockOperator:
+    """Scale · A − I."""
+    diag, off = A.diag, A.off
+    if isinstance(scale, Tensor):
+        scale = scale.detach()
+        diag = scale * diag
+        off = (scale if scale.dim() < 3 or scale.size(-3) == 1 else edges.at_rows(scale, A.pattern)) * off
+    elif scale != 1.0:
+        diag, off = scale * diag, scale * off
+    return A._replace(diag=diag - blocks.identity_like(diag), off=off)
+
+
+def tune(A: BlockOperator, phi: Tensor, x: Tensor) -> dict[str, dict[str, int]]:
+    """Measures the tile sizes of the GPU kernels for tensors like these and remembers the fastest."""
+    from polynsd.kernels import gpu
+
+    return gpu.tune(A.pattern, *_canonical(A, phi, x)[:4])
+
+
+def _polynomial(A: BlockOperator, phi: Tensor, x: Tensor) -> Tensor:
+    """Σ_k φ_k T_k(A) x."""
+    diag, off, signal, phi, lead = _canonical(A, phi, x)
+    return series.polynomial(A.pattern, diag, off, signal, phi).reshape(*lead, *x.shape[-3:])
+
+
+def _canonical(A: BlockOperator, phi: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, torch.Size]:
+    """(diag, off, x, φ) with blocks of one kind, one dtype, and one leading dimension for `lead`."""
+    diag, off, signal = _unified(A.diag, A.off, x)
+    lead = torch.broadcast_shapes(*(t.shape[:-3] for t in (diag, off, signal)), phi.shape[:-1])
+    dtype = torch.promote_types(torch.promote_types(diag.dtype, off.dtype), signal.dtype)
+    diag, off, signal = (_stacked(t.to(dtype), lead, 3) for t in (diag, off, signal))
+    return diag, off, signal, _stacked(phi.to(dtype), lead, 1), lead
+
+
+def _unified(diag: Tensor, off: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    d = x.size(-2)
+    if diag.size(-2) == off.size(-2) == 1:  # one scalar operator for all coordinates: they are channels
+        return diag, off, x.flatten(-2).unsqueeze(-2)
+    if blocks.is_elementwise(diag) and blocks.is_elementwise(off):
+        diag, off = (t.expand(*t.shape[:-2], d, 1) for t in (diag, off))
+        return diag, off, x
+    return blocks.to_dense(diag, d), blocks.to_dense(off, d), x
+
+
+def _stacked(t: Tensor, lead: torch.Size, rank: int) -> Tensor:
+    """[..., *] → [R, *], or [1, *] where all replicas share it."""
+    own, item = t.shape[: t.dim() - rank], t.shape[t.dim() - rank :]
+    if all(size == 1 for size in own):
+        return t.reshape(1, *item)
+    return t.expand(*lead, *item).reshape(lead.numel(), *item)

@@ -9,6 +9,8 @@ dealing with.
 import torch
 from torch import Tensor
 
+from polynsd.kernels import small
+
 
 def is_elementwise(block: Tensor) -> bool:
     """Whether the block is a diagonal or a scalar (or d = 1, where there is no difference)."""
@@ -27,16 +29,23 @@ def transpose(block: Tensor) -> Tensor:
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """A B."""
-    if is_elementwise(b) and not is_elementwise(a):
-        return a * b.mT  # scales the columns of A
-    return apply(a, b)
+    if is_elementwise(a):
+        return a * b
+    return a * b.mT if is_elementwise(b) else small.multiply(a, b)  # b scales the columns of A
 
 
 def gram(block: Tensor, is_diagonal: bool = False) -> Tensor:
     """BᵀB; of a matrix only the diagonal where that is known to be all there is."""
     if is_elementwise(block):
         return block.square()
-    return block.square().sum(-2).unsqueeze(-1) if is_diagonal else block.mT @ block
+    return block.square().sum(-2).unsqueeze(-1) if is_diagonal else small.multiply(block, block, True)
+
+
+def transport(left: Tensor, right: Tensor) -> Tensor:
+    """LᵀR."""
+    return (
+        left * right if is_elementwise(left) and is_elementwise(right) else small.multiply(left, right, True)
+    )
 
 
 def outer(left: Tensor, right: Tensor, like: Tensor) -> Tensor:

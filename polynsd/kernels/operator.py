@@ -11,11 +11,25 @@ from typing import NamedTuple
 from torch import Tensor
 
 
-class BlockOperator(NamedTuple):
-    """Structure and blocks of a symmetric operator: `off[twin(h)] = off[h]ᵀ`."""
+class Pattern(NamedTuple):
+    """Where the blocks are: half-edges sorted by row, all indices int32."""
 
     rowptr: Tensor  # [N + 1]
     row: Tensor  # [H]
     col: Tensor  # [H]
+    twin: Tensor  # [H] the transposed place
+    tasks: Tensor  # [M, 4] and
+    splits: Tensor  # [S, 3]: how a GPU shares out the rows, see `schedule.py`; empty on a CPU
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.rowptr.numel() - 1
+
+
+class BlockOperator(NamedTuple):
+    """Pattern and blocks of a symmetric operator: `off[twin[h]] = off[h]ᵀ`."""
+
+    pattern: Pattern
     diag: Tensor  # [..., N, d | 1, d | 1]
     off: Tensor  # [..., H, d | 1, d | 1]

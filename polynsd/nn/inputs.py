@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
+from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.topology import Topology, as_topology
 
 
@@ -35,11 +35,25 @@ def prepare_graph(
     if edge_weight is None:
         edge_weight = _weight_of(edge_index)
     if edge_weight is not None:
-        edge_weight = topology.symmetric_weight(edge_weight.to(x.device)).to(x.dtype)
+        edge_weight = _on_half_edges(edge_weight, topology, x)
     if edge_attr is not None:
         edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         edge_attr = topology.per_half_edge(edge_attr.to(x.dtype))
     return GraphInput(topology, edge_weight, edge_attr, batch)
+
+
+_half_weights = TensorMemo[Tensor]()
+
+
+def _on_half_edges(weight: Tensor, topology: Topology, x: Tensor) -> Tensor:
+    """`Topology.symmetric_weight` as x stores numbers; of a constant it is found once."""
+
+    def find() -> Tensor:
+        return topology.symmetric_weight(weight.to(x.device)).to(x.dtype)
+
+    if weight.requires_grad or torch.compiler.is_compiling():
+        return find()
+    return _half_weights(weight, find, topology, x.device, x.dtype)
 
 
 def _weight_of(graph: Any) -> Tensor | None:
@@ -56,14 +70,28 @@ def _weight_of(graph: Any) -> Tensor | None:
     return torch.tensor(weights, dtype=torch.double)
 
 
+_batches, _finite = TensorMemo[None](), TensorMemo[None]()  # that were looked at
+
+
 def _check_batch(batch: Tensor, topology: Topology) -> None:
-    if batch.shape != (topology.num_nodes,) or bool((batch.diff() < 0).any()):
-        raise ShapeError(
-            f"batch must hold the graph number of each of the {topology.num_nodes} nodes in ascending "
-            f"order; got shape {list(batch.shape)}. torch_geometric.data.Batch makes it so."
-        )
+    if batch.shape != (topology.num_nodes,):
+        raise _unsorted(batch, topology)
+    if may_look_at_values():
+        _batches(batch, lambda: _check_graph_numbers(batch, topology), topology)
+
+
+def _check_graph_numbers(batch: Tensor, topology: Topology) -> None:
+    if bool((batch.diff() < 0).any()):
+        raise _unsorted(batch, topology)
     if bool((batch[topology.row] != batch[topology.col]).any()):
         raise GraphError("an edge joins two graphs of the batch; check edge_index or batch.")
+
+
+def _unsorted(batch: Tensor, topology: Topology) -> ShapeError:
+    return ShapeError(
+        f"batch must hold the graph number of each of the {topology.num_nodes} nodes in ascending "
+        f"order; got shape {list(batch.shape)}. torch_geometric.data.Batch makes it so."
+    )
 
 
 def check_features(x: Tensor, in_channels: int) -> None:
@@ -73,20 +101,13 @@ def check_features(x: Tensor, in_channels: int) -> None:
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")
     if not x.is_floating_point():
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
-    _check_finite(x)
-
-
-_finite = WeakIdKeyDictionary()  # features that were looked at -> their version
+    if may_look_at_values():
+        _finite(x, lambda: _check_finite(x))
 
 
 def _check_finite(x: Tensor) -> None:
-    """Raises for NaN or infinite features; looks once at every tensor, so training pays for it once."""
-    version = None if x.is_inference() else x._version
-    if version is not None and _finite.get(x) == version:
-        return
     if not bool(torch.isfinite(x).all()):
         raise DataError("features must be finite; they hold NaN or infinity. Fill or drop them first.")
-    _finite[x] = version
 
 
 def linear(in_channels: int, out_channels: int) -> nn.Module:

@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from polynsd.kernels import small
+
 
 def inverse_sqrt(A: Tensor) -> Tensor:
     """A^{−1/2} for symmetric positive definite `[..., d, d]`."""
     if A.dtype in (torch.float16, torch.bfloat16):  # which eigh does not know
         return inverse_sqrt(A.float()).to(A.dtype)
-    return _InverseSqrt.apply(A)
+    return _InverseSqrt.apply(A)[0]
 
 
 def lyapunov(S: Tensor, X: Tensor) -> Tensor:
@@ -30,29 +32,42 @@ def lyapunov(S: Tensor, X: Tensor) -> Tensor:
 
 
 class _InverseSqrt(Function):
-    @staticmethod
-    def forward(A: Tensor) -> Tensor:
-        values, Q = torch.linalg.eigh(A)
-        return (Q * values.rsqrt()[..., None, :]) @ Q.mT
+    """In the eigenbasis of A, ∂A_ij = −s_i² s_j² / (s_i + s_j) g_ij."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
+    def forward(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        values, Q = small.eigen(A)
+        s = values.rsqrt()
+        return small.multiply(Q * s[..., None, :], Q, False, True), s, Q
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*output)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (S,) = ctx.saved_tensors
+        S, s, Q = ctx.saved_tensors
         g = (gradients[0] + gradients[0].mT) / 2
-        S2 = S @ S
-        return -S2 @ lyapunov(S, g) @ S2
+        if torch.is_grad_enabled():  # a second derivative may come: Q has none, S has
+            S2 = small.multiply(S, S)
+            return -small.multiply(small.multiply(S2, lyapunov(S, g)), S2)
+        squares = s.square()[..., :, None] * s.square()[..., None, :]
+        weights = squares / (s[..., :, None] + s[..., None, :])
+        rotated = small.multiply(small.multiply(Q, g, True), Q)
+        return -small.multiply(small.multiply(Q, weights * rotated), Q, False, True)
 
 
 class _Lyapunov(Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(S: Tensor, X: Tensor) -> Tensor:
-        values, Q = torch.linalg.eigh(S)
+        values, Q = small.eigen(S)
         sums = values[..., :, None] + values[..., None, :]
-        return Q @ ((Q.mT @ X @ Q) / sums) @ Q.mT
+        rotated = small.multiply(small.multiply(Q, X, True), Q)
+        return small.multiply(small.multiply(Q, rotated / sums), Q, False, True)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

@@ -18,20 +18,21 @@ blkdiag(D_v).
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
 from polynsd import kernels
 from polynsd.errors import GraphError, ShapeError, require_choice
-from polynsd.kernels import BlockOperator, blocks
+from polynsd.kernels import BlockOperator, blocks, edges
+from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max
 from polynsd.topology import Topology
 
 NORMALIZATIONS = ("none", "sheaf", "sheaf-augmented", "degree")
 BOUNDS = ("analytic", "lanczos")
+
+_graph_counts = TensorMemo[int]()  # of batches
 
 
 class SheafLaplacian:
@@ -72,33 +73,25 @@ class SheafLaplacian:
             topology.check_weight(edge_weight)
         self.topology, self.maps, self.normalization = topology, maps, normalization
         self.edge_weight, self.batch = edge_weight, batch
+        self._bound: Tensor | float | None = 2.0 if normalization.startswith("sheaf") else None
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
         # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
         exact = normalization == "sheaf" and not blocks.is_elementwise(maps) and not orthogonal_columns
-        off, degree = self._raw_blocks(maps.double() if exact else maps, orthogonal_columns)
-        self.node_scale = self._node_scale(degree)  # S, or None
-        diag = degree
-        if self.node_scale is not None:
-            S = self.node_scale
-            S_row, S_col = S.index_select(-3, topology.row), S.index_select(-3, topology.col)
-            off = blocks.multiply(blocks.multiply(S_row, off), S_col)
-            diag = blocks.multiply(blocks.multiply(S, degree), S)
-            self.node_scale = S.to(maps.dtype)
-        diag, off = diag.to(maps.dtype), off.to(maps.dtype)
-        self.blocks = BlockOperator(topology.rowptr, topology.row, topology.col, diag, off)
+        off, diag = self._normalized(maps.double() if exact else maps, orthogonal_columns)
+        self.blocks = BlockOperator(topology.pattern, diag.to(maps.dtype), off.to(maps.dtype))
 
-    def _raw_blocks(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
-        """(−w F_vᵀF_u on half-edges, D_v on nodes)."""
-        coupling = blocks.multiply(blocks.transpose(F), F.index_select(-3, self.topology.twin))
+    def _normalized(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
+        """(−w (F_v S_v)ᵀ(F_u S_u) on half-edges, S_v D_v S_v on nodes)."""
+        pattern, weight = self.topology.pattern, self.edge_weight
         gram = blocks.gram(F, gram_is_diagonal)
-        if self.edge_weight is not None:
-            weight = self.edge_weight[..., None, None]
-            coupling, gram = weight * coupling, weight * gram
-        return -coupling, self._sum_at_nodes(gram)
-
-    def _sum_at_nodes(self, values: Tensor) -> Tensor:
-        shape = (*values.shape[:-3], self.topology.num_nodes, *values.shape[-2:])
-        return values.new_zeros(shape).index_add(-3, self.topology.row, values)
+        degree = edges.sum_at_nodes(gram if weight is None else weight[..., None, None] * gram, pattern)
+        S = self._node_scale(degree)
+        self.node_scale = None if S is None else S.to(self.maps.dtype)
+        if S is not None:
+            F = blocks.multiply(F, edges.at_rows(S, pattern))
+            degree = blocks.multiply(blocks.multiply(S, degree), S)
+        coupling = blocks.transport(F, edges.swapped(F, pattern))
+        return -(coupling if weight is None else weight[..., None, None] * coupling), degree
 
     def _node_scale(self, degree: Tensor) -> Tensor | None:
         if self.normalization == "none":
@@ -106,7 +99,7 @@ class SheafLaplacian:
         if self.normalization == "degree":
             weight = self.edge_weight
             ones = degree.new_ones(self.topology.num_half_edges) if weight is None else weight
-            return (self._sum_at_nodes(ones[..., None, None]) + 1).rsqrt()
+            return (edges.sum_at_nodes(ones[..., None, None], self.topology.pattern) + 1).rsqrt()
         if self.normalization == "sheaf-augmented":
             augmented = degree + blocks.identity_like(degree)
             return augmented.rsqrt() if blocks.is_elementwise(degree) else inverse_sqrt(augmented)
@@ -167,18 +160,14 @@ class SheafLaplacian:
         tensor result broadcasts against signals; it is per graph where a batch was given.
         """
         require_choice("lambda_max method", method, BOUNDS)
-        analytic = self._analytic_bound
+        analytic = self._bound = self._analytic_bound() if self._bound is None else self._bound
         if method == "analytic":
             return analytic
         probe = self.blocks.diag.new_zeros(*self._lead, self.topology.num_nodes, self.stalk_dim, 1)
         estimate = lanczos_lambda_max(self.__matmul__, probe, self.batch, self._num_graphs)
         return torch.minimum(self._at_nodes(estimate), torch.as_tensor(analytic).to(estimate))
 
-    @cached_property
-    @torch.no_grad()
-    def _analytic_bound(self) -> Tensor | float:
-        if self.normalization.startswith("sheaf"):
-            return 2.0
+    def _analytic_bound(self) -> Tensor:
         norms = 2 * blocks.spectral_norm(self.blocks.diag.detach())  # [..., N]
         batch = torch.zeros_like(self.topology.degree) if self.batch is None else self.batch
         largest = norms.new_zeros(*norms.shape[:-1], self._num_graphs)
@@ -189,9 +178,12 @@ class SheafLaplacian:
     def _lead(self) -> torch.Size:
         return torch.broadcast_shapes(self.blocks.diag.shape[:-3], self.blocks.off.shape[:-3])
 
-    @cached_property
+    @property
     def _num_graphs(self) -> int:
-        return 1 if self.batch is None or not self.batch.numel() else int(self.batch[-1]) + 1
+        batch = self.batch
+        if batch is None or not batch.numel():
+            return 1
+        return _graph_counts(batch, lambda: int(batch[-1]) + 1)
 
     def _at_nodes(self, per_graph: Tensor) -> Tensor:
         """[..., B] → [..., N, 1, 1], or [..., 1, 1, 1] for a single graph."""
@@ -262,7 +254,13 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
         return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
     isolated = (degree == 0).all(-1, keepdim=True).all(-2, keepdim=True)
     regular = torch.where(isolated, blocks.identity_like(degree), degree)
-    values = torch.linalg.eigvalsh(regular.detach())
+    if may_look_at_values():
+        _check_invertible(regular.detach())
+    return torch.where(isolated, 0.0, inverse_sqrt(regular))
+
+
+def _check_invertible(degree: Tensor) -> None:
+    values = torch.linalg.eigvalsh(degree)
     singular = values[..., 0] <= values[..., -1] * degree.size(-1) * torch.finfo(degree.dtype).eps
     if bool(singular.any()):
         node = int(singular.nonzero()[0, -1])
@@ -270,4 +268,3 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
             f"normalization='sheaf' needs invertible degree blocks, but that of node {node} is singular; "
             "use normalization='sheaf-augmented'."
         )
-    return torch.where(isolated, 0.0, inverse_sqrt(regular))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ShapeError, require_at_least, require_choice
+from polynsd.kernels import edges
 from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 
@@ -40,8 +41,8 @@ class EndpointLinear(nn.Module):
         own, other, edge = self.linear.weight.split(
             [self.in_channels, self.in_channels, self.edge_dim], dim=-1
         )
-        raw = (x @ own.mT).index_select(-2, topology.row)
-        raw = raw + (x @ other.mT).index_select(-2, topology.col)
+        raw = edges.at_rows(x @ own.mT, topology.pattern, -2)
+        raw = raw + edges.at_columns(x @ other.mT, topology.pattern, -2)
         return raw if edge_attr is None else raw + edge_attr @ edge.mT
 
     def reset_parameters(self) -> None:
@@ -94,7 +95,7 @@ class SheafLearner(nn.Module):
         if self.weights is None:
             return maps
         score = self.weights(x, topology, edge_attr).sigmoid()
-        return maps * (score * score.index_select(-2, topology.twin))[..., None]
+        return maps * (score * edges.swapped(score, topology.pattern, -2))[..., None]
 
     def reset_parameters(self) -> None:
         """PyTorch's default for linear layers."""

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from polynsd.kernels import small
+
 
 class Method(NamedTuple):
     """How d(d−1)/2 numbers become an orthogonal matrix, and for which d."""
@@ -29,13 +31,13 @@ class Method(NamedTuple):
 
 def householder(params: Tensor, d: int) -> Tensor:
     """Q = H_1 … H_d, H_i = I − 2 v_i v_iᵀ/‖v_i‖², v_i = column i of (I + strict lower triangle)."""
-    V = _strict_lower(params, d) + torch.eye(d, dtype=params.dtype, device=params.device)
+    eye = torch.eye(d, dtype=params.dtype, device=params.device)
+    V = _strict_lower(params, d) + eye
     V = V / V.norm(dim=-2, keepdim=True)
-    Q = torch.eye(d, dtype=params.dtype, device=params.device).expand_as(V)
-    for i in range(d):
-        v = V[..., :, i : i + 1]
-        Q = Q - 2 * (Q @ v) @ v.mT
-    return Q
+    Q = eye - 2 * V[..., :, :1] * V[..., None, :, 0]
+    for i in range(1, d - 1):
+        Q = small.multiply(Q, eye - 2 * V[..., :, i, None] * V[..., None, :, i])
+    return Q * (1 - 2 * eye[-1])  # v_d = e_d: the last reflection flips the last column
 
 
 def cayley(params: Tensor, d: int) -> Tensor:

@@ -1,9 +1,11 @@
 """Contract of a kernel backend: two operations, judged by dense linear algebra in float64."""
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
-from polynsd.kernels import Backend, BlockOperator
+from polynsd.kernels import BlockOperator
 from polynsd.testing.compare import TOLERANCE, assert_close, assert_same_gradients
 from polynsd.testing.dense import dense_maps
 from polynsd.testing.samples import random_tensor
@@ -14,21 +16,38 @@ GRAPHS = ("isolated nodes", "star", "no edges")
 DEGREES = (0, 1, 2, 7)
 
 
-def check_backend(backend: Backend, dtype: torch.dtype = torch.float64) -> None:
+class Products(Protocol):
+    """What is judged: `polynsd.kernels` with a backend in use, or something that takes its place."""
+
+    def block_product(self, A: BlockOperator, x: Tensor) -> Tensor:
+        """A x."""
+        ...
+
+    def chebyshev_filter(self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
+        """Σ_k φ_k T_k(scale · A − I) x."""
+        ...
+
+
+def check_backend(
+    backend: Products,
+    dtype: torch.dtype = torch.float64,
+    graphs: tuple[str, ...] = GRAPHS,
+    degrees: tuple[int, ...] = DEGREES,
+) -> None:
     """Values and gradients for scalar, diagonal and dense blocks, without and with replicas."""
     for family, d in STALKS:
-        for graph in GRAPHS:
+        for graph in graphs:
             A = random_sheaf(graph, family, d, "sheaf-augmented", dtype=dtype).laplacian().blocks
             check_product(backend, A, d)
-            for degree in DEGREES:
+            for degree in degrees:
                 check_filter(backend, A, d, degree)
         stack = random_sheaf("star", family, d, "sheaf-augmented", dtype=dtype, lead=(2,)).laplacian().blocks
         check_replicas(backend, stack, d)
 
 
-def check_product(backend: Backend, A: BlockOperator, d: int) -> None:
+def check_product(backend: Products, A: BlockOperator, d: int) -> None:
     """A x and its gradients."""
-    x = random_tensor(A.rowptr.numel() - 1, d, 3, dtype=A.diag.dtype)
+    x = random_tensor(A.pattern.num_nodes, d, 3, dtype=A.diag.dtype)
     inputs = {"x": x, "diag": A.diag, "off": A.off}
 
     def product(x: Tensor, diag: Tensor, off: Tensor) -> Tensor:
@@ -41,9 +60,9 @@ def check_product(backend: Backend, A: BlockOperator, d: int) -> None:
     assert_same_gradients(product, truth, inputs)
 
 
-def check_filter(backend: Backend, A: BlockOperator, d: int, degree: int, scale: float = 1.0) -> None:
+def check_filter(backend: Products, A: BlockOperator, d: int, degree: int, scale: float = 1.0) -> None:
     """Σ_k φ_k T_k(s A − I) x and its gradients."""
-    x = random_tensor(A.rowptr.numel() - 1, d, 3, seed=1, dtype=A.diag.dtype)
+    x = random_tensor(A.pattern.num_nodes, d, 3, seed=1, dtype=A.diag.dtype)
     phi = random_tensor(degree + 1, seed=2, dtype=A.diag.dtype)
     inputs = {"x": x, "phi": phi, "diag": A.diag, "off": A.off}
 
@@ -57,10 +76,10 @@ def check_filter(backend: Backend, A: BlockOperator, d: int, degree: int, scale:
     assert_same_gradients(filtered, truth, inputs)
 
 
-def check_replicas(backend: Backend, A: BlockOperator, d: int, degree: int = 3) -> None:
+def check_replicas(backend: Products, A: BlockOperator, d: int, degree: int = 3) -> None:
     """A stack of operators does to a stack of signals what each operator does to its own."""
     count = A.diag.size(0)
-    x = random_tensor(count, A.rowptr.numel() - 1, d, 3, seed=3, dtype=A.diag.dtype)
+    x = random_tensor(count, A.pattern.num_nodes, d, 3, seed=3, dtype=A.diag.dtype)
     phi = random_tensor(count, degree + 1, seed=4, dtype=A.diag.dtype)
     single = [A._replace(diag=A.diag[r], off=A.off[r]) for r in range(count)]
     products = torch.stack([backend.block_product(single[r], x[r]) for r in range(count)])
@@ -72,12 +91,12 @@ def check_replicas(backend: Backend, A: BlockOperator, d: int, degree: int = 3) 
 
 def dense_operator(A: BlockOperator, d: int) -> Tensor:
     """The float64 matrix `[N d, N d]` of an operator without replicas."""
-    N = A.rowptr.numel() - 1
+    N = A.pattern.num_nodes
     diag, off = dense_maps(A.diag, d), dense_maps(A.off, d)
     dense = diag.new_zeros(N, d, N, d)
     for v in range(N):
         dense[v, :, v] = diag[v]
-    for h, (v, u) in enumerate(zip(A.row.tolist(), A.col.tolist(), strict=True)):
+    for h, (v, u) in enumerate(zip(A.pattern.row.tolist(), A.pattern.col.tolist(), strict=True)):
         dense[v, :, u] = off[h]
     return dense.reshape(N * d, N * d)
 

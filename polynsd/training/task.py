@@ -81,6 +81,7 @@ def get_task(metric: str) -> Task:
 
 
 @torch.no_grad()
-def evaluate(output: Tensor, y: Tensor, mask: Tensor, task: Task) -> tuple[float, float]:
-    """(loss, metric) on the nodes of a mask."""
-    return float(task.loss(output[mask], y[mask])), task.score(output[mask], y[mask])
+def evaluate(output: Tensor, y: Tensor, nodes: Tensor, task: Task) -> tuple[float, float]:
+    """(loss, metric) on the nodes with the given numbers."""
+    output, y = output[nodes], y[nodes]
+    return float(task.loss(output, y)), task.score(output, y)

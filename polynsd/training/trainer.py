@@ -7,8 +7,11 @@ is kept; when training ends it is restored and the test set is scored for the fi
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +21,7 @@ from polynsd.config import TrainConfig
 from polynsd.data import Split, check_graph
 from polynsd.errors import DataError
 from polynsd.nn import PolyNSD
+from polynsd.training.capture import captured
 from polynsd.training.task import Task, evaluate
 
 if TYPE_CHECKING:
@@ -73,12 +77,12 @@ def fit(
     """
     config = TrainConfig() if config is None else config
     check_trainable(data, split, task)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), _current(data.x.device):
         torch.manual_seed(seed)
         model = build().to(data.x.device)
         best, last = _train(model, data, split, task, config, on_epoch)
         model.load_state_dict(best.state)
-    _, test = evaluate(_predict(model, data), data.y, split.test.to(data.x.device), task)
+        _, test = evaluate(_predict(model, data), data.y, _nodes(split.test, data), task)
     return FitResult(model, best.epoch.epoch, last, best.epoch.val_metric, test)
 
 
@@ -104,12 +108,14 @@ def _train(
     model: nn.Module, data: Data, split: Split, task: Task, config: TrainConfig, on_epoch: OnEpoch | None
 ) -> tuple[_Best, int]:
     _predict(model, data)  # lets lazy layers learn their size before the optimiser looks at them
-    optimizer = torch.optim.Adam(parameter_groups(model, config), lr=config.learning_rate)
-    train, val = split.train.to(data.x.device), split.val.to(data.x.device)
+    train, val, device = _nodes(split.train, data), _nodes(split.val, data), data.x.device
+    optimizer = _adam(model, config, device)
+    step = captured(partial(_step, model, data, train, task, optimizer), config.capture, device)
+    predict = captured(partial(_predict, model, data), config.capture, device)
     best: _Best | None = None
     for number in range(1, config.epochs + 1):
-        train_loss = _step(model, data, train, task, optimizer)
-        val_loss, val_metric = evaluate(_predict(model, data), data.y, val, task)
+        train_loss = _finite(float(step()))
+        val_loss, val_metric = evaluate(predict(), data.y, val, task)
         epoch = Epoch(number, train_loss, val_loss, val_metric, best is None)
         if best is None or _improves(epoch, best.epoch, config.select):
             epoch = Epoch(number, train_loss, val_loss, val_metric, True)
@@ -118,8 +124,15 @@ def _train(
             on_epoch(epoch)
         if number - best.epoch.epoch >= config.patience:
             break
+    optimizer.zero_grad()
     assert best is not None  # epochs >= 1
     return best, number
+
+
+def _adam(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
+    """On a GPU it counts its steps there, captured or not, so that both give the same numbers."""
+    groups = parameter_groups(model, config)
+    return torch.optim.Adam(groups, lr=config.learning_rate, capturable=device.type == "cuda")
 
 
 def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, object]]:
@@ -132,15 +145,22 @@ def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, ob
     return groups + ([{"params": sheaf, "weight_decay": sheaf_decay}] if sheaf else [])
 
 
-def _step(model: nn.Module, data: Data, mask: Tensor, task: Task, optimizer: torch.optim.Optimizer) -> float:
+def _step(
+    model: nn.Module, data: Data, nodes: Tensor, task: Task, optimizer: torch.optim.Optimizer
+) -> Tensor:
+    """One step of Adam; the loss before it."""
     model.train()
     optimizer.zero_grad()
-    loss = task.loss(_output(model, data)[mask], data.y[mask])
-    if not torch.isfinite(loss):
-        raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
+    loss = task.loss(_output(model, data).index_select(0, nodes), data.y.index_select(0, nodes))
     loss.backward()
     optimizer.step()
-    return float(loss.detach())
+    return loss.detach()
+
+
+def _finite(loss: float) -> float:
+    if not math.isfinite(loss):
+        raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
+    return loss
 
 
 @torch.no_grad()
@@ -157,6 +177,16 @@ def _output(model: nn.Module, data: Data) -> Tensor:
     if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
         extra["edge_attr"] = data.edge_attr
     return model(data.x, data.edge_index, **extra)
+
+
+def _nodes(mask: Tensor, data: Data) -> Tensor:
+    """The numbers of the nodes of a mask: a mask as an index would make a GPU count them every time."""
+    return mask.nonzero().squeeze(-1).to(data.x.device)
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """CUDA's streams belong to its current device."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _improves(new: Epoch, old: Epoch, select: str) -> bool:

@@ -119,18 +119,6 @@ def test_demo_writes_picture_and_numbers(tmp_path, capsys):
     assert len(json.loads((tmp_path / "demo.json").read_text())["models"]) == 7
 
 
-def test_bench_reports_constant_memory(tmp_path, capsys):
-    file = tmp_path / "bench.json"
-    small = ["--nodes", "60", "--repeats", "1", "--degrees", "2", "12", "--maps", "diagonal"]
-    main(["bench", *small, "--json", str(file)])
-    rows = {(row["method"], row["degree"]): row for row in json.loads(file.read_text())}
-    assert rows["constant memory", 2]["saved_mib"] == pytest.approx(
-        rows["constant memory", 12]["saved_mib"], rel=0.01
-    )
-    assert rows["autograd", 12]["saved_mib"] > 3 * rows["autograd", 2]["saved_mib"]
-    assert "speed-up" in capsys.readouterr().out
-
-
 def test_interrupt(monkeypatch, capsys):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -167,7 +155,7 @@ def test_train_on_a_benchmark_follows_its_own_rules(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["train", "--data", "num_nodes=60", *TINY, "--out"], ["bench", "--nodes", "60", "--json"]]
+    "arguments", [["train", "--data", "num_nodes=60", *TINY, "--out"], ["bench", "step", "--json"]]
 )
 def test_a_folder_is_no_place_for_a_result(arguments, tmp_path, capsys):
     code, _, err = exit_of([*arguments, str(tmp_path)], capsys)
@@ -177,9 +165,8 @@ def test_a_folder_is_no_place_for_a_result(arguments, tmp_path, capsys):
 
 def test_system_errors_are_told_in_one_line(tmp_path, capsys):
     (tmp_path / "file").touch()
-    code, _, err = exit_of(
-        ["bench", "--nodes", "60", "--repeats", "1", "--json", str(tmp_path / "file" / "x")], capsys
-    )
+    tiny = ["--sizes", "50", "--degrees", "1", "--repeats", "1", "--backends", "reference", "--quiet"]
+    code, _, err = exit_of(["bench", "kernels", *tiny, "--json", str(tmp_path / "file" / "x")], capsys)
     assert code == 2
     assert len(err.splitlines()) == 1
 

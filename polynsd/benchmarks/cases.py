@@ -1,0 +1,56 @@
+"""The grid that is measured: every combination of graph, stalk, channels, maps, degree and backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from polynsd.config import LayerConfig
+from polynsd.errors import require_at_least, require_choice
+from polynsd.kernels.registry import NAMES as BACKENDS
+
+Row = dict[str, Any]  # what is known of one case: its facts, its graph's, and what was measured
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination; a value that no layer admits raises."""
+
+    graph: str
+    d: int
+    C: int
+    maps: str
+    K: int
+    backend: str
+
+    def __post_init__(self) -> None:
+        require_choice("backend", self.backend, BACKENDS)
+        require_at_least("channels", self.C, 1)
+        _ = self.layer
+
+    @property
+    def layer(self) -> LayerConfig:
+        """Its layers."""
+        return LayerConfig(stalk_dim=self.d, maps=self.maps, degree=self.K)
+
+    @property
+    def facts(self) -> Row:
+        """What a row says of it."""
+        return {"backend": self.backend, "maps": self.maps, "K": self.K, "d": self.d, "C": self.C}
+
+    def __str__(self) -> str:
+        return f"{self.graph}, {self.maps}, K={self.K}, {self.backend}"
+
+
+def grid(
+    graphs: Sequence[str],
+    stalk_dims: Sequence[int],
+    channels: Sequence[int],
+    maps: Sequence[str],
+    degrees: Sequence[int],
+    backends: Sequence[str],
+) -> list[Case]:
+    """All combinations; backends to be compared come one after another."""
+    return [Case(*values) for values in product(graphs, stalk_dims, channels, maps, degrees, backends)]

@@ -1,0 +1,132 @@
+"""Triton kernels beside the filter: sums at nodes, products and eigenvalues of small matrices."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sum_rows(
+    tasks, twin, values, out, partial, num_edges, num_nodes, num_slots,
+    BY_COL: tl.constexpr, F: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
+):  # fmt: skip
+    """Σ_h values[h] (of the twins if BY_COL) over the half-edges of a task."""
+    task, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    node, begin = tl.load(tasks + 4 * task).to(tl.int64), tl.load(tasks + 4 * task + 1)
+    end, slot = tl.load(tasks + 4 * task + 2), tl.load(tasks + 4 * task + 3).to(tl.int64)
+    f = tl.arange(0, BLOCK_F)[None, :]
+    total = tl.zeros([BLOCK_E, BLOCK_F], out.dtype.element_ty)
+    for start in range(begin, end, BLOCK_E):
+        h = start + tl.arange(0, BLOCK_E)[:, None]
+        inside = h < end
+        if BY_COL:
+            h = tl.load(twin + h, mask=inside, other=0)
+        place = (r * num_edges + h.to(tl.int64)) * F + f
+        total += tl.load(values + place, mask=inside & (f < F), other=0)
+    row = tl.sum(total, 0)
+    g = tl.arange(0, BLOCK_F)
+    if slot >= 0:
+        tl.store(partial + (r * num_slots + slot) * F + g, row, mask=g < F)
+    else:
+        tl.store(out + (r * num_nodes + node) * F + g, row, mask=g < F)
+
+
+@triton.jit
+def sum_splits(
+    splits, out, partial, num_nodes, num_slots,
+    F: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
+):  # fmt: skip
+    """The whole row from its pieces."""
+    split, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    node = tl.load(splits + 3 * split).to(tl.int64)
+    first, end = tl.load(splits + 3 * split + 1), tl.load(splits + 3 * split + 2)
+    f = tl.arange(0, BLOCK_F)[None, :]
+    total = tl.zeros([BLOCK_E, BLOCK_F], out.dtype.element_ty)
+    for start in range(first, end, BLOCK_E):
+        slot = start + tl.arange(0, BLOCK_E)[:, None]
+        place = (r * num_slots + slot.to(tl.int64)) * F + f
+        total += tl.load(partial + place, mask=(slot < end) & (f < F), other=0)
+    g = tl.arange(0, BLOCK_F)
+    tl.store(out + (r * num_nodes + node) * F + g, tl.sum(total, 0), mask=g < F)
+
+
+@triton.jit
+def take(
+    values, index, out, num_values, num_places,
+    F: tl.constexpr, BLOCK_F: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """out[h] = values[index[h]]."""
+    r = tl.program_id(1).to(tl.int64)
+    h = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    f = tl.arange(0, BLOCK_F)[None, :]
+    here = (h < num_places) & (f < F)
+    source = tl.load(index + h, mask=h < num_places, other=0).to(tl.int64)
+    value = tl.load(values + (r * num_values + source) * F + f, mask=here, other=0)
+    tl.store(out + (r * num_places + h.to(tl.int64)) * F + f, value, mask=here)
+
+
+@triton.jit
+def multiply(
+    a, b, out, n, TRANSPOSE_A: tl.constexpr, TRANSPOSE_B: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """C_ij = Σ_k A_ik B_kj."""
+    m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
+    i = tl.arange(0, BLOCK_D)[None, :, None]
+    j = tl.arange(0, BLOCK_D)[None, None, :]
+    total = tl.zeros([ROWS, BLOCK_D, BLOCK_D], out.dtype.element_ty)
+    for k in tl.static_range(D):
+        at_a = k * D + i if TRANSPOSE_A else i * D + k
+        at_b = j * D + k if TRANSPOSE_B else k * D + j
+        left = tl.load(a + m * (D * D) + at_a, mask=(m < n) & (i < D), other=0)
+        total += left * tl.load(b + m * (D * D) + at_b, mask=(m < n) & (j < D), other=0)
+    tl.store(out + m * (D * D) + i * D + j, total, mask=(m < n) & (i < D) & (j < D))
+
+
+@triton.jit
+def _entry(A, i, j, p, q):
+    """A_pq of every matrix."""
+    return tl.sum(tl.sum(tl.where((i == p) & (j == q), A, 0.0), 2), 1)[:, None, None]
+
+
+@triton.jit
+def _rotate_columns(A, j, p, q, c, s):
+    at_p = tl.sum(tl.where(j == p, A, 0.0), 2)[:, :, None]
+    at_q = tl.sum(tl.where(j == q, A, 0.0), 2)[:, :, None]
+    return tl.where(j == p, c * at_p - s * at_q, tl.where(j == q, s * at_p + c * at_q, A))
+
+
+@triton.jit
+def _rotate_rows(A, i, p, q, c, s):
+    at_p = tl.sum(tl.where(i == p, A, 0.0), 1)[:, None, :]
+    at_q = tl.sum(tl.where(i == q, A, 0.0), 1)[:, None, :]
+    return tl.where(i == p, c * at_p - s * at_q, tl.where(i == q, s * at_p + c * at_q, A))
+
+
+@triton.jit
+def jacobi(
+    A, values, vectors, n, SWEEPS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr
+):
+    """Rotations JᵀAJ that annihilate A_pq in turn; the product of all J holds the eigenvectors."""
+    m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
+    i = tl.arange(0, BLOCK_D)[None, :, None]
+    j = tl.arange(0, BLOCK_D)[None, None, :]
+    exists = (m < n) & (i < D) & (j < D)
+    place = m * (D * D) + i * D + j
+    M = tl.load(A + place, mask=exists, other=0).to(tl.float64)
+    Q = tl.where((i == j) & (m >= 0), 1.0, 0.0).to(tl.float64)
+    for _sweep in range(SWEEPS):
+        for p in range(D - 1):
+            for q in range(p + 1, D):
+                middle = _entry(M, i, j, p, q)
+                apart = _entry(M, i, j, q, q) - _entry(M, i, j, p, p)
+                # tan of the angle: t² + 2θt − 1 = 0, θ = apart / (2 middle), the smaller root
+                root = tl.abs(apart) + tl.sqrt(apart * apart + 4 * middle * middle)
+                t = tl.where(apart >= 0, 2.0, -2.0) * middle / tl.where(root == 0, 1.0, root)
+                c = 1 / tl.sqrt(t * t + 1)
+                M = _rotate_rows(_rotate_columns(M, j, p, q, c, t * c), i, p, q, c, t * c)
+                Q = _rotate_columns(Q, j, p, q, c, t * c)
+    diagonal = tl.sum(tl.where(i == j, M, 0.0), 2)
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    k = tl.arange(0, BLOCK_D)[None, :]
+    tl.store(values + row * D + k, diagonal, mask=(row < n) & (k < D))
+    tl.store(vectors + place, Q, mask=exists)

@@ -1,0 +1,151 @@
+"""Who computes: the backends, how one is chosen, and what each of them owes.
+
+By default the device decides: `gpu` (Triton) for CUDA tensors, `cpu` (Numba) for CPU tensors, both
+in float32 and float64; everything else, and every machine without these packages, is served by
+`reference` (plain PyTorch).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from polynsd.errors import ConfigError, require_choice
+from polynsd.kernels.operator import Pattern
+from polynsd.kernels.schedule import interpreted
+
+logger = logging.getLogger("polynsd")
+
+FAST_DTYPES = (torch.float32, torch.float64)
+PACKAGES = {"cpu": "numba", "gpu": "triton"}
+NAMES = ("auto", "reference", "assembled", "cpu", "gpu")
+
+
+class Backend(Protocol):
+    """What a backend owes, on tensors whose first dimension counts replicas.
+
+    A tensor has R replicas, or one that all share. Blocks are `[r, N | H, d, 1]` (diagonal) or
+    `[r, N | H, d, d]`; results always have R replicas.
+    """
+
+    def filter_forward(
+        self, pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(Σ_k φ_k T_k x, T_K x, T_{K−1} x) for x `[r, N, d, C]`, φ `[r, K + 1]`, T_k = T_k(A).
+
+        T_K is empty when K = 0, T_{K−1} when K < 2.
+        """
+        ...
+
+    def filter_backward(
+        self,
+        pattern: Pattern,
+        diag: Tensor,
+        off: Tensor,
+        x: Tensor,
+        phi: Tensor,
+        last: tuple[Tensor, Tensor],
+        g: Tensor,
+        blocks_wanted: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(∂diag, ∂off, ∂x, ∂φ) given ∂y = g `[R, N, d, C]`; ∂diag, ∂off may be empty if not wanted."""
+        ...
+
+    def take(self, values: Tensor, index: Tensor) -> Tensor:
+        """values[:, index] of values `[R, n, F]`."""
+        ...
+
+    def segment_sum(self, pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
+        """Sums `[R, H, F]` over the half-edges whose row (or col) is v: `[R, N, F]`."""
+        ...
+
+    def block_multiply(self, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+        """A B of matrices `[n, d, d]`, either of them transposed first."""
+        ...
+
+    def symmetric_eigen(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        """Eigenvalues `[n, d]` and orthonormal eigenvectors (columns, `[n, d, d]`)."""
+        ...
+
+
+_chosen = ["auto"]  # a stack; for the whole process, because autograd works in threads of its own
+
+
+def available() -> list[str]:
+    """Names that `use` accepts on this machine."""
+    return [name for name in NAMES if name not in PACKAGES or not _missing(name)]
+
+
+@contextmanager
+def use(name: str) -> Iterator[None]:
+    """Computes everything inside the `with` block on the named backend, in all threads.
+
+    `auto` chooses by device; `assembled` is the published way, kept for comparison.
+    """
+    require_choice("backend", name, NAMES)
+    if name in PACKAGES and (missing := _missing(name)):
+        raise ConfigError(f"backend '{name}' needs {missing}, which is not here; use('auto') does without.")
+    _chosen.append(name)
+    try:
+        yield
+    finally:
+        _chosen.pop()
+
+
+def chosen() -> str:
+    """The name given to `use`, or `auto`."""
+    return _chosen[-1]
+
+
+def backend_for(tensor: Tensor) -> Backend:
+    """The backend that computes on a tensor's device and in its dtype."""
+    name = chosen()
+    if name == "auto":
+        name = _automatic(tensor.device.type)
+    if name in PACKAGES and tensor.dtype not in FAST_DTYPES:
+        name = "reference"
+    if name in PACKAGES and not _fits(name, tensor.device.type):
+        raise ConfigError(
+            f"backend '{name}' was asked for, but the tensors are on '{tensor.device.type}'; "
+            "move them, or use('auto')."
+        )
+    return load(name)
+
+
+def load(name: str) -> Backend:
+    """The module of a backend, imported at first use."""
+    return import_module(f"polynsd.kernels.{'reference' if name == 'assembled' else name}")
+
+
+@cache
+def _automatic(device: str) -> str:
+    name = {"cpu": "cpu", "cuda": "gpu"}.get(device, "reference")
+    if name in PACKAGES and (missing := _missing(name)):
+        logger.warning(
+            "the fast '%s' kernels need %s, which is not here; plain PyTorch computes instead.", name, missing
+        )
+        return "reference"
+    return name
+
+
+def _fits(name: str, device: str) -> bool:
+    return device == "cpu" if name == "cpu" else device == "cuda" or (device == "cpu" and interpreted())
+
+
+@cache
+def _missing(name: str) -> str | None:
+    """What a backend lacks on this machine."""
+    if find_spec(PACKAGES[name]) is None:
+        hint = " (pip install 'polynsd[cpu]')" if name == "cpu" else ""
+        return f"the package {PACKAGES[name]}{hint}"
+    if name == "gpu" and not torch.cuda.is_available() and not interpreted():
+        return "a CUDA device"
+    return None

@@ -1,0 +1,156 @@
+"""Steps as recordings: a GPU replays a CUDA graph without waiting for Python.
+
+A step of full-batch training is hundreds of small kernels, and Python needs longer to launch them
+than a GPU to run them. A step that was recorded once is launched as a whole. A recording holds
+kernels and addresses only: whatever the step decides on the host is decided for good, and it must
+not wait for the device.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from polynsd.errors import ConfigError, require_at_least
+from polynsd.memo import without_looks
+
+logger = logging.getLogger("polynsd")
+
+Step = Callable[[], Tensor]
+
+
+def captured(step: Step, mode: str, device: torch.device) -> Step:
+    """The step as `TrainConfig.capture` wants it on a device."""
+    if mode == "on" and device.type != "cuda":
+        raise ConfigError(f"capture='on' needs a CUDA device; the data is on '{device.type}'. Use 'auto'.")
+    if mode == "off" or device.type != "cuda":
+        return step
+    return CapturedStep(step, required=mode == "on")
+
+
+class CapturedStep:
+    """A step that runs as it is a few times, is then recorded, and from then on replayed.
+
+    The last ordinary run is a rehearsal: nobody looks at values, and a step that still waits for the
+    device is not recorded at all, because a recording that fails halfway leaves CUDA in disorder.
+
+    Args:
+        step: works on tensors that stay where they are, sets gradients to None before it computes new
+            ones, and returns a tensor, after a replay always the same one.
+        warmup: number of ordinary runs, at least 2.
+        required: whether a step that cannot be recorded is an error; otherwise it goes on as it is.
+    """
+
+    def __init__(self, step: Step, warmup: int = 3, required: bool = False) -> None:
+        require_at_least("warmup", warmup, 2)
+        self.reason: str | None = None  # why the step was not recorded
+        self._step, self._left, self._required = step, warmup, required
+        self._replay: Step | None = None
+
+    @property
+    def captured(self) -> bool:
+        """Whether the step is replayed."""
+        return self._replay is not None
+
+    def __call__(self) -> Tensor:
+        """Takes the step, one way or another."""
+        if self._left:
+            return self._warm_up()
+        if self._replay is None and self.reason is None:
+            self._capture()
+        return self._step() if self._replay is None else self._replay()
+
+    def _warm_up(self) -> Tensor:
+        self._left -= 1
+        if self._left:
+            return run_aside(self._step)
+        output, reason = rehearse(self._step)
+        if reason is not None:
+            self._give_up(reason)
+        return output
+
+    def _capture(self) -> None:
+        try:
+            self._replay = record(self._step)
+        except RuntimeError as error:  # the first one tells more than those that followed
+            self._give_up(str(error.__context__ or error).splitlines()[0].rstrip("."))
+
+    def _give_up(self, reason: str) -> None:
+        self.reason = reason
+        if self._required:
+            raise ConfigError(
+                f"capture='on', but the step cannot be recorded: {reason}. Use 'auto' or 'off'."
+            )
+        _warn(reason)
+
+
+@cache
+def _warn(reason: str) -> None:
+    logger.warning("training without a CUDA graph, which is slower: %s.", reason)
+
+
+def run_aside(step: Step) -> Tensor:
+    """Runs a step beside the default stream, which no recording may use."""
+    stream = _stream(torch.cuda.current_device())
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        output = step()
+    torch.cuda.current_stream().wait_stream(stream)
+    return output
+
+
+def rehearse(step: Step) -> tuple[Tensor, str | None]:
+    """Runs a step as it will be recorded; also says where it waited for the device, if it did."""
+    with without_looks(), _watched() as waits:
+        output = run_aside(step)
+    return output, f"it waits for the GPU at {waits[0]}" if waits else None
+
+
+def record(step: Step) -> Step:
+    """Records a step without running it; the result replays it."""
+    graph, stream = torch.cuda.CUDAGraph(), _stream(torch.cuda.current_device())
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    random_state = generator.clone_state()
+    try:
+        with torch.cuda.stream(stream), torch.cuda.graph(graph, stream=stream):
+            output = step()
+    except RuntimeError:
+        generator.graphsafe_set_state(random_state)  # or it would believe to be recorded still
+        raise
+
+    def replay() -> Tensor:
+        graph.replay()
+        return output
+
+    return replay
+
+
+@cache
+def _stream(device: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _watched() -> Iterator[list[str]]:
+    """Collects the places where the host waits for the device; other warnings are passed on."""
+    waits: list[str] = []
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+    for warning in caught:
+        if "synchronizing CUDA operation" in str(warning.message):
+            waits.append(f"{Path(warning.filename).name}:{warning.lineno}")
+        elif "Synchronization debug mode" not in str(warning.message):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -1,0 +1,93 @@
+"""On the benchmark graphs the fast kernels agree with the reference in float64, for every basis up to K = 32.
+
+The bound is 1e-5 in float32 and 1e-12 in float64, in the norm of each tensor: output and all
+gradients. On a CPU only a part is tried, to save time; POLYNSD_THOROUGH=1 asks for all of it.
+"""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from polynsd import SheafLaplacian, Topology, kernels
+from polynsd.data import heterophilous_graph
+from polynsd.spectral import PolynomialFilter
+from polynsd.testing import random_maps, random_tensor
+from polynsd.testing.compare import relative_error
+
+needs_data = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
+GPU = torch.cuda.is_available()
+DEVICE, CHANNELS = ("cuda", 16) if GPU else ("cpu", 2)
+BASES = [
+    "chebyshev1", "chebyshev2", "chebyshev3", "chebyshev4", "legendre", "gegenbauer(1.5)",
+    "jacobi(0.5, -0.5)", "monomial",
+]  # fmt: skip
+QUICK = {("texas", "diagonal", basis) for basis in BASES} | {
+    ("chameleon", "diagonal", "legendre"), ("chameleon", "general", "monomial"),
+    ("squirrel", "diagonal", "chebyshev1"), ("minesweeper", "general", "jacobi(0.5, -0.5)"),
+}  # fmt: skip
+LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}
+
+
+def graph(name):
+    if name == "generated":
+        return Topology.from_data(heterophilous_graph(300, degree=8, seed=0))
+    archive = np.load(f"{os.environ['POLYNSD_DATA']}/{name}.npz")
+    return Topology.from_edge_index(torch.as_tensor(archive["edge_index"]), len(archive["y"]))
+
+
+def output_and_gradients(topology, family, basis, K, dtype):
+    """In float64 for the truth; the same numbers, rounded, in float32."""
+    module = PolynomialFilter(basis, K, "free", "linear").to(device=DEVICE, dtype=dtype)
+    parameters = {"theta": random_tensor(K + 1, seed=1) / (K + 1), "alpha": random_tensor(1, seed=2)[0]}
+    inputs = [*parameters.values(), random_tensor(topology.num_nodes, 4, CHANNELS, seed=3)]
+    maps = random_maps(family, topology, 4)
+    L = SheafLaplacian(topology, maps).blocks
+    inputs = [t.to(device=DEVICE, dtype=dtype).requires_grad_() for t in (*inputs, L.diag, L.off)]
+    theta, alpha, x, diag, off = inputs
+    operator = Blocks(L._replace(pattern=topology.to(DEVICE).pattern, diag=diag, off=off))
+    y = functional_call(module, {"theta": theta, "alpha": alpha}, (operator, x))
+    weight = random_tensor(*y.shape, seed=4).to(y)
+    return [y, *torch.autograd.grad((weight * y).sum(), inputs)]
+
+
+class Blocks:
+    """An operator given by its blocks, with spectrum in [0, 2]."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def lambda_max(self, method="analytic"):
+        return 2.0
+
+    def checked(self, x):
+        return x
+
+
+def check(topology, family, basis, K=32):
+    with kernels.use("reference"):
+        truth = output_and_gradients(topology, family, basis, K, torch.float64)
+    for dtype, limit in LIMITS.items():
+        found = output_and_gradients(topology, family, basis, K, dtype)
+        names = ("y", "theta", "alpha", "x", "diag", "off")
+        errors = {name: relative_error(a, b) for name, a, b in zip(names, found, truth, strict=True)}
+        assert max(errors.values()) <= limit, (dtype, errors)
+
+
+@pytest.mark.parametrize("family", ["diagonal", "general"])
+@pytest.mark.parametrize("basis", BASES)
+def test_generated_graph(basis, family):
+    check(graph("generated"), family, basis)
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("name", ["texas", "chameleon", "squirrel", "tolokers", "minesweeper"])
+@pytest.mark.parametrize("family", ["diagonal", "general"])
+def test_benchmark_graphs(name, family, basis):
+    if not (GPU or "POLYNSD_THOROUGH" in os.environ or (name, family, basis) in QUICK):
+        pytest.skip("takes minutes on a CPU; POLYNSD_THOROUGH=1 asks for it")
+    check(graph(name), family, basis)

@@ -1,0 +1,162 @@
+"""The GPU kernels against the reference: on a GPU, or in Triton's interpreter."""
+
+from itertools import product
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from polynsd import Topology
+from polynsd.kernels import gpu, reference
+from polynsd.testing import assert_close, example_graph, random_tensor
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def hub(leaves=18):
+    """A hub with more leaves than fit a task, and an isolated node: the interpreter takes its time."""
+    edges = torch.stack([torch.zeros(leaves, dtype=torch.long), 1 + torch.arange(leaves)])
+    return Topology.from_edge_index(edges, leaves + 2)
+
+
+def tiny():
+    return Topology.from_edge_index(torch.tensor([[0, 1], [1, 2]]), 3)
+
+
+GRAPHS = {"hub": hub(), "no edges": example_graph("no edges"), "tiny": tiny()}
+
+
+def operator(topology, d, dense, dtype, replicas=1):
+    """A symmetric operator with spectrum in [−1, 1]: off-diagonal blocks damped by the degrees."""
+    columns = d if dense else 1
+    off = random_tensor(replicas, topology.num_half_edges, d, columns, dtype=dtype).clamp(-1, 1)
+    off = off + (off[:, topology.twin].mT if dense else off[:, topology.twin])
+    damping = (1 + topology.degree).rsqrt().to(dtype) / (2 * d)
+    off = off * (damping[topology.row] * damping[topology.col])[:, None, None]
+    diag = random_tensor(replicas, topology.num_nodes, d, columns, seed=1, dtype=dtype).clamp(-1, 1) / (4 * d)
+    return (diag + diag.mT if dense else diag), off
+
+
+def place(topology, *tensors):
+    return topology.to(DEVICE).pattern, *(t.to(DEVICE) for t in tensors)
+
+
+def both_ways(topology, d, C, K, dense, dtype=torch.float64, replicas=(1, 1, 1), blocks_wanted=True):
+    """(name, found, expected) for the outputs and all gradients."""
+    of_blocks, of_x, of_phi = replicas
+    diag, off = operator(topology, d, dense, torch.float64, of_blocks)
+    x = random_tensor(of_x, topology.num_nodes, d, C, seed=2)
+    phi, g = random_tensor(of_phi, K + 1, seed=3), random_tensor(max(replicas), *x.shape[1:], seed=4)
+    truth, found = [], []
+    for backend, kind, out in ((reference, torch.float64, truth), (gpu, dtype, found)):
+        pattern, *inputs = place(topology, *(t.to(kind) for t in (diag, off, x, phi, g)))
+        *arguments, gradient = inputs
+        y, *last = backend.filter_forward(pattern, *arguments)
+        out += [y, *last, *backend.filter_backward(pattern, *arguments, tuple(last), gradient, blocks_wanted)]
+    names = ("y", "T_K", "T_{K-1}", "gradient of diag", "gradient of off", "gradient of x", "gradient of phi")
+    return list(zip(names, found, truth, strict=True))
+
+
+def assert_equal(results, limit):
+    for name, found, expected in results:
+        assert found.shape == expected.shape, name
+        assert_close(found.cpu(), expected.cpu(), name, limit)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
+@pytest.mark.parametrize(
+    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 3)]
+)
+def test_filter(graph, K, dense):
+    assert_equal(both_ways(GRAPHS[graph], 3, 5, K, dense), 1e-12)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
+@pytest.mark.parametrize(("d", "C"), [(1, 1), (2, 16), (4, 65), (8, 33)])
+def test_sizes_of_stalks_and_channels(d, C, dense):
+    """(4, 65) and (8, 33) take several chunks of channels."""
+    assert_equal(both_ways(GRAPHS["tiny"], d, C, 3, dense), 1e-12)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
+def test_float32(dense):
+    assert_equal(both_ways(GRAPHS["tiny"], 4, 16, 8, dense, torch.float32), 1e-5)
+
+
+@pytest.mark.parametrize("replicas", list(product((1, 2), repeat=3)), ids=str)
+def test_replicas_share_or_own(replicas):
+    assert_equal(both_ways(GRAPHS["tiny"], 2, 3, 3, True, replicas=replicas), 1e-12)
+
+
+def test_gradients_of_the_blocks_are_left_out_when_not_wanted():
+    results = both_ways(GRAPHS["tiny"], 2, 3, 4, True, blocks_wanted=False)
+    assert [
+        found.numel() for name, found, _ in results if name in {"gradient of diag", "gradient of off"}
+    ] == [0, 0]
+    assert_equal(results, 1e-12)
+
+
+def test_the_same_bits_every_time():
+    first, second = (both_ways(GRAPHS["hub"], 4, 3, 2, False, torch.float32) for _ in range(2))
+    assert all(torch.equal(a, b) for (_, a, _), (_, b, _) in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("by_col", [False, True])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("F", [1, 3, 16])
+def test_segment_sum(graph, by_col, F):
+    topology = GRAPHS[graph]
+    pattern, values = place(topology, random_tensor(2, topology.num_half_edges, F))
+    found = gpu.segment_sum(pattern, values, by_col)
+    index = topology.col if by_col else topology.row
+    expected = torch.zeros(2, topology.num_nodes, F).double().index_add(1, index, values.cpu())
+    assert_close(found.cpu(), expected, "sum", 1e-12)
+
+
+@pytest.mark.parametrize("F", [1, 5, 16])
+def test_take(F):
+    topology = GRAPHS["hub"]
+    pattern, values = place(topology, random_tensor(2, topology.num_nodes, F))
+    assert torch.equal(gpu.take(values, pattern.col).cpu(), values.cpu()[:, topology.col])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+def test_products_of_small_matrices(d):
+    a, b = (random_tensor(7, d, d, seed=seed).to(DEVICE) for seed in (0, 1))
+    for flags in product((False, True), repeat=2):
+        assert_close(gpu.block_multiply(a, b, *flags), reference.block_multiply(a, b, *flags), "A B", 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("d", "case"),
+    [(1, "random"), (8, "random"), *product((2, 4), ("random", "identity", "diagonal", "tiny", "wide"))],
+)
+def test_eigenvalues_of_small_matrices(d, case):
+    A = random_tensor(5, d, d)
+    A = A @ A.mT
+    scale = torch.logspace(0, 6, d).double()
+    A = {
+        "random": A,
+        "identity": torch.eye(d).double().expand(5, d, d),
+        "diagonal": torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)),
+        "tiny": 1e-30 * A,
+        "wide": scale[:, None] * A * scale,
+    }[case]
+    values, Q = (t.cpu() for t in gpu.symmetric_eigen(A.to(DEVICE)))
+    assert_close(Q * values[:, None, :] @ Q.mT, A, "Q diag Qᵀ", 1e-12)
+    assert_close(Q.mT @ Q, torch.eye(d).double().expand(5, d, d), "QᵀQ", 1e-12)
+
+
+def test_eigenvalues_of_what_is_not_a_number():
+    A = torch.full((2, 3, 3), torch.nan).double()
+    A[1] = torch.eye(3)
+    values, _ = gpu.symmetric_eigen(A.to(DEVICE))
+    assert values[0].isnan().all()
+    assert torch.equal(values[1].cpu(), torch.ones(3).double())
+
+
+def test_nothing_to_compute():
+    empty = Topology.from_edge_index(torch.empty(2, 0, dtype=torch.long), 0)
+    assert_equal(both_ways(empty, 2, 3, 2, False), 1e-12)
+    assert_equal(both_ways(GRAPHS["tiny"], 2, 0, 2, True), 1e-12)
