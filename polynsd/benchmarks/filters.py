@@ -72,7 +72,7 @@ class Problem(NamedTuple):
     @classmethod
     def of(cls, sample: Sample, case: Case) -> Problem:
         """With the Laplacian that an untrained layer sees in a random state."""
-        with kernels.use("reference"), torch.random.fork_rng(), torch.no_grad():
+        with kernels.use("auto"), torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(0)
             layer = SheafLayer(case.C, case.layer)
             x, g = torch.randn(2, sample.topology.num_nodes, case.d, case.C).to(sample.x.device)

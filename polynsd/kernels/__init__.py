@@ -21,6 +21,7 @@ __all__ = [
     "block_product",
     "chebyshev_filter",
     "chebyshev_filter_autograd",
+    "chosen",
     "tune",
     "use",
 ]

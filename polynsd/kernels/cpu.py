@@ -1,29 +1,24 @@
-"""The CPU backend: loops compiled by Numba, see `cpu_loops.py`.
+"""The CPU backend: loops compiled by Numba, see `cpu_run.py`, `cpu_loops.py` and `cpu_blocks.py`.
 
-Results depend neither on the number of threads nor on the run: shares of the work are a function of
-the graph alone. The number of threads is PyTorch's.
+Results depend neither on the number of threads nor on the run, because the shares into which work is
+divided are a function of its size alone. The number of threads is PyTorch's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from threading import Lock
-from typing import Any
-
-import numba
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from polynsd.kernels import blocks, cpu_blocks, cpu_loops, reference
+from polynsd.kernels.cpu_run import run
 from polynsd.kernels.cpu_tiles import LANES
 from polynsd.kernels.operator import Pattern
 from polynsd.kernels.plain import coefficient
 
-SHARE, MOST_SHARES = 2048, 256  # nodes and half-edges of a share, number of shares
+SHARE, MOST_SHARES = 1024, 256  # nodes and half-edges, or numbers, of a share; shares
 LARGEST_BLOCK = 8  # products of larger matrices are the business of BLAS
-
-_launching = Lock()  # not every threading layer of Numba may be entered twice
+ONCE = range(1)
 
 
 def filter_forward(
@@ -33,14 +28,14 @@ def filter_forward(
     R, K = max(t.size(0) for t in (diag, off, x, phi)), phi.size(-1) - 1
     if K == 0:
         return reference.filter_forward(pattern, diag, off, x, phi)
-    signal = _signal(x)
-    y, odd, even = (signal.new_empty(R, *signal.shape[1:]) for _ in range(3))
-    operator = cpu_loops.Blocks(*_arrays(_block(t, signal) for t in (diag, off)))
-    arrays = _arrays([signal, phi, y, odd, even])
-    _launch(cpu_loops.filter_forward, _graph(pattern), operator, _rows(signal), *arrays)
-    last, before = (odd, even) if K % 2 else (even, odd)
-    y, last, before = (_unfolded(t, x) for t in (y, last, before))
-    return y, last, before if K > 1 else x.new_empty(R, 0)
+    signal, shares = _signal(x), _shares(pattern.num_nodes + pattern.col.numel())
+    y, *T = (signal.new_empty(R, *signal.shape[1:]) for _ in range(3))
+    operator = [_block(t, signal) for t in (diag, off)]
+    loop = cpu_loops.forward(x.dtype, _rows(signal), diag.size(-1) > 1)
+    tensors = [pattern.rowptr, pattern.col, *operator, phi, signal, y, *T]
+    run(loop, R * shares, range(1, K + 1), tensors, [signal.size(1), shares, *signal.shape[2:]])
+    last, before = _unfolded(T[K % 2], x), _unfolded(T[(K + 1) % 2], x)
+    return _unfolded(y, x), last, before if K > 1 else x.new_empty(R, 0)
 
 
 def filter_backward(
@@ -57,93 +52,73 @@ def filter_backward(
     R, K = g.size(0), phi.size(-1) - 1
     if K == 0:
         return reference.filter_backward(pattern, diag, off, x, phi, last, g, blocks_wanted)
-    graph, signal, cotangent = _graph(pattern), _signal(x), _signal(g)
-    saved = [_signal(t) for t in (last if K > 1 else (last[0], x))]
-    T, B = ([cotangent.new_zeros(cotangent.shape) for _ in range(2)] for _ in range(2))
-    B[K % 2] = (coefficient(phi, K) * cotangent).contiguous()
+    signal, cotangent, shares = _signal(x), _signal(g), _shares(pattern.num_nodes + pattern.col.numel())
     operator = [_block(t, signal) for t in (diag, off)]
-    d_blocks = [t.new_zeros(R, *(t.shape[1:] if blocks_wanted else [0] * (t.dim() - 1))) for t in operator]
-    d_phi = torch.zeros(R, graph.shares, K + 1, dtype=torch.float64)
-    _launch(
-        cpu_loops.filter_backward,
-        graph,
-        cpu_loops.Blocks(*_arrays(operator)),
-        _rows(signal),
-        *_arrays([signal, phi, *saved, cotangent]),
-        _arrays(T),
-        _arrays(B),
-        cpu_loops.Blocks(*_arrays(d_blocks)),
-        blocks_wanted,
-        *_arrays([d_phi]),
-    )
-    d_diag, d_off = (
-        _block_gradient(d, t) if blocks_wanted else g.new_empty(R, 0)
-        for d, t in zip(d_blocks, (diag, off), strict=True)
-    )
-    return d_diag, d_off, _unfolded(B[0], x), d_phi.sum(1).to(g.dtype)
+    saved = [_signal(t) for t in (last if K > 1 else (last[0], x))]
+    T, B = ([torch.empty_like(cotangent) for _ in range(2)] for _ in range(2))
+    B[K % 2], B[(K + 1) % 2] = coefficient(phi, K) * cotangent, torch.zeros_like(cotangent)
+    d_blocks = [t.new_zeros(R, *t.shape[1:]) if blocks_wanted else t.new_empty(R, 0) for t in operator]
+    d_phi = torch.zeros(R * shares, K + 1, dtype=torch.float64)
+    loop = cpu_loops.backward(x.dtype, _rows(signal), diag.size(-1) > 1)
+    given = [pattern.rowptr, pattern.col, *operator, phi, signal, *saved, cotangent]
+    sizes = [signal.size(1), shares, *signal.shape[2:], K, int(blocks_wanted)]
+    run(loop, R * shares, range(K - 1, -1, -1), [*given, *T, *B, *d_blocks, d_phi], sizes)
+    if blocks_wanted:
+        d_blocks = [_block_gradient(d, t) for d, t in zip(d_blocks, (diag, off), strict=True)]
+    d_diag, d_off = d_blocks
+    return d_diag, d_off, _unfolded(B[0], x), d_phi.reshape(R, shares, K + 1).sum(1).to(g.dtype)
 
 
 def take(values: Tensor, index: Tensor) -> Tensor:
     """[R, n, F] → [R, m, F]."""
-    out = values.new_empty(values.size(0), index.numel(), values.size(2))
-    source, target = (array.view(_unit(array)) for array in _arrays([values, out]))
-    _launch(cpu_blocks.take, source, *_arrays([index]), target)
+    R, n, F = values.shape
+    out = values.new_empty(R, index.numel(), F)
+    row = F * values.element_size()
+    unit = next(size for size in (16, 8, 4) if row % size == 0)
+    shares = _shares(out[0].numel())
+    run(cpu_blocks.take(unit), R * shares, ONCE, [values, index, out], [out.size(1), shares, row // unit, n])
     return out
 
 
 def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
     """[R, H, F] → [R, N, F]."""
-    out = values.new_empty(values.size(0), pattern.num_nodes, values.size(2))
-    order = pattern.twin if by_col else pattern.twin[:0]
-    _launch(cpu_blocks.segment_sum, _graph(pattern), *_arrays([order, values, out]))
+    R, H, F = values.shape
+    N = pattern.num_nodes
+    out = values.new_empty(R, N, F)
+    shares = _shares(N + H)
+    tensors = [pattern.rowptr, pattern.twin, values, out]
+    run(cpu_blocks.segment_sum(values.dtype), R * shares, ONCE, tensors, [N, shares, F, H, int(by_col)])
     return out
 
 
 def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """A B, either of them transposed first."""
-    d = a.size(-1)
+    n, d, _ = a.shape
     if d > LARGEST_BLOCK:
         return reference.block_multiply(a, b, transpose_a, transpose_b)
     out = torch.empty_like(a, memory_format=torch.contiguous_format)
-    left, right, product = _arrays([a, b, out])
-    _launch(cpu_blocks.block_multiply, left, right, transpose_a, transpose_b, (0,) * d, product)
+    shares = _shares(out.numel())
+    sizes = [n, shares, d, int(transpose_a), int(transpose_b)]
+    run(cpu_blocks.block_multiply(a.dtype, d), shares, ONCE, [a, b, out], sizes)
     return out
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """By Jacobi's method."""
-    values, vectors = A.new_empty(A.shape[:-1]), torch.empty_like(A, memory_format=torch.contiguous_format)
-    _launch(cpu_blocks.symmetric_eigen, *_arrays([A, values, vectors]))
+    n, d, _ = A.shape
+    values, vectors = A.new_empty(n, d), torch.empty_like(A, memory_format=torch.contiguous_format)
+    shares = _shares(A.numel())
+    run(cpu_blocks.symmetric_eigen(A.dtype), shares, ONCE, [A, values, vectors], [n, shares, d])
     return values, vectors
 
 
-def _launch(loop: Callable[..., None], *args: Any) -> None:
-    with _launching:
-        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-        loop(*args)
-
-
-def _arrays(tensors: Iterable[Tensor]) -> tuple[Any, ...]:
-    return tuple(t.detach().contiguous().numpy() for t in tensors)
-
-
-def _unit(array: Any) -> str:
-    """The largest numbers that rows are made of, to move many small ones at once."""
-    size = array.shape[-1] * array.itemsize
-    return "c16" if size % 16 == 0 else "f8" if size % 8 == 0 else "f4"
-
-
-def _graph(pattern: Pattern) -> cpu_loops.Graph:
-    """With a number of shares that depends on the graph only."""
-    work = pattern.num_nodes + pattern.col.numel()
-    shares = min(max(work // SHARE, 1), MOST_SHARES)
-    rowptr, col = _arrays([pattern.rowptr, pattern.col])
-    return cpu_loops.Graph(rowptr, col, shares)
+def _shares(work: int) -> int:
+    return min(max(work // SHARE, 1), MOST_SHARES)
 
 
 def _signal(x: Tensor) -> Tensor:
     """Fills whole vectors with channels; those of a single coordinate are taken for coordinates."""
-    x = pad(x, (0, -x.size(-1) % LANES))
+    x = pad(x, (0, -x.size(-1) % LANES)).contiguous()
     return x if x.size(2) > 1 else x.reshape(*x.shape[:2], x.size(-1) // LANES, LANES)
 
 
@@ -165,6 +140,6 @@ def _block_gradient(gradient: Tensor, like: Tensor) -> Tensor:
     return (gradient if like.size(-2) > 1 else gradient.sum(-1, keepdim=True)).unsqueeze(-1)
 
 
-def _rows(signal: Tensor) -> tuple[int, ...]:
-    """As many coordinates as a tile can hold without a rest, told by a tuple's length."""
-    return (0,) * next(n for n in (4, 3, 2, 1) if signal.size(2) % n == 0)
+def _rows(signal: Tensor) -> int:
+    """As many coordinates as a tile can hold without a rest."""
+    return next(n for n in (4, 3, 2, 1) if signal.size(2) % n == 0)

@@ -1,96 +1,119 @@
 """Between nodes and half-edges, and products and eigenvalues of many small matrices, on a CPU."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
-from numba import prange
+import torch
+from numba import carray
 
-from polynsd.kernels.cpu_loops import compiled, first_node, inlined, loop
-from polynsd.kernels.cpu_tiles import add_product, load_block, store, zeros_like
+from polynsd.kernels.cpu_run import COUNT, INDEX, NUMBER, SHARES, first, first_node, inlined, loop, replica
+from polynsd.kernels.cpu_tiles import add_product, item, load_block, store, zeros_like
 
+WIDTH = 2  # in the sizes
+
+UNITS = {4: np.float32(0), 8: np.float64(0), 16: np.complex128(0)}
 SWEEPS = 30  # Jacobi's method converges quadratically: 5 to 8 do in practice
 EPSILON = float(np.finfo(np.float64).eps)
 NEGLIGIBLE = 1e-3 * EPSILON
 
 
-@compiled
-def take(values, index, out):
-    """out[r, m] = values[r, index[m]]."""
-    R, shares = out.shape[0], number_of_shares(out[0])
-    for task in prange(R * shares):
-        r, number = divmod(np.intp(task), shares)
-        take_share(number, values[r], index, out[r])
+@cache
+def take(unit: int) -> Any:
+    """Out[r, m] = values[r, index[m]]; rows are moved in units of 4, 8 or 16 bytes.
+
+    Tensors: values, index, out. Sizes: rows of out, shares, units in a row, rows of values.
+    """
+    like = UNITS[unit]
+
+    @loop
+    def share(task, k, tensors, sizes):
+        r, number = divmod(task, item(sizes, SHARES))
+        values = carray(replica(tensors, 0, r, like), (item(sizes, 3), item(sizes, WIDTH)))
+        index = replica(tensors, 1, 0, INDEX)
+        out = carray(replica(tensors, 2, r, like), (item(sizes, COUNT), item(sizes, WIDTH)))
+        for m in range(first(sizes, number), first(sizes, number + 1)):
+            for f in range(out.shape[1]):
+                out[m, f] = values[item(index, m), f]
+
+    return share
 
 
-@loop
-def take_share(number, values, index, out):
-    """Copies the rows of a share."""
-    for m in range(*bounds(number, out)):
-        for f in range(out.shape[1]):
-            out[m, f] = values[index[m], f]
+@cache
+def segment_sum(dtype: torch.dtype) -> Any:
+    """Out[r, v] = Σ values[r, order[h]] over the half-edges h of v, added up in float64.
 
+    Tensors: rowptr, order, values, out. Sizes: N, shares, numbers in a row, H, whether there is an order.
+    """
+    like = NUMBER[dtype]
 
-@compiled
-def segment_sum(graph, order, values, out):
-    """out[r, v] = Σ values[r, order[h]] over the half-edges h of v, added up in float64."""
-    for task in prange(out.shape[0] * graph.shares):
-        sum_share(task, graph, order, values, out)
-
-
-@loop
-def sum_share(task, graph, order, values, out):
-    """Sums at the nodes of a share."""
-    r, number = divmod(np.intp(task), graph.shares)
-    source, target = values[r], out[r]
-    total = np.empty(values.shape[2], np.float64)
-    for v in range(first_node(graph, number), first_node(graph, number + 1)):
-        total[:] = 0
-        for h in range(graph.rowptr[v], graph.rowptr[v + 1]):
-            row = order[h] if order.size else h
+    @loop
+    def share(task, k, tensors, sizes):
+        r, number = divmod(task, item(sizes, SHARES))
+        rowptr, order = replica(tensors, 0, 0, INDEX), replica(tensors, 1, 0, INDEX)
+        values = carray(replica(tensors, 2, r, like), (item(sizes, 3), item(sizes, WIDTH)))
+        out = carray(replica(tensors, 3, r, like), (item(sizes, COUNT), item(sizes, WIDTH)))
+        total = np.empty(item(sizes, WIDTH), np.float64)
+        for v in range(first_node(rowptr, sizes, number), first_node(rowptr, sizes, number + 1)):
+            total[:] = 0
+            for h in range(item(rowptr, v), item(rowptr, v + 1)):
+                row = item(order, h) if item(sizes, 4) else h
+                for f in range(total.size):
+                    total[f] += values[row, f]
             for f in range(total.size):
-                total[f] += source[row, f]
-        for f in range(total.size):
-            target[v, f] = total[f]
+                out[v, f] = total[f]
+
+    return share
 
 
-@compiled
-def block_multiply(a, b, transpose_a, transpose_b, size, out):
-    """Products of `[n, d, d]`; `size` is a tuple of length d."""
-    for share in prange(number_of_shares(out)):
-        multiply_share(share, a, b, transpose_a, transpose_b, size, out)
+@cache
+def block_multiply(dtype: torch.dtype, d: int) -> Any:
+    """Products of `[n, d, d]`.
+
+    Tensors: a, b, product. Sizes: n, shares, d, whether a is transposed first, whether b is.
+    """
+    like, size = NUMBER[dtype], (0,) * d
+
+    @loop
+    def share(task, k, tensors, sizes):
+        a, b, out = replica(tensors, 0, 0, like), replica(tensors, 1, 0, like), replica(tensors, 2, 0, like)
+        down_a, across_a = (1, d) if item(sizes, 3) else (d, 1)
+        down_b, across_b = (1, d) if item(sizes, 4) else (d, 1)
+        for n in range(first(sizes, task), first(sizes, task + 1)):
+            right = load_block(b, n * d * d, down_b, across_b, size)
+            product = add_product(a, n * d * d, down_a, across_a, right, zeros_like(right))
+            store(out, n * d * d, d, product)
+
+    return share
 
 
-@loop
-def multiply_share(share, a, b, transpose_a, transpose_b, size, out):
-    """Products of a share of the matrices."""
-    d = len(size)
-    down_a, across_a = (1, d) if transpose_a else (d, 1)
-    down_b, across_b = (1, d) if transpose_b else (d, 1)
-    for n in range(*bounds(share, out)):
-        right = load_block(b, n * d * d, down_b, across_b, size)
-        store(out, n * d * d, d, add_product(a, n * d * d, down_a, across_a, right, zeros_like(right)))
+@cache
+def symmetric_eigen(dtype: torch.dtype) -> Any:
+    """Jacobi's method in float64 on the lower triangles, eigenvalues ascending; NaN where it fails.
 
+    Tensors: A, values, vectors. Sizes: n, shares, d.
+    """
+    like = NUMBER[dtype]
 
-@compiled
-def symmetric_eigen(A, values, vectors):
-    """Jacobi's method in float64 on the lower triangles, eigenvalues ascending; NaN where it fails."""
-    for share in prange(number_of_shares(vectors)):
-        eigen_share(share, A, values, vectors)
+    @loop
+    def share(task, k, tensors, sizes):
+        count, d = item(sizes, COUNT), item(sizes, WIDTH)
+        A = carray(replica(tensors, 0, 0, like), (count, d, d))
+        values = carray(replica(tensors, 1, 0, like), (count, d))
+        vectors = carray(replica(tensors, 2, 0, like), (count, d, d))
+        S, Q, order = np.empty((d, d)), np.empty((d, d)), np.empty(d, np.intp)
+        for n in range(first(sizes, task), first(sizes, task + 1)):
+            scale = load_scaled(A[n], S)
+            if not (np.isfinite(scale) and diagonalised(S, Q)):
+                values[n], vectors[n] = np.nan, np.nan
+                continue
+            sort(S, order)
+            for j in range(d):
+                values[n, j] = scale * S[order[j], order[j]]
+                for i in range(d):
+                    vectors[n, i, j] = Q[order[j], i]
 
-
-@loop
-def eigen_share(share, A, values, vectors):
-    """Eigenvalues and eigenvectors of a share of the matrices."""
-    d = A.shape[1]
-    S, Q, order = np.empty((d, d)), np.empty((d, d)), np.empty(d, np.intp)
-    for n in range(*bounds(share, vectors)):
-        scale = load_scaled(A[n], S)
-        if not (np.isfinite(scale) and diagonalised(S, Q)):
-            values[n], vectors[n] = np.nan, np.nan
-            continue
-        sort(S, order)
-        for j in range(d):
-            values[n, j] = scale * S[order[j], order[j]]
-            for i in range(d):
-                vectors[n, i, j] = Q[order[j], i]
+    return share
 
 
 @inlined
@@ -160,16 +183,3 @@ def sort(S, order):
             order[i] = order[i - 1]
             i -= 1
         order[i] = j
-
-
-@inlined
-def number_of_shares(out):
-    """Into which a result `[n, ...]` is divided, whatever the number of threads."""
-    return max(1, min(64, out.size // 1024))
-
-
-@inlined
-def bounds(share, out):
-    """First and end of a share of the n."""
-    n, shares = out.shape[0], number_of_shares(out)
-    return n * np.intp(share) // shares, n * (np.intp(share) + 1) // shares

@@ -1,73 +1,68 @@
-"""The polynomial filter on a CPU: one pass over the nodes per step, all steps in one function.
+"""The polynomial filter on a CPU: one pass over the nodes per step k.
 
 The mathematics is that of `reference.py`. A step visits a node, gathers what it needs from its
 neighbours into tiles (see `cpu_tiles.py`) and finishes the recurrence there and then, so that no
 message is ever stored. Of T_{k−1} only a node's own row is read, and T_{k+1} may overwrite it: two
 signals suffice. A half-edge belongs to its row, so ∂off is written without races.
 
-Signals are `[R | 1, N, d, C]` with C a multiple of `LANES`; blocks are `[R | 1, N | H, d]`
-(diagonals) or `[R | 1, N | H, d, d]`. `rows` is a tuple whose length divides d.
+Signals are `[N, d, C]` with C a multiple of `LANES`, blocks `[N | H, d]` (diagonals) or
+`[N | H, d, d]`. A task is one share of the nodes of one replica.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-from numba import njit, prange
+import torch
 
+from polynsd.kernels.cpu_run import DOUBLE, INDEX, NUMBER, SHARES, first_node, inlined, loop, replica
 from polynsd.kernels.cpu_tiles import (
     LANES,
     add_diagonal,
     add_dots,
+    add_item,
     add_outer,
     add_product,
     combine,
     dot,
+    item,
     load,
     store,
     zeros,
 )
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
-HELPER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-loop = njit(**HELPER, **OPTIONS)
-inlined = njit(forceinline=True, **HELPER, **OPTIONS)
-
-
-def compiled(function):
-    """A parallel function, compiled at its first call; later processes find it in Numba's cache."""
-    try:
-        return njit(parallel=True, cache=True, **OPTIONS)(function)
-    except RuntimeError:  # no folder may be written to
-        return njit(parallel=True, **OPTIONS)(function)
+# tensors and sizes, in this order
+ROWPTR, COL, DIAG, OFF, PHI, X, Y, T_EVEN, T_ODD = range(9)
+LAST, BEFORE, G, T, _, B, _, D_DIAG, D_OFF, D_PHI = range(6, 16)  # T and B stand for two signals each
+STALK, CHANNELS, DEGREE, BLOCKS_WANTED = range(2, 6)  # the number of nodes and SHARES come first
 
 
 class Graph(NamedTuple):
-    """Where the blocks are, and in how many shares the nodes are visited."""
+    """Where the blocks are."""
 
     rowptr: Any
     col: Any
-    shares: int
 
 
 class Blocks(NamedTuple):
-    """Of all replicas, or of one."""
+    """Of an operator, or of its gradient."""
 
     diag: Any
     off: Any
 
 
 class Window(NamedTuple):
-    """The part of every node's signal that tiles hold: len(rows) of d coordinates, LANES of C channels."""
+    """The part of a node's signal that a tile holds: len(rows) of d coordinates, LANES of C channels."""
 
     i: int
     c: int
     d: int
     C: int
     rows: Any
+    is_dense: bool  # the blocks are matrices
 
 
 class Forward(NamedTuple):
-    """Step k of the forward pass of one replica: T_k from T_{k−1} and T_{k−2}."""
+    """Step k: T_k from T_{k−1} and T_{k−2}."""
 
     k: int
     T: Any
@@ -79,7 +74,7 @@ class Forward(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """Step k of the backward pass of one replica: T_{k−1} and B_k from those above."""
+    """Step k: T_{k−1} and B_k from those above."""
 
     k: int
     T: Any
@@ -89,134 +84,131 @@ class Backward(NamedTuple):
     B: Any  # B_{k+2} before, B_k after
     g: Any
     phi: Any
-    d_blocks: Blocks
-    blocks_wanted: bool
     d_phi: Any  # [K + 1] in float64, of this share
 
 
-@compiled
-def filter_forward(graph, blocks, rows, x, phi, y, odd, even):
-    """Fills y, and the odd and the even signal with T_K and T_{K−1}, K ≥ 1."""
-    tasks = y.shape[0] * graph.shares
-    for k in range(1, phi.shape[1]):
-        T, below = (odd, even) if k % 2 else (even, odd)
-        signals = (T, x if k == 1 else below, x if k <= 2 else T, y)
-        if tasks == 1:  # a small graph is not worth waking a thread
-            forward_share(0, graph, blocks, rows, x, phi, signals, k)
-        else:
-            for task in prange(tasks):
-                forward_share(task, graph, blocks, rows, x, phi, signals, k)
+@cache
+def forward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
+    """Fills y and, for k = 1 … K, the signals T_odd and T_even in turn; tiles have n rows."""
+    like, rows = NUMBER[dtype], (0,) * n
 
+    @loop
+    def share(task, k, tensors, sizes):
+        r, number = divmod(task, item(sizes, SHARES))
+        T = T_EVEN + k % 2
+        below, below_2 = X if k == 1 else T_EVEN + (k + 1) % 2, X if k <= 2 else T
+        step = Forward(
+            k,
+            replica(tensors, T, r, like),
+            replica(tensors, below, r, like),
+            replica(tensors, below_2, r, like),
+            replica(tensors, Y, r, like),
+            replica(tensors, X, r, like),
+            replica(tensors, PHI, r, like),
+        )
+        graph = Graph(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
+        blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
+        d, C = item(sizes, STALK), item(sizes, CHANNELS)
+        for v in range(first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)):
+            for c in range(0, C, LANES):
+                for i in range(0, d, n):
+                    forward_tile(graph, blocks, step, v, Window(i, c, d, C, rows, is_dense))
 
-@loop
-def forward_share(task, graph, blocks, rows, x, phi, signals, k):
-    """Step k at the nodes of a share."""
-    r, number = divmod(np.intp(task), graph.shares)
-    T, below, below_2, y = signals
-    step = Forward(
-        k, replica(T, r), replica(below, r), replica(below_2, r), y[r], replica(x, r), replica(phi, r)
-    )
-    own = Blocks(replica(blocks.diag, r), replica(blocks.off, r))
-    _, d, C = step.T.shape
-    for v in range(first_node(graph, number), first_node(graph, number + 1)):
-        for c in range(0, C, LANES):
-            for i in range(0, d, len(rows)):
-                forward_tile(graph, own, step, v, Window(i, c, d, C, rows))
+    return share
 
 
 @inlined
 def forward_tile(graph, blocks, step, v, window):
     """T_k = 2 A T_{k−1} − T_{k−2} and y += φ_k T_k."""
     tile = add_block(blocks.diag, v, step.below, v, window, zeros(step.x, window.rows))
-    for h in range(graph.rowptr[v], graph.rowptr[v + 1]):
-        tile = add_block(blocks.off, h, step.below, graph.col[h], window, tile)
+    for h in range(item(graph.rowptr, v), item(graph.rowptr, v + 1)):
+        tile = add_block(blocks.off, h, step.below, item(graph.col, h), window, tile)
     if step.k == 1:
-        y = combine(step.phi[0], read(step.x, v, window), step.phi[1], tile)
+        y = combine(item(step.phi, 0), read(step.x, v, window), item(step.phi, 1), tile)
     else:
         tile = combine(2, tile, -1, read(step.below_2, v, window))
-        y = combine(1, read(step.y, v, window), step.phi[step.k], tile)
+        y = combine(1, read(step.y, v, window), item(step.phi, step.k), tile)
     write(step.T, v, window, tile)
     write(step.y, v, window, y)
 
 
-@compiled
-def filter_backward(graph, blocks, rows, x, phi, last, before, g, T, B, d_blocks, blocks_wanted, d_phi):
-    """Fills ∂blocks, ∂φ `[R, shares, K + 1]` and, in B[0], ∂x.
+@cache
+def backward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
+    """Fills ∂blocks, ∂φ `[R, shares, K + 1]` and, in B[0], ∂x, for k = K − 1 … 0.
 
-    `last` is T_K; `before` is T_{K−1}, or x where K = 1. T are two signals to work in. B are two, of
+    LAST is T_K; BEFORE is T_{K−1}, or x where K = 1. T are two signals to work in. B are two, of
     which B[K % 2] = φ_K g and the other is zero, as are ∂blocks and ∂φ.
     """
-    K = phi.shape[1] - 1
-    tasks = g.shape[0] * graph.shares
-    for k in range(K - 1, -1, -1):
-        T_k, T_above = term(k, K, x, last, before, T), term(k + 1, K, x, last, before, T)
-        signals = (T_k, T_above, T[(k + 1) % 2], B[(k + 1) % 2], B[k % 2], g)
-        if tasks == 1:
-            backward_share(0, graph, blocks, rows, phi, signals, k, d_blocks, blocks_wanted, d_phi)
-        else:
-            for task in prange(tasks):
-                backward_share(task, graph, blocks, rows, phi, signals, k, d_blocks, blocks_wanted, d_phi)
+    like, rows = NUMBER[dtype], (0,) * n
+
+    @loop
+    def share(task, k, tensors, sizes):
+        K = item(sizes, DEGREE)
+        r, number = divmod(task, item(sizes, SHARES))
+        step = Backward(
+            k,
+            replica(tensors, term(k, K), r, like),
+            replica(tensors, term(k + 1, K), r, like),
+            replica(tensors, T + (k + 1) % 2, r, like),
+            replica(tensors, B + (k + 1) % 2, r, like),
+            replica(tensors, B + k % 2, r, like),
+            replica(tensors, G, r, like),
+            replica(tensors, PHI, r, like),
+            replica(tensors, D_PHI, task, DOUBLE),
+        )
+        graph = Graph(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
+        blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
+        gradient = Blocks(replica(tensors, D_DIAG, r, like), replica(tensors, D_OFF, r, like))
+        wanted, d, C = item(sizes, BLOCKS_WANTED), item(sizes, STALK), item(sizes, CHANNELS)
+        for v in range(first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)):
+            for c in range(0, C, LANES):
+                for i in range(0, d, n):
+                    window = Window(i, c, d, C, rows, is_dense)
+                    backward_tile(graph, blocks, gradient, wanted, step, v, window)
+
+    return share
 
 
 @inlined
-def term(k, K, x, last, before, T):
-    """T_k where it is to be found."""
+def term(k, K):
+    """Which tensor is T_k."""
     if k == 0:
-        return x
+        return X
     if k == K:
-        return last
-    return before if k == K - 1 else T[k % 2]
-
-
-@loop
-def backward_share(task, graph, blocks, rows, phi, signals, k, d_blocks, blocks_wanted, d_phi):
-    """Step k at the nodes of a share."""
-    r, number = divmod(np.intp(task), graph.shares)
-    T, T_above, T_below, B_above, B, g = signals
-    d_own = Blocks(d_blocks.diag[r], d_blocks.off[r])
-    step = Backward(
-        k, replica(T, r), replica(T_above, r), T_below[r], B_above[r], B[r], g[r], replica(phi, r),
-        d_own, blocks_wanted, d_phi[r, number],
-    )  # fmt: skip
-    own = Blocks(replica(blocks.diag, r), replica(blocks.off, r))
-    _, d, C = step.T.shape
-    for v in range(first_node(graph, number), first_node(graph, number + 1)):
-        for c in range(0, C, LANES):
-            for i in range(0, d, len(rows)):
-                backward_tile(graph, own, step, v, Window(i, c, d, C, rows))
+        return LAST
+    return BEFORE if k == K - 1 else T + k % 2
 
 
 @inlined
-def backward_tile(graph, blocks, step, v, window):
+def backward_tile(graph, blocks, gradient, wanted, step, v, window):
     """T_{k−1} = 2 A T_k − T_{k+1}, B_k = φ_k g + a_k A B_{k+1} − B_{k+2} and ∂A += a_k B_{k+1} T_kᵀ."""
     a = 2 if step.k > 0 else 1
-    B = read(step.B_above, v, window)
-    nothing = zeros(step.T, window.rows)
+    B_above, nothing = read(step.B_above, v, window), zeros(step.T, window.rows)
     AT = add_block(blocks.diag, v, step.T, v, window, nothing)
     AB = add_block(blocks.diag, v, step.B_above, v, window, nothing)
-    if step.blocks_wanted:
-        add_gradient(step.d_blocks.diag, v, a, B, step.T, v, window)
-    for h in range(graph.rowptr[v], graph.rowptr[v + 1]):
-        u = graph.col[h]
+    if wanted:
+        add_gradient(gradient.diag, v, a, B_above, step.T, v, window)
+    for h in range(item(graph.rowptr, v), item(graph.rowptr, v + 1)):
+        u = item(graph.col, h)
         AT = add_block(blocks.off, h, step.T, u, window, AT)
         AB = add_block(blocks.off, h, step.B_above, u, window, AB)
-        if step.blocks_wanted:
-            add_gradient(step.d_blocks.off, h, a, B, step.T, u, window)
+        if wanted:
+            add_gradient(gradient.off, h, a, B_above, step.T, u, window)
     g, T_above = read(step.g, v, window), read(step.T_above, v, window)
-    step.d_phi[step.k + 1] += dot(T_above, g)
+    add_item(step.d_phi, step.k + 1, dot(T_above, g))
     if step.k == 0:
-        step.d_phi[0] += dot(read(step.T, v, window), g)
+        add_item(step.d_phi, 0, dot(read(step.T, v, window), g))
     if step.k > 1:
         write(step.T_below, v, window, combine(2, AT, -1, T_above))
-    rest = combine(step.phi[step.k], g, -1, read(step.B, v, window))
+    rest = combine(item(step.phi, step.k), g, -1, read(step.B, v, window))
     write(step.B, v, window, combine(a, AB, 1, rest))
 
 
 @inlined
 def add_block(block, b, x, u, window, tile):
     """The tile plus the window's rows of block b times x_u."""
-    i, _, d, _, rows = window
-    if block.ndim == 2:
+    i, _, d, _, rows, is_dense = window
+    if not is_dense:
         return add_diagonal(block, b * d + i, read(x, u, window), tile)
     for j in range(0, d, len(rows)):
         tile = add_product(block, (b * d + i) * d + j, d, 1, read(x, u, at_row(window, j)), tile)
@@ -224,52 +216,31 @@ def add_block(block, b, x, u, window, tile):
 
 
 @inlined
-def add_gradient(block, b, a, B, T, u, window):
-    """Adds a B T_uᵀ to the window's rows of the gradient of block b."""
-    i, _, d, _, rows = window
-    if block.ndim == 2:
-        add_dots(block, b * d + i, a, B, read(T, u, window))
+def add_gradient(block, b, a, B, x, u, window):
+    """Adds a B x_uᵀ to the window's rows of the gradient of block b."""
+    i, _, d, _, rows, is_dense = window
+    if not is_dense:
+        add_dots(block, b * d + i, a, B, read(x, u, window))
     else:
         for j in range(0, d, len(rows)):
-            add_outer(block, (b * d + i) * d + j, d, a, B, read(T, u, at_row(window, j)))
+            add_outer(block, (b * d + i) * d + j, d, a, B, read(x, u, at_row(window, j)))
 
 
 @inlined
-def at_row(window, j):
+def at_row(window, i):
     """The window with other rows."""
-    return Window(j, window.c, window.d, window.C, window.rows)
+    return Window(i, window.c, window.d, window.C, window.rows, window.is_dense)
 
 
 @inlined
 def read(x, v, window):
     """The tile of x_v."""
-    i, c, d, C, rows = window
+    i, c, d, C, rows, _ = window
     return load(x, (v * d + i) * C + c, C, rows)
 
 
 @inlined
 def write(x, v, window, tile):
     """x_v = tile, in the window."""
-    i, c, d, C, _ = window
+    i, c, d, C, _, _ = window
     store(x, (v * d + i) * C + c, C, tile)
-
-
-@inlined
-def replica(t, r):
-    """The r-th, or the one that all share."""
-    return t[r if t.shape[0] > 1 else 0]
-
-
-@inlined
-def first_node(graph, number):
-    """Where a share begins: shares have about equally many nodes and half-edges together."""
-    rowptr = graph.rowptr
-    low, high = 0, rowptr.size - 1
-    target = (rowptr[high] + high) * number // graph.shares
-    while low < high:
-        middle = (low + high) // 2
-        if rowptr[middle] + middle < target:
-            low = middle + 1
-        else:
-            high = middle
-    return low

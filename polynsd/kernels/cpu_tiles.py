@@ -4,8 +4,8 @@ A tile is n rows of a signal in `LANES` channels, or a whole d × d block. Numba
 loops over small arrays go through memory at every step; each operation below becomes n (or n²)
 vector instructions, whatever the width of the machine's registers.
 
-n is part of the type. A tuple of that length, such as `(0, 0)`, tells it to the compiler. A place
-in an array is counted in elements from its start, and nothing is checked.
+n is part of the type. A tuple of that length, such as `(0, 0)`, tells it to the compiler. Tensors
+are bare pointers, because Numba compiles them much faster than arrays; nothing is checked.
 """
 
 # mypy: disable-error-code="import-untyped, misc"
@@ -15,8 +15,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
+from polynsd.kernels import cpu_vectors as vectors
+from polynsd.kernels.cpu_vectors import FAST
+
 LANES = 16
-FAST = ("contract", "reassoc", "nsz")  # NaN and infinity keep their meaning
 
 
 class Tile(types.Type):
@@ -37,9 +39,41 @@ class TileModel(models.PrimitiveModel):
 
 
 @intrinsic
-def zeros(typing, array, rows):
-    """Rows of zeros, in the dtype of the array."""
-    return Tile(array.dtype, len(rows))(array, rows), _zeros
+def pointer(typing, address, like):
+    """To numbers of the type of `like`."""
+
+    def generate(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(like)(types.intp, like), generate
+
+
+@intrinsic
+def item(typing, data, index):
+    """data[index]."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(builder.gep(args[0], [args[1]]))
+
+    return data.dtype(data, types.intp), generate
+
+
+@intrinsic
+def add_item(typing, data, index, value):
+    """data[index] += value."""
+
+    def generate(context, builder, signature, args):
+        place = builder.gep(args[0], [args[1]])
+        builder.store(builder.fadd(builder.load(place), args[2]), place)
+        return context.get_dummy_value()
+
+    return types.void(data, types.intp, data.dtype), generate
+
+
+@intrinsic
+def zeros(typing, data, rows):
+    """Rows of zeros, of the type of the data."""
+    return Tile(data.dtype, len(rows))(data, rows), _zeros
 
 
 @intrinsic
@@ -48,111 +82,112 @@ def zeros_like(typing, tile):
     return tile(tile), _zeros
 
 
-@intrinsic
-def load(typing, array, start, step, rows):
-    """Row i = array[start + i step :][: LANES]."""
-
-    def generate(context, builder, signature, args):
-        array, start, step, _ = args
-        places = _places(context, builder, signature, array, start, step, signature.return_type.n)
-        return _packed(builder, [_load(builder, place, LANES) for place in places])
-
-    return Tile(array.dtype, len(rows))(array, types.intp, types.intp, rows), generate
+def _zeros(context, builder, signature, args):
+    return ir.Constant(context.get_value_type(signature.return_type), None)
 
 
 @intrinsic
-def load_block(typing, array, start, down, across, size):
-    """Entry (i, j) = array[start + i down + j across]; as many columns as rows."""
+def load(typing, data, start, step, rows):
+    """Row i = data[start + i step :][: LANES]."""
 
     def generate(context, builder, signature, args):
-        array, start, down, across, _ = args
-        d = signature.return_type.n
+        data, start, step, _ = args
+        places = vectors.places(builder, data, start, step, signature.return_type.n)
+        return vectors.tile(builder, [vectors.load(builder, place, LANES) for place in places])
+
+    return Tile(data.dtype, len(rows))(data, types.intp, types.intp, rows), generate
+
+
+@intrinsic
+def load_block(typing, data, start, down, across, size):
+    """Entry (i, j) = data[start + i down + j across]; as many columns as rows."""
+
+    def generate(context, builder, signature, args):
+        data, start, down, across, _ = args
         rows = []
-        for i in range(d):
-            first = _moved(builder, start, down, i)
-            row = ir.Constant(context.get_value_type(signature.return_type).element, ir.Undefined)
-            for j, place in enumerate(_places(context, builder, signature, array, first, across, d)):
-                row = builder.insert_element(row, builder.load(place), ir.IntType(32)(j))
-            rows.append(row)
-        return _packed(builder, rows)
+        for i in range(signature.return_type.n):
+            first = vectors.moved(builder, start, down, i)
+            places = vectors.places(builder, data, first, across, signature.return_type.lanes)
+            rows.append(vectors.join(builder, [builder.load(place) for place in places]))
+        return vectors.tile(builder, rows)
 
-    d = len(size)
-    return Tile(array.dtype, d, d)(array, types.intp, types.intp, types.intp, size), generate
+    block = Tile(data.dtype, len(size), len(size))
+    return block(data, types.intp, types.intp, types.intp, size), generate
 
 
 @intrinsic
-def store(typing, array, start, step, tile):
-    """array[start + i step :][: lanes] = row i."""
+def store(typing, data, start, step, tile):
+    """data[start + i step :][: lanes] = row i."""
 
     def generate(context, builder, signature, args):
-        array, start, step, tile = args
-        rows = _rows(builder, tile)
-        places = _places(context, builder, signature, array, start, step, len(rows))
-        for place, row in zip(places, rows, strict=True):
-            _store(builder, row, place)
+        data, start, step, tile = args
+        rows = vectors.rows(builder, tile)
+        for place, row in zip(vectors.places(builder, data, start, step, len(rows)), rows, strict=True):
+            vectors.store(builder, row, place)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.intp, tile), generate
+    return types.void(data, types.intp, types.intp, tile), generate
 
 
 @intrinsic
-def add_diagonal(typing, array, start, x, tile):
-    """Row i + array[start + i] · row i of x."""
+def add_diagonal(typing, data, start, x, tile):
+    """Row i + data[start + i] · row i of x."""
 
     def generate(context, builder, signature, args):
-        array, start, x, tile = args
-        rows = _rows(builder, tile)
-        places = _places(context, builder, signature, array, start, start.type(1), len(rows))
-        terms = zip(places, _rows(builder, x), rows, strict=True)
-        return _packed(builder, [_add_scaled(builder, *term) for term in terms])
+        data, start, x, tile = args
+        rows = vectors.rows(builder, tile)
+        places = vectors.places(builder, data, start, start.type(1), len(rows))
+        terms = zip(places, vectors.rows(builder, x), rows, strict=True)
+        return vectors.tile(builder, [vectors.add_scaled(builder, *term) for term in terms])
 
-    return tile(array, types.intp, x, tile), generate
+    return tile(data, types.intp, x, tile), generate
 
 
 @intrinsic
-def add_product(typing, array, start, down, across, x, tile):
-    """Row i + Σ_j array[start + i down + j across] · row j of x."""
+def add_product(typing, data, start, down, across, x, tile):
+    """Row i + Σ_j data[start + i down + j across] · row j of x."""
 
     def generate(context, builder, signature, args):
-        array, start, down, across, x, tile = args
-        rows, factors = _rows(builder, tile), _rows(builder, x)
+        data, start, down, across, x, tile = args
+        rows, factors = vectors.rows(builder, tile), vectors.rows(builder, x)
         for i in range(len(rows)):
-            first = _moved(builder, start, down, i)
-            places = _places(context, builder, signature, array, first, across, len(factors))
+            first = vectors.moved(builder, start, down, i)
+            places = vectors.places(builder, data, first, across, len(factors))
             for place, factor in zip(places, factors, strict=True):
-                rows[i] = _add_scaled(builder, place, factor, rows[i])
-        return _packed(builder, rows)
+                rows[i] = vectors.add_scaled(builder, place, factor, rows[i])
+        return vectors.tile(builder, rows)
 
-    return tile(array, types.intp, types.intp, types.intp, x, tile), generate
+    return tile(data, types.intp, types.intp, types.intp, x, tile), generate
 
 
 @intrinsic
-def add_dots(typing, array, start, scale, x, y):
-    """array[start + i] += scale · ⟨row i of x, row i of y⟩."""
+def add_dots(typing, data, start, scale, x, y):
+    """data[start + i] += scale · ⟨row i of x, row i of y⟩."""
 
     def generate(context, builder, signature, args):
-        array, start, scale, x, y = args
-        (place,) = _places(context, builder, signature, array, start, start, 1)
-        pairs = zip(_rows(builder, x), _rows(builder, y), strict=True)
-        _add_sums(builder, place, scale, [builder.fmul(a, b, flags=FAST) for a, b in pairs])
+        data, start, scale, x, y = args
+        pairs = zip(vectors.rows(builder, x), vectors.rows(builder, y), strict=True)
+        products = [builder.fmul(a, b, flags=FAST) for a, b in pairs]
+        vectors.add_sums(builder, builder.gep(data, [start]), scale, products)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, array.dtype, x, y), generate
+    return types.void(data, types.intp, data.dtype, x, y), generate
 
 
 @intrinsic
-def add_outer(typing, array, start, step, scale, x, y):
-    """array[start + i step + j] += scale · ⟨row i of x, row j of y⟩."""
+def add_outer(typing, data, start, step, scale, x, y):
+    """data[start + i step + j] += scale · ⟨row i of x, row j of y⟩."""
 
     def generate(context, builder, signature, args):
-        array, start, step, scale, x, y = args
-        rows, others = _rows(builder, x), _rows(builder, y)
-        places = _places(context, builder, signature, array, start, step, len(rows))
+        data, start, step, scale, x, y = args
+        rows, others = vectors.rows(builder, x), vectors.rows(builder, y)
+        places = vectors.places(builder, data, start, step, len(rows))
         for place, row in zip(places, rows, strict=True):
-            _add_sums(builder, place, scale, [builder.fmul(row, other, flags=FAST) for other in others])
+            products = [builder.fmul(row, other, flags=FAST) for other in others]
+            vectors.add_sums(builder, place, scale, products)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.intp, array.dtype, x, y), generate
+    return types.void(data, types.intp, types.intp, data.dtype, x, y), generate
 
 
 @intrinsic
@@ -160,11 +195,10 @@ def combine(typing, a, x, b, y):
     """The tile a x + b y of numbers a, b and tiles x, y."""
 
     def generate(context, builder, signature, args):
-        a, x, b, y = args
-        a, b = (_splat(builder, number, LANES) for number in (a, b))
-        pairs = zip(_rows(builder, x), _rows(builder, y), strict=True)
-        sums = [_multiply_add(builder, a, x, builder.fmul(b, y, flags=FAST)) for x, y in pairs]
-        return _packed(builder, sums)
+        a, b = (vectors.splat(builder, number, LANES) for number in args[::2])
+        pairs = zip(*(vectors.rows(builder, tile) for tile in args[1::2]), strict=True)
+        scaled = [(x, builder.fmul(b, y, flags=FAST)) for x, y in pairs]
+        return vectors.tile(builder, [vectors.multiply_add(builder, a, x, y) for x, y in scaled])
 
     return x(x.dtype, x, x.dtype, x), generate
 
@@ -175,96 +209,8 @@ def dot(typing, x, y):
 
     def generate(context, builder, signature, args):
         total = ir.Constant(args[0].type.element, None)
-        for a, b in zip(*(_rows(builder, tile) for tile in args), strict=True):
-            total = _multiply_add(builder, a, b, total)
-        return builder.extract_element(_sums(builder, [total]), ir.IntType(32)(0))
+        for a, b in zip(*(vectors.rows(builder, tile) for tile in args), strict=True):
+            total = vectors.multiply_add(builder, a, b, total)
+        return builder.extract_element(vectors.sums(builder, [total]), ir.IntType(32)(0))
 
     return x.dtype(x, x), generate
-
-
-def _zeros(context, builder, signature, args):
-    return ir.Constant(context.get_value_type(signature.return_type), None)
-
-
-def _places(context, builder, signature, array, start, step, count):
-    """Pointers to array[start + i step], the array being the first argument."""
-    data = context.make_array(signature.args[0])(context, builder, array).data
-    return [builder.gep(data, [_moved(builder, start, step, i)]) for i in range(count)]
-
-
-def _moved(builder, start, step, i):
-    return builder.add(start, builder.mul(step, step.type(i))) if i else start
-
-
-def _rows(builder, tile):
-    return [builder.extract_value(tile, i) for i in range(tile.type.count)]
-
-
-def _packed(builder, rows):
-    tile = ir.Constant(ir.ArrayType(rows[0].type, len(rows)), ir.Undefined)
-    for i, row in enumerate(rows):
-        tile = builder.insert_value(tile, row, i)
-    return tile
-
-
-def _load(builder, place, lanes):
-    element = place.type.pointee
-    row = builder.load(builder.bitcast(place, ir.VectorType(element, lanes).as_pointer()))
-    row.align = _bytes(element)
-    return row
-
-
-def _store(builder, row, place):
-    stored = builder.store(row, builder.bitcast(place, row.type.as_pointer()))
-    stored.align = _bytes(row.type.element)
-
-
-def _bytes(element):
-    return 4 if isinstance(element, ir.FloatType) else 8
-
-
-def _splat(builder, number, lanes):
-    empty = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
-    return _shuffle(builder, builder.insert_element(empty, number, ir.IntType(32)(0)), empty, [0] * lanes)
-
-
-def _shuffle(builder, a, b, lanes):
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
-
-
-def _multiply_add(builder, a, x, y):
-    return builder.fadd(builder.fmul(a, x, flags=FAST), y, flags=FAST)
-
-
-def _add_scaled(builder, place, x, y):
-    return _multiply_add(builder, _splat(builder, builder.load(place), x.type.count), x, y)
-
-
-def _add_sums(builder, place, scale, rows):
-    """Adds scale · the sums of the rows to as many numbers from `place` on."""
-    scale = _splat(builder, scale, len(rows))
-    _store(
-        builder, _multiply_add(builder, scale, _sums(builder, rows), _load(builder, place, len(rows))), place
-    )
-
-
-def _sums(builder, rows):
-    """The sums of all rows as one vector: halves are added to halves, two rows at a time."""
-    count, segments = len(rows), 1
-    rows = rows + rows[:1] * (-count % 4 if count > 2 else 0)
-    while len(rows) > 1:
-        rows = [_folded(builder, a, b, segments) for a, b in zip(rows[::2], rows[1::2], strict=True)]
-        segments *= 2
-    while rows[0].type.count > segments:
-        rows = [_folded(builder, rows[0], None, segments)]
-    return _shuffle(builder, rows[0], rows[0], list(range(count)))
-
-
-def _folded(builder, a, b, segments):
-    """Adds the upper half of each of the equal segments of a (and b) to the lower half."""
-    lanes = range(a.type.count if b is None else 2 * a.type.count)
-    size = a.type.count // segments
-    lower = [lane for lane in lanes if lane % size < size // 2]
-    upper = [lane for lane in lanes if lane % size >= size // 2]
-    halves = (_shuffle(builder, a, a if b is None else b, half) for half in (lower, upper))
-    return builder.fadd(*halves, flags=FAST)

@@ -81,7 +81,8 @@ def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
     """[R, H, F] → [R, N, F]; on a GPU by a reduction without atomics, so that it is reproducible."""
     if values.is_cuda:
         ordered = values.index_select(1, pattern.twin) if by_col else values
-        sums = [torch.segment_reduce(t, "sum", offsets=pattern.rowptr.long(), axis=0) for t in ordered]
+        rowptr = pattern.rowptr.long()
+        sums = [torch.segment_reduce(t, "sum", offsets=rowptr, axis=0, unsafe=True) for t in ordered]
         return torch.stack(sums)
     out = values.new_zeros(values.size(0), pattern.num_nodes, values.size(2))
     return out.index_add(1, pattern.col if by_col else pattern.row, values)
@@ -93,9 +94,9 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
-    """LAPACK's, or the GPU's counterpart."""
-    values, vectors = torch.linalg.eigh(A)
-    return values, vectors.contiguous()
+    """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
+    pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
+    return torch.cat([values for values, _ in pairs]), torch.cat([vectors for _, vectors in pairs])
 
 
 def _products(

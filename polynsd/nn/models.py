@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from polynsd.config import LayerConfig, from_options, published
 from polynsd.errors import ConfigError, require_at_least, require_fraction
+from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
 
@@ -142,7 +143,7 @@ class PolyNSD(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state [N, D, hidden_channels]."""
-        h = self.encoder(functional.dropout(x, self.input_dropout, self.training))
+        h = encode_features(self.encoder, x, self.input_dropout, self.training)
         h = functional.dropout(ACTIVATION[self.config.activation](h), self.dropout, self.training)
         h = h if self.second is None else self.second(h)
         return h.unflatten(-1, (self.config.total_stalk_dim, self.hidden_channels))

@@ -44,7 +44,7 @@ def cayley(params: Tensor, d: int) -> Tensor:
     """Q = (I − A/2)^{−1} (I + A/2), A skew."""
     half = _skew(params, d) / 2
     eye = torch.eye(d, dtype=params.dtype, device=params.device)
-    return torch.linalg.solve(eye - half, eye + half)
+    return torch.linalg.solve_ex(eye - half, eye + half)[0]  # never singular: A is skew
 
 
 def matrix_exp(params: Tensor, d: int) -> Tensor:

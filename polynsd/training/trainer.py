@@ -132,7 +132,9 @@ def _train(
 def _adam(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
     """On a GPU it counts its steps there, captured or not, so that both give the same numbers."""
     groups = parameter_groups(model, config)
-    return torch.optim.Adam(groups, lr=config.learning_rate, capturable=device.type == "cuda")
+    optimizer = torch.optim.Adam(groups, lr=config.learning_rate, capturable=device.type == "cuda")
+    vars(optimizer)["_warned_capturable_if_run_uncaptured"] = True  # or it would, though that is meant
+    return optimizer
 
 
 def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ gradients. On a CPU only a part is tried, to save time; POLYNSD_THOROUGH=1 asks 
 """
 
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -38,16 +39,22 @@ def graph(name):
     return Topology.from_edge_index(torch.as_tensor(archive["edge_index"]), len(archive["y"]))
 
 
-def output_and_gradients(topology, family, basis, K, dtype):
+@cache
+def exact_blocks(name, family):
+    """A normalised Laplacian with random maps, in float64."""
+    topology = graph(name)
+    maps = random_maps(family, topology, 4).to(DEVICE)
+    return SheafLaplacian(topology.to(DEVICE), maps).blocks
+
+
+def output_and_gradients(A, basis, K, dtype):
     """In float64 for the truth; the same numbers, rounded, in float32."""
     module = PolynomialFilter(basis, K, "free", "linear").to(device=DEVICE, dtype=dtype)
     parameters = {"theta": random_tensor(K + 1, seed=1) / (K + 1), "alpha": random_tensor(1, seed=2)[0]}
-    inputs = [*parameters.values(), random_tensor(topology.num_nodes, 4, CHANNELS, seed=3)]
-    maps = random_maps(family, topology, 4)
-    L = SheafLaplacian(topology, maps).blocks
-    inputs = [t.to(device=DEVICE, dtype=dtype).requires_grad_() for t in (*inputs, L.diag, L.off)]
+    inputs = [*parameters.values(), random_tensor(A.pattern.num_nodes, 4, CHANNELS, seed=3), A.diag, A.off]
+    inputs = [t.to(device=DEVICE, dtype=dtype).requires_grad_() for t in inputs]
     theta, alpha, x, diag, off = inputs
-    operator = Blocks(L._replace(pattern=topology.to(DEVICE).pattern, diag=diag, off=off))
+    operator = Blocks(A._replace(diag=diag, off=off))
     y = functional_call(module, {"theta": theta, "alpha": alpha}, (operator, x))
     weight = random_tensor(*y.shape, seed=4).to(y)
     return [y, *torch.autograd.grad((weight * y).sum(), inputs)]
@@ -66,11 +73,12 @@ class Blocks:
         return x
 
 
-def check(topology, family, basis, K=32):
+def check(name, family, basis, K=32):
+    A = exact_blocks(name, family)
     with kernels.use("reference"):
-        truth = output_and_gradients(topology, family, basis, K, torch.float64)
+        truth = output_and_gradients(A, basis, K, torch.float64)
     for dtype, limit in LIMITS.items():
-        found = output_and_gradients(topology, family, basis, K, dtype)
+        found = output_and_gradients(A, basis, K, dtype)
         names = ("y", "theta", "alpha", "x", "diag", "off")
         errors = {name: relative_error(a, b) for name, a, b in zip(names, found, truth, strict=True)}
         assert max(errors.values()) <= limit, (dtype, errors)
@@ -79,7 +87,7 @@ def check(topology, family, basis, K=32):
 @pytest.mark.parametrize("family", ["diagonal", "general"])
 @pytest.mark.parametrize("basis", BASES)
 def test_generated_graph(basis, family):
-    check(graph("generated"), family, basis)
+    check("generated", family, basis)
 
 
 @needs_data
@@ -90,4 +98,4 @@ def test_generated_graph(basis, family):
 def test_benchmark_graphs(name, family, basis):
     if not (GPU or "POLYNSD_THOROUGH" in os.environ or (name, family, basis) in QUICK):
         pytest.skip("takes minutes on a CPU; POLYNSD_THOROUGH=1 asks for it")
-    check(graph(name), family, basis)
+    check(name, family, basis)

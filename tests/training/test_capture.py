@@ -142,6 +142,18 @@ def test_a_rehearsal_must_not_be_the_first_run():
         CapturedStep(lambda: torch.zeros(()), warmup=1)
 
 
+@pytest.mark.parametrize(
+    ("mode", "device", "is_captured"),
+    [("off", "cuda", False), ("auto", "cpu", False), ("auto", "cuda", True), ("on", "cuda", True)],
+)
+def test_the_option_and_the_device_decide(mode, device, is_captured):
+    def step():
+        raise AssertionError("nothing runs before it is called")
+
+    chosen = capture.captured(step, mode, torch.device(device))
+    assert isinstance(chosen, CapturedStep) if is_captured else chosen is step
+
+
 # the trainer
 
 
