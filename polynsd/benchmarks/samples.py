@@ -52,9 +52,8 @@ class Sample:
         }
 
     def to(self, device: str) -> Sample:
-        """The same graph on another device, its pattern ready for the kernels."""
+        """The same graph on another device."""
         topology = self.topology.to(device)
-        _ = topology.pattern
         x, y, train = (t.to(device) for t in (self.x, self.y, self.train))
         return replace(self, topology=topology, x=x, y=y, train=train)
 

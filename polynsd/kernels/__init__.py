@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polynsd.errors import ShapeError
 from polynsd.kernels import assembled, blocks, edges, plain, series
 from polynsd.kernels.operator import BlockOperator, Pattern
 from polynsd.kernels.registry import Backend, available, chosen, use
@@ -77,8 +78,30 @@ def tune(A: BlockOperator, phi: Tensor, x: Tensor) -> dict[str, dict[str, int]]:
 
 def _polynomial(A: BlockOperator, phi: Tensor, x: Tensor) -> Tensor:
     """Σ_k φ_k T_k(A) x."""
+    _check(A, phi, x)
     diag, off, signal, phi, lead = _canonical(A, phi, x)
+    if not lead.numel():  # no replicas
+        return x.new_empty(*lead, *x.shape[-3:])
     return series.polynomial(A.pattern, diag, off, signal, phi).reshape(*lead, *x.shape[-3:])
+
+
+def _check(A: BlockOperator, phi: Tensor, x: Tensor) -> None:
+    """Raises unless the shapes fit and all is on one device: kernels look at addresses, not at shapes."""
+    N, H = A.pattern.num_nodes, A.pattern.row.numel()
+    if min(x.dim(), A.diag.dim(), A.off.dim()) < 3 or phi.dim() < 1 or not phi.size(-1):
+        raise ShapeError("expected a signal [..., N, d, C], blocks [..., N | H, d, d] and φ [..., K + 1].")
+    if (x.size(-3), A.diag.size(-3), A.off.size(-3)) != (N, N, H):
+        raise ShapeError(
+            f"an operator on {N} nodes and {H} half-edges needs a signal and diagonal blocks for {N} nodes "
+            f"and {H} other blocks; got {x.size(-3)}, {A.diag.size(-3)} and {A.off.size(-3)}."
+        )
+    d = x.size(-2)
+    for block in (A.diag, A.off):
+        if tuple(block.shape[-2:]) not in {(d, d), (d, 1), (1, 1)}:
+            raise ShapeError(f"blocks for stalks of dimension {d} expected; got {list(block.shape[-2:])}.")
+    devices = {str(t.device) for t in (A.pattern.row, A.diag, A.off, x, phi)}
+    if len(devices) > 1:
+        raise ShapeError(f"operator and signal must be on one device; got {', '.join(sorted(devices))}.")
 
 
 def _canonical(A: BlockOperator, phi: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, torch.Size]:

@@ -75,8 +75,9 @@ def take(values: Tensor, index: Tensor) -> Tensor:
     out = values.new_empty(R, index.numel(), F)
     row = F * values.element_size()
     unit = next(size for size in (16, 8, 4) if row % size == 0)
-    shares = _shares(out[0].numel())
-    run(cpu_blocks.take(unit), R * shares, ONCE, [values, index, out], [out.size(1), shares, row // unit, n])
+    shares = _shares(index.numel() * F)
+    sizes = [out.size(1), shares, row // unit, n]
+    run(cpu_blocks.take(unit), R * shares, ONCE, [values, index.int(), out], sizes)
     return out
 
 

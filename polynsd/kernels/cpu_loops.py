@@ -67,9 +67,8 @@ class Forward(NamedTuple):
     k: int
     T: Any
     below: Any
-    below_2: Any
+    below_2: Any  # x where k = 1
     y: Any
-    x: Any
     phi: Any
 
 
@@ -103,13 +102,13 @@ def forward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
             replica(tensors, below, r, like),
             replica(tensors, below_2, r, like),
             replica(tensors, Y, r, like),
-            replica(tensors, X, r, like),
             replica(tensors, PHI, r, like),
         )
         graph = Graph(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
         blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
         d, C = item(sizes, STALK), item(sizes, CHANNELS)
-        for v in range(first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)):
+        first, end = first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)
+        for v in range(first, end):
             for c in range(0, C, LANES):
                 for i in range(0, d, n):
                     forward_tile(graph, blocks, step, v, Window(i, c, d, C, rows, is_dense))
@@ -120,13 +119,14 @@ def forward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
 @inlined
 def forward_tile(graph, blocks, step, v, window):
     """T_k = 2 A T_{k−1} − T_{k−2} and y += φ_k T_k."""
-    tile = add_block(blocks.diag, v, step.below, v, window, zeros(step.x, window.rows))
+    tile = add_block(blocks.diag, v, step.below, v, window, zeros(step.T, window.rows))
     for h in range(item(graph.rowptr, v), item(graph.rowptr, v + 1)):
         tile = add_block(blocks.off, h, step.below, item(graph.col, h), window, tile)
+    below_2 = read(step.below_2, v, window)
     if step.k == 1:
-        y = combine(item(step.phi, 0), read(step.x, v, window), item(step.phi, 1), tile)
+        y = combine(item(step.phi, 0), below_2, item(step.phi, 1), tile)
     else:
-        tile = combine(2, tile, -1, read(step.below_2, v, window))
+        tile = combine(2, tile, -1, below_2)
         y = combine(1, read(step.y, v, window), item(step.phi, step.k), tile)
     write(step.T, v, window, tile)
     write(step.y, v, window, y)
@@ -160,7 +160,8 @@ def backward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
         blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
         gradient = Blocks(replica(tensors, D_DIAG, r, like), replica(tensors, D_OFF, r, like))
         wanted, d, C = item(sizes, BLOCKS_WANTED), item(sizes, STALK), item(sizes, CHANNELS)
-        for v in range(first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)):
+        first, end = first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)
+        for v in range(first, end):
             for c in range(0, C, LANES):
                 for i in range(0, d, n):
                     window = Window(i, c, d, C, rows, is_dense)

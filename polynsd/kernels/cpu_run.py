@@ -11,6 +11,7 @@ nodes (or of whatever is shared out) and the number of shares.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -38,6 +39,7 @@ SOURCES = sorted(Path(__file__).parent.glob("cpu*.py"))
 FINGERPRINT = sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
 
 _launching = Lock()  # not every threading layer of Numba may be entered twice
+_forked: list[bool] = []
 
 
 def cached(decorator: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -64,33 +66,37 @@ def run(compiled: Any, tasks: int, steps: range, tensors: Sequence[Tensor], size
     """Runs a loop on as many threads as PyTorch uses. Tensors that it writes to must be contiguous."""
     tensors = [t.contiguous() for t in tensors]  # and alive until the end
     table = np.array([(t.data_ptr(), _stride(t)) for t in tensors], dtype=np.intp)
-    args = (
-        compiled.address,
-        tasks,
-        steps.start,
-        steps.stop,
-        steps.step,
-        table,
-        np.array(sizes, dtype=np.intp),
-    )
-    with _threads_of_torch() as threads:
-        if threads == 1 or tasks == 1:  # as in worker processes of a DataLoader, where threads are not safe
-            _run(False, *args)
+    numbers = np.array(sizes, dtype=np.intp)
+    work = (compiled.address, tasks, steps.start, steps.stop, steps.step, table, numbers)
+    with _threads() as threads:
+        if threads == 1 or tasks == 1 or _forked:
+            _run(False, *work)
             return
         with _launching:
             numba.set_num_threads(threads)
-            _run(True, *args)
+            _run(True, *work)
 
 
 @contextmanager
-def _threads_of_torch() -> Iterator[int]:
-    """Their number, which Numba's start changes where both use the same OpenMP."""
-    threads = torch.get_num_threads()
+def _threads() -> Iterator[int]:
+    """As many as PyTorch uses, a number that Numba's start changes where both share one OpenMP."""
+    before = torch.get_num_threads()
     try:
-        yield min(threads, numba.config.NUMBA_NUM_THREADS)
+        yield min(before, numba.config.NUMBA_NUM_THREADS)
     finally:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads, and must not wait for a lock that they held."""
+    global _launching
+    _launching = Lock()
+    _forked.append(True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _stride(t: Tensor) -> int:

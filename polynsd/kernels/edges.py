@@ -6,12 +6,14 @@ node or half-edge dimension, counted from the end; what follows it is carried al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from polynsd.errors import ShapeError
 from polynsd.kernels.custom import NO_PATTERN, differentiable, joins_replicas
 from polynsd.kernels.operator import Pattern
 from polynsd.kernels.registry import backend_for
@@ -92,28 +94,35 @@ for _op in (_gather, _segment_sum, _swap):
 
 def at_rows(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Values of the nodes that own the half-edges: `values[row]`."""
-    return _like(values, gather(_flat(values, dim), *pattern, False), dim)
+    return _carried(lambda flat: gather(flat, *pattern, False), values, pattern, pattern.num_nodes, dim)
 
 
 def at_columns(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Values of the neighbours: `values[col]`."""
-    return _like(values, gather(_flat(values, dim), *pattern, True), dim)
+    return _carried(lambda flat: gather(flat, *pattern, True), values, pattern, pattern.num_nodes, dim)
 
 
 def sum_at_nodes(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Σ over the half-edges that a node owns."""
-    return _like(values, segment_sum(_flat(values, dim), *pattern, False), dim)
+    return _carried(
+        lambda flat: segment_sum(flat, *pattern, False), values, pattern, pattern.row.numel(), dim
+    )
 
 
 def swapped(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """The value of the other half of every edge: `values[twin]`."""
-    return _like(values, swap(_flat(values, dim), pattern.twin), dim)
+    return _carried(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.row.numel(), dim)
 
 
-def _flat(values: Tensor, dim: int) -> Tensor:
-    return values.reshape(values.shape[:dim].numel(), values.size(dim), values.shape[dim:][1:].numel())
-
-
-def _like(values: Tensor, result: Tensor, dim: int) -> Tensor:
+def _carried(
+    operation: Callable[[Tensor], Tensor], values: Tensor, pattern: Pattern, count: int, dim: int
+) -> Tensor:
+    """The operation on `[R, count, F]`; kernels look at addresses, so shapes and devices are checked here."""
+    if values.size(dim) != count or values.device != pattern.row.device:
+        raise ShapeError(
+            f"expected {count} values on {pattern.row.device}; got {values.size(dim)} on {values.device}."
+        )
     tail = values.shape[dim:][1:]
+    flat = values.reshape(values.shape[:dim].numel(), count, tail.numel())
+    result = operation(flat)
     return result.reshape(*values.shape[:dim], result.size(1), *tail)

@@ -13,8 +13,10 @@ import torch
 import triton
 from torch import Tensor
 
-from polynsd.kernels import gpu_blocks, gpu_loops, tuning
+from polynsd.kernels import gpu_blocks, gpu_loops, reference, tuning
 from polynsd.kernels.operator import Pattern
+
+LARGEST_BLOCK = 8  # libraries are good at larger ones, and unrolled loops are not
 
 
 class _Shape(NamedTuple):
@@ -131,7 +133,8 @@ def filter_backward(
     B = phi[:, K, None, None, None] * g
     if K == 0 or empty:
         return d_diag, d_off, B, g.new_zeros(shape.R, K + 1) if empty else (x * g).sum((-3, -2, -1))[:, None]
-    d_phi = g.new_empty(shape.R, K + 1, shape.N, shape.chunks)
+    d_phi = g.new_empty(shape.R, K + 1, shape.N, shape.chunks)  # shares of the nodes, to be summed in order
+    assert d_phi[0].numel() < 2**31
     partial = g.new_empty(shape.R, 2, shape.slots, shape.D, shape.C)
     T_work, B_work = [torch.empty_like(g) for _ in range(min(K - 1, 2))], [B, torch.empty_like(g)]
     T, T_above, B_above = last[1] if K > 1 else x, last[0], B_work[1]
@@ -230,6 +233,8 @@ def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
 
 def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """A B, either of them transposed first."""
+    if a.size(-1) > LARGEST_BLOCK:
+        return reference.block_multiply(a, b, transpose_a, transpose_b)
     a, b = a.contiguous(), b.contiguous()
     out, (n, d, _) = torch.empty_like(a), a.shape
     if out.numel():
@@ -242,7 +247,9 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Cyclic Jacobi rotations in float64."""
+    """Ten sweeps of cyclic Jacobi rotations in float64."""
+    if A.size(-1) > LARGEST_BLOCK:
+        return reference.symmetric_eigen(A)
     A = A.contiguous()
     n, d = A.shape[:2]
     values, vectors = A.new_empty(n, d), torch.empty_like(A)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Protocol
 
 import torch
@@ -72,11 +71,11 @@ class Backend(Protocol):
         ...
 
     def symmetric_eigen(self, A: Tensor) -> tuple[Tensor, Tensor]:
-        """Eigenvalues `[n, d]` and orthonormal eigenvectors (columns, `[n, d, d]`)."""
+        """Eigenvalues `[n, d]`, in any order, and orthonormal eigenvectors (columns, `[n, d, d]`)."""
         ...
 
 
-_chosen = ["auto"]  # a stack; for the whole process, because autograd works in threads of its own
+_chosen = [["auto"]]  # a stack; for the whole process, because autograd works in threads of its own
 
 
 def available() -> list[str]:
@@ -88,21 +87,23 @@ def available() -> list[str]:
 def use(name: str) -> Iterator[None]:
     """Computes everything inside the `with` block on the named backend, in all threads.
 
-    `auto` chooses by device; `assembled` is the published way, kept for comparison.
+    `auto` chooses by device; `assembled` is the published way, kept for comparison. Half precision is
+    always computed by `reference`.
     """
     require_choice("backend", name, NAMES)
     if name in PACKAGES and (missing := _missing(name)):
-        raise ConfigError(f"backend '{name}' needs {missing}, which is not here; use('auto') does without.")
-    _chosen.append(name)
+        raise ConfigError(f"backend '{name}' needs {missing}. use('auto') does without.")
+    entry = [name]
+    _chosen.append(entry)
     try:
         yield
-    finally:
-        _chosen.pop()
+    finally:  # this entry, should another thread have added one since
+        _chosen[:] = [other for other in _chosen if other is not entry]
 
 
 def chosen() -> str:
     """The name given to `use`, or `auto`."""
-    return _chosen[-1]
+    return _chosen[-1][0]
 
 
 def backend_for(tensor: Tensor) -> Backend:
@@ -110,14 +111,12 @@ def backend_for(tensor: Tensor) -> Backend:
     name = chosen()
     if name == "auto":
         name = _automatic(tensor.device.type)
-    if name in PACKAGES and tensor.dtype not in FAST_DTYPES:
-        name = "reference"
     if name in PACKAGES and not _fits(name, tensor.device.type):
         raise ConfigError(
             f"backend '{name}' was asked for, but the tensors are on '{tensor.device.type}'; "
             "move them, or use('auto')."
         )
-    return load(name)
+    return load("reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name)
 
 
 def load(name: str) -> Backend:
@@ -129,9 +128,7 @@ def load(name: str) -> Backend:
 def _automatic(device: str) -> str:
     name = {"cpu": "cpu", "cuda": "gpu"}.get(device, "reference")
     if name in PACKAGES and (missing := _missing(name)):
-        logger.warning(
-            "the fast '%s' kernels need %s, which is not here; plain PyTorch computes instead.", name, missing
-        )
+        logger.warning("plain PyTorch computes: the fast '%s' kernels need %s", name, missing)
         return "reference"
     return name
 
@@ -143,9 +140,11 @@ def _fits(name: str, device: str) -> bool:
 @cache
 def _missing(name: str) -> str | None:
     """What a backend lacks on this machine."""
-    if find_spec(PACKAGES[name]) is None:
+    try:
+        import_module(PACKAGES[name])
+    except ImportError as error:  # absent, or at odds with another package
         hint = " (pip install 'polynsd[cpu]')" if name == "cpu" else ""
-        return f"the package {PACKAGES[name]}{hint}"
+        return f"the package {PACKAGES[name]}{hint}: {error}"
     if name == "gpu" and not torch.cuda.is_available() and not interpreted():
         return "a CUDA device"
     return None

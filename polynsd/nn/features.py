@@ -27,10 +27,10 @@ SIZE = 2**18  # entries of X from which on it matters
 
 
 class SparseFeatures(NamedTuple):
-    """The entries of X that are not zero, and the bipartite graph they form."""
+    """Where X is not zero, and the bipartite graph of these entries."""
 
     pattern: Pattern
-    entries: Tensor  # [nnz]
+    places: Tensor  # [nnz] in X, row by row
     entry: Tensor  # [H] which of them a half-edge carries
 
 
@@ -38,11 +38,15 @@ _known: TensorMemo[SparseFeatures | None] = TensorMemo()
 
 
 def encode_features(encoder: nn.Module, x: Tensor, dropout: float, training: bool) -> Tensor:
-    """`encoder(dropout(x))`, by way of the bipartite graph where x is sparse and large."""
-    sparse = _sparse(x) if type(encoder) is nn.Linear else None
+    """`encoder(dropout(x))`, by way of the bipartite graph where x is sparse and large.
+
+    Where x is zero is looked at once, and again when PyTorch says that x has changed; who writes to it
+    behind PyTorch's back (`x.data`, `x.numpy()`) must not turn zeros into something else.
+    """
+    sparse = _sparse(x) if type(encoder) is nn.Linear and encoder.weight.device == x.device else None
     if sparse is None or not isinstance(encoder, nn.Linear):
         return encoder(functional.dropout(x, dropout, training))
-    entries = functional.dropout(sparse.entries, dropout, training)
+    entries = functional.dropout(x.take(sparse.places), dropout, training)
     signal = torch.cat([encoder.weight.new_zeros(len(x), encoder.out_features), encoder.weight.mT])
     diag = x.new_zeros(signal.size(0), 1, 1)
     A = BlockOperator(sparse.pattern, diag, entries.index_select(0, sparse.entry)[:, None, None])
@@ -64,4 +68,4 @@ def _entries(x: Tensor) -> SparseFeatures | None:
         return None
     node, feature = x.nonzero(as_tuple=True)
     topology = Topology.from_edge_index(torch.stack([node, x.size(0) + feature]), sum(x.shape))
-    return SparseFeatures(topology.pattern, x[node, feature], topology.edge)  # edges are in the order of X
+    return SparseFeatures(topology.pattern, node * x.size(1) + feature, topology.edge)  # edges in X's order

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.errors import GraphError, ShapeError, require_choice
-from polynsd.kernels import BlockOperator, blocks, edges
+from polynsd.kernels import BlockOperator, blocks, edges, small
 from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max
@@ -260,8 +260,9 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
 
 
 def _check_invertible(degree: Tensor) -> None:
-    values = torch.linalg.eigvalsh(degree)
-    singular = values[..., 0] <= values[..., -1] * degree.size(-1) * torch.finfo(degree.dtype).eps
+    values, _ = small.eigen(degree)
+    least = values.amax(-1) * degree.size(-1) * torch.finfo(degree.dtype).eps
+    singular = values.amin(-1) <= least
     if bool(singular.any()):
         node = int(singular.nonzero()[0, -1])
         raise GraphError(

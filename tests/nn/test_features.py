@@ -81,8 +81,15 @@ def test_features_are_looked_at_once_and_again_when_they_change():
     first = features._sparse(x)
     assert features._sparse(x) is first
     x[0] = 0.0
-    assert features._sparse(x).entries.numel() == x.count_nonzero() < first.entries.numel()
+    assert features._sparse(x).places.numel() == x.count_nonzero() < first.places.numel()
     assert_close(encode_features(encoder(), x, 0.0, True), encoder()(x), "encoder", 1e-12)
+
+
+def test_values_are_read_anew_in_every_call():
+    x, module = bag_of_words(), encoder()
+    encode_features(module, x, 0.0, True)
+    x.data.mul_(3.0)  # which PyTorch does not notice
+    assert_close(encode_features(module, x, 0.0, True), module(x), "encoder", 1e-12)
 
 
 class Encode(nn.Module):
