@@ -26,6 +26,7 @@ from polynsd.kernels.cpu_tiles import (
     dot,
     item,
     load,
+    prefetch,
     store,
     zeros,
 )
@@ -34,6 +35,8 @@ from polynsd.kernels.cpu_tiles import (
 ROWPTR, COL, DIAG, OFF, PHI, X, Y, T_EVEN, T_ODD = range(9)
 LAST, BEFORE, G, T, _, B, _, D_DIAG, D_OFF, D_PHI = range(6, 16)  # T and B stand for two signals each
 STALK, CHANNELS, DEGREE, BLOCKS_WANTED = range(2, 6)  # the number of nodes and SHARES come first
+
+AHEAD = 4  # half-edges between asking for a neighbour and reading it
 
 
 class Graph(NamedTuple):
@@ -122,12 +125,12 @@ def forward_tile(graph, blocks, step, v, window):
     tile = add_block(blocks.diag, v, step.below, v, window, zeros(step.T, window.rows))
     for h in range(item(graph.rowptr, v), item(graph.rowptr, v + 1)):
         tile = add_block(blocks.off, h, step.below, item(graph.col, h), window, tile)
-    below_2 = read(step.below_2, v, window)
+    below_2 = own(step.below_2, v, window)
     if step.k == 1:
         y = combine(item(step.phi, 0), below_2, item(step.phi, 1), tile)
     else:
         tile = combine(2, tile, -1, below_2)
-        y = combine(1, read(step.y, v, window), item(step.phi, step.k), tile)
+        y = combine(1, own(step.y, v, window), item(step.phi, step.k), tile)
     write(step.T, v, window, tile)
     write(step.y, v, window, y)
 
@@ -184,24 +187,27 @@ def term(k, K):
 def backward_tile(graph, blocks, gradient, wanted, step, v, window):
     """T_{k−1} = 2 A T_k − T_{k+1}, B_k = φ_k g + a_k A B_{k+1} − B_{k+2} and ∂A += a_k B_{k+1} T_kᵀ."""
     a = 2 if step.k > 0 else 1
-    B_above, nothing = read(step.B_above, v, window), zeros(step.T, window.rows)
+    B_above, nothing = own(step.B_above, v, window), zeros(step.T, window.rows)
     AT = add_block(blocks.diag, v, step.T, v, window, nothing)
     AB = add_block(blocks.diag, v, step.B_above, v, window, nothing)
     if wanted:
         add_gradient(gradient.diag, v, a, B_above, step.T, v, window)
-    for h in range(item(graph.rowptr, v), item(graph.rowptr, v + 1)):
-        u = item(graph.col, h)
+    first, end = item(graph.rowptr, v), item(graph.rowptr, v + 1)
+    for h in range(first, end):
+        u, ahead = item(graph.col, h), item(graph.col, min(h + AHEAD, end - 1))
+        prefetch(step.T, place(ahead, window.i, window), window.C, window.rows)
+        prefetch(step.B_above, place(ahead, window.i, window), window.C, window.rows)
         AT = add_block(blocks.off, h, step.T, u, window, AT)
         AB = add_block(blocks.off, h, step.B_above, u, window, AB)
         if wanted:
             add_gradient(gradient.off, h, a, B_above, step.T, u, window)
-    g, T_above = read(step.g, v, window), read(step.T_above, v, window)
+    g, T_above = own(step.g, v, window), own(step.T_above, v, window)
     add_item(step.d_phi, step.k + 1, dot(T_above, g))
     if step.k == 0:
-        add_item(step.d_phi, 0, dot(read(step.T, v, window), g))
+        add_item(step.d_phi, 0, dot(own(step.T, v, window), g))
     if step.k > 1:
         write(step.T_below, v, window, combine(2, AT, -1, T_above))
-    rest = combine(item(step.phi, step.k), g, -1, read(step.B, v, window))
+    rest = combine(item(step.phi, step.k), g, -1, own(step.B, v, window))
     write(step.B, v, window, combine(a, AB, 1, rest))
 
 
@@ -210,9 +216,9 @@ def add_block(block, b, x, u, window, tile):
     """The tile plus the window's rows of block b times x_u."""
     i, _, d, _, rows, is_dense = window
     if not is_dense:
-        return add_diagonal(block, b * d + i, read(x, u, window), tile)
+        return add_diagonal(block, b * d + i, read(x, u, i, window), tile)
     for j in range(0, d, len(rows)):
-        tile = add_product(block, (b * d + i) * d + j, d, 1, read(x, u, at_row(window, j)), tile)
+        tile = add_product(block, (b * d + i) * d + j, d, 1, read(x, u, j, window), tile)
     return tile
 
 
@@ -221,27 +227,31 @@ def add_gradient(block, b, a, B, x, u, window):
     """Adds a B x_uᵀ to the window's rows of the gradient of block b."""
     i, _, d, _, rows, is_dense = window
     if not is_dense:
-        add_dots(block, b * d + i, a, B, read(x, u, window))
+        add_dots(block, b * d + i, a, B, read(x, u, i, window))
     else:
         for j in range(0, d, len(rows)):
-            add_outer(block, (b * d + i) * d + j, d, a, B, read(x, u, at_row(window, j)))
+            add_outer(block, (b * d + i) * d + j, d, a, B, read(x, u, j, window))
 
 
 @inlined
-def at_row(window, i):
-    """The window with other rows."""
-    return Window(i, window.c, window.d, window.C, window.rows, window.is_dense)
+def place(v, i, window):
+    """Of x[v, i, c] among the numbers of a signal x."""
+    return (v * window.d + i) * window.C + window.c
 
 
 @inlined
-def read(x, v, window):
-    """The tile of x_v."""
-    i, c, d, C, rows, _ = window
-    return load(x, (v * d + i) * C + c, C, rows)
+def read(x, v, i, window):
+    """The tile of x_v from row i on."""
+    return load(x, place(v, i, window), window.C, window.rows)
+
+
+@inlined
+def own(x, v, window):
+    """The tile of x_v in the window."""
+    return read(x, v, window.i, window)
 
 
 @inlined
 def write(x, v, window, tile):
     """x_v = tile, in the window."""
-    i, c, d, C, _, _ = window
-    store(x, (v * d + i) * C + c, C, tile)
+    store(x, place(v, window.i, window), window.C, tile)

@@ -99,6 +99,19 @@ def load(typing, data, start, step, rows):
 
 
 @intrinsic
+def prefetch(typing, data, start, step, rows):
+    """Asks for the cache lines of a tile that is soon to be loaded."""
+
+    def generate(context, builder, signature, args):
+        data, start, step, rows = args
+        for place in vectors.places(builder, data, start, step, rows.type.count):
+            vectors.prefetch(builder, place, LANES)
+        return context.get_dummy_value()
+
+    return types.void(data, types.intp, types.intp, rows), generate
+
+
+@intrinsic
 def load_block(typing, data, start, down, across, size):
     """Entry (i, j) = data[start + i down + j across]; as many columns as rows."""
 

@@ -4,7 +4,9 @@
 # ruff: noqa: ANN001, ANN201, ANN202
 
 from llvmlite import ir
+from numba.core import cgutils
 
+LINE = 64  # bytes of a cache line
 FAST = ("contract", "reassoc", "nsz")  # NaN and infinity keep their meaning
 
 
@@ -37,6 +39,17 @@ def load(builder, place, lanes):
     row = builder.load(builder.bitcast(place, vector.as_pointer()))
     row.align = _bytes(vector.element)
     return row
+
+
+def prefetch(builder, place, lanes):
+    """Asks for the cache lines of as many numbers."""
+    pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [pointer] + 3 * [integer])
+    function = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0")
+    per_line = LINE // _bytes(place.type.pointee)
+    for first in range(0, lanes, per_line):
+        line = builder.bitcast(builder.gep(place, [integer(first)]), pointer)
+        builder.call(function, [line, integer(0), integer(3), integer(1)])  # to read, to keep, data
 
 
 def store(builder, row, place):

@@ -1,4 +1,4 @@
-"""Contract of a kernel backend: two operations, judged by dense linear algebra in float64."""
+"""Contract of a kernel backend: product and filter, judged by dense linear algebra in float64."""
 
 from typing import Protocol
 
