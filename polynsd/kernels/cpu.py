@@ -113,6 +113,15 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
+def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    """[r, n] → [R, n]."""
+    out = x.new_empty(key.size(0), x.size(1))
+    shares = _shares(x.size(1))
+    sizes = [x.size(1), shares]
+    run(cpu_blocks.dropout(x.dtype), key.size(0) * shares, ONCE, [x, key, rate.double(), out], sizes)
+    return out
+
+
 def _shares(work: int) -> int:
     return min(max(work // SHARE, 1), MOST_SHARES)
 

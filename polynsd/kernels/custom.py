@@ -9,6 +9,7 @@
 | `polynsd::swap`            | values of the other half of every edge        | itself                     |
 | `polynsd::block_multiply`  | products of small matrices                    | itself                     |
 | `polynsd::symmetric_eigen` | eigenvalues, eigenvectors of small matrices   | none                       |
+| `polynsd::dropout`         | a share of the entries set to zero, by a key  | itself                     |
 
 Each has a shape rule for the compiler and a vmap rule (a vmapped dimension joins the replicas), and
 leaves the work to the backend of its tensors. The gradient formulas are registered twice: with the

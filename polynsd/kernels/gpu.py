@@ -260,3 +260,14 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
             A, values, vectors, n, SWEEPS=10, D=d, BLOCK_D=block, ROWS=rows, num_warps=1
         )
     return values, vectors
+
+
+def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    """[r, n] → [R, n]."""
+    x, R, n = x.contiguous(), key.size(0), x.size(1)
+    out = x.new_empty(R, n)
+    if out.numel():
+        gpu_blocks.dropout[(triton.cdiv(n, 1024), R)](
+            x, key.contiguous(), rate.double().contiguous(), out, n, _stride(x), BLOCK=1024
+        )
+    return out

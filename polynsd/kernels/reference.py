@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from polynsd.kernels import blocks
+from polynsd.kernels.dropout import mixed
 from polynsd.kernels.operator import Pattern
 from polynsd.kernels.plain import block_product, coefficient
 
@@ -97,6 +98,14 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
     pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
     return torch.cat([values for values, _ in pairs]), torch.cat([vectors for _, vectors in pairs])
+
+
+def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    """`[r, n]`, keys `[R]`, rates `[R]` → `[R, n]`; see `dropout.py`."""
+    place = torch.arange(x.size(1), device=x.device)
+    bits = mixed(mixed(place ^ key[:, None]) + key[:, None])
+    scale = torch.where(rate < 1, 1 / (1 - rate), 0.0).to(x.dtype)[:, None]
+    return torch.where(bits >= (rate * 2.0**32)[:, None], x * scale, 0.0)
 
 
 def _products(

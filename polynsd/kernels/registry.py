@@ -74,6 +74,10 @@ class Backend(Protocol):
         """Eigenvalues `[n, d]`, in any order, and orthonormal eigenvectors (columns, `[n, d, d]`)."""
         ...
 
+    def dropout(self, x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+        """[r, n], int64 keys `[R]` and float64 rates `[R]` → `[R, n]`; see `dropout.py`."""
+        ...
+
 
 _chosen = [["auto"]]  # a stack; for the whole process, because autograd works in threads of its own
 

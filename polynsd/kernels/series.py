@@ -83,12 +83,12 @@ def _filter_setup(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ..
 def _filter_backward(ctx: Any, g: Tensor | None, *others: Tensor | None) -> Gradients:
     if g is None:
         return (None,) * (4 + len(NO_PATTERN))
-    inputs = ctx.saved_tensors[:4]
+    saved = ctx.saved_tensors  # asked for once: under checkpointing they are computed anew then
     blocks_wanted = any(ctx.needs_input_grad[:2])
-    grads = filter_gradient(g, *ctx.saved_tensors, blocks_wanted)
+    grads = filter_gradient(g, *saved, blocks_wanted)
     summed = [
         _sum_replicas(grad, t) if needed else None
-        for grad, t, needed in zip(grads, inputs, ctx.needs_input_grad, strict=False)
+        for grad, t, needed in zip(grads, saved[:4], ctx.needs_input_grad, strict=False)
     ]
     return *summed, *NO_PATTERN
 
@@ -105,8 +105,8 @@ def _filter_gradient_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tens
 
 def _filter_gradient_backward(ctx: Any, *cotangents: Tensor) -> Gradients:
     """Second derivatives, through the plain recurrence."""
-    g, *primals = ctx.saved_tensors[:5]
-    pattern = Pattern(*ctx.saved_tensors[5:])
+    g, *others = ctx.saved_tensors
+    primals, pattern = others[:4], Pattern(*others[4:])
 
     def gradients(g: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         expanded = [t.expand(g.size(0), *t.shape[1:]) for t in inputs]

@@ -1,8 +1,22 @@
-"""Training on one or several splits, with early stopping on validation."""
+"""Training: one model, or many replicas together, with early stopping on validation."""
 
 from polynsd.training.capture import CapturedStep
 from polynsd.training.protocol import ProtocolResult, run_splits
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
+from polynsd.training.replicas import fit_replicas
 from polynsd.training.task import Task, get_task
-from polynsd.training.trainer import Epoch, FitResult, fit
+from polynsd.training.trainer import fit
 
-__all__ = ["CapturedStep", "Epoch", "FitResult", "ProtocolResult", "Task", "fit", "get_task", "run_splits"]
+__all__ = [
+    "CapturedStep",
+    "Epoch",
+    "FitResult",
+    "ProtocolResult",
+    "Replica",
+    "Snapshots",
+    "Task",
+    "fit",
+    "fit_replicas",
+    "get_task",
+    "run_splits",
+]

@@ -1,4 +1,4 @@
-"""Several splits, one after another, and their mean ± std."""
+"""Several splits, trained together, and their mean ± std."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from torch import nn
 from polynsd.config import TrainConfig
 from polynsd.data import Split
 from polynsd.errors import ConfigError
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
+from polynsd.training.replicas import fit_replicas
 from polynsd.training.task import Task
-from polynsd.training.trainer import Epoch, FitResult, fit
+from polynsd.training.trainer import require_finite
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -58,12 +60,12 @@ def run_splits(
     config: TrainConfig | None = None,
     seed: int = 0,
     on_epoch: Callable[[int, Epoch], None] | None = None,
+    snapshots: Snapshots | None = None,
 ) -> ProtocolResult:
-    """Trains a fresh model on every split; split i uses seed + i, so it does not depend on the others."""
+    """Trains a fresh model on every split, all together; split i has seed + i and depends on no other."""
     if not splits:
         raise ConfigError("at least one split is needed; got none.")
-    fits = []
-    for i, split in enumerate(splits):
-        report = None if on_epoch is None else (lambda epoch, i=i: on_epoch(i, epoch))
-        fits.append(fit(build, data, split, task, config, seed + i, report))
-    return ProtocolResult(task.metric, tuple(fits))
+    config = TrainConfig() if config is None else config
+    replicas = [Replica(build, split, seed + i, config) for i, split in enumerate(splits)]
+    fits = fit_replicas(replicas, data, task, on_epoch=on_epoch, snapshots=snapshots)
+    return ProtocolResult(task.metric, tuple(require_finite(result) for result in fits))

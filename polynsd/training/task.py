@@ -1,7 +1,9 @@
 """What is predicted, how it is scored, and which loss trains it.
 
 A metric belongs to a dataset: accuracy for balanced classes, ROC-AUC where one class is rare (a
-constant guess has 0.5 there, but an accuracy that flatters), R² for numbers.
+constant guess has 0.5 there, but an accuracy that flatters), R² for numbers. Everything is computed
+for many replicas at once and without leaving the device: outputs are `[R, n, O]`, labels `[n]` or
+`[n, O]`, masks `[R, n]`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,20 @@ from polynsd.errors import DataError, unknown_name
 
 @dataclass(frozen=True)
 class Task:
-    """A loss to minimise and a metric to report (the higher the better)."""
+    """A loss to minimise and a metric to report (the higher the better).
+
+    Args:
+        metric: its name.
+        node_losses: (outputs, labels) → `[R, n]`.
+        metrics: (outputs, labels, masks) → `[R]` in float64.
+        check: raises where labels `[n]` cannot be scored.
+        is_regression: whether labels are numbers.
+    """
 
     metric: str
-    loss: Callable[[Tensor, Tensor], Tensor]
-    score: Callable[[Tensor, Tensor], float]
+    node_losses: Callable[[Tensor, Tensor], Tensor]
+    metrics: Callable[[Tensor, Tensor, Tensor], Tensor]
+    check: Callable[[Tensor], None]
     is_regression: bool = False
 
     def num_outputs(self, y: Tensor) -> int:
@@ -31,45 +42,87 @@ class Task:
             return y.size(-1) if y.dim() > 1 else 1
         return int(y.max()) + 1
 
+    def losses(self, output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        """`[R]` means over the nodes of the masks."""
+        return _mean(self.node_losses(output, y), mask)
 
-def accuracy(logits: Tensor, y: Tensor) -> float:
-    """Share of nodes whose most likely class is right."""
-    return float((logits.argmax(-1) == y).double().mean())
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Of one model's outputs `[n, O]`: the mean over all nodes."""
+        return self.node_losses(output[None], y).mean()
+
+    def score(self, output: Tensor, y: Tensor) -> float:
+        """The metric of one model's outputs `[n, O]` over all nodes."""
+        self.check(y)
+        return float(self.metrics(output[None], y, torch.ones(1, len(y), dtype=torch.bool, device=y.device)))
 
 
-def roc_auc(logits: Tensor, y: Tensor) -> float:
-    """Probability that a positive node scores above a negative one (ties count half), by ranks."""
-    from scipy.stats import rankdata  # slow to import
+def _mean(per_node: Tensor, mask: Tensor) -> Tensor:
+    """A number that does not count may be infinite."""
+    return torch.where(mask, per_node, 0.0).sum(-1) / mask.sum(-1)
 
+
+def cross_entropies(logits: Tensor, y: Tensor) -> Tensor:
+    """−log softmax(logits)_y; any number where there is no label (−1)."""
+    R, n, _ = logits.shape
+    target = y.clamp(min=0).expand(R, n).reshape(-1)
+    return functional.cross_entropy(logits.flatten(0, 1), target, reduction="none").reshape(R, n)
+
+
+def squared_errors(output: Tensor, y: Tensor) -> Tensor:
+    """Means over the targets of a node; any number where there is no target (NaN)."""
+    target = y.reshape(output.shape[1:]).to(output.dtype).nan_to_num()  # or gradients would be NaN as well
+    return (output - target).square().mean(-1)
+
+
+def accuracies(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """Shares of nodes whose most likely class is right."""
+    return _mean((logits.argmax(-1) == y).double(), mask)
+
+
+def roc_aucs(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """Probability that a positive node scores above a negative one, ties counting half.
+
+    That is, over the positive nodes, the mean share of negative ones below.
+    """
     if logits.size(-1) != 2:
         raise DataError(f"ROC-AUC needs two classes; got {logits.size(-1)}. Use metric='accuracy'.")
-    score = (logits[:, 1] - logits[:, 0]).cpu().double().numpy()
-    positive = (y == 1).cpu().numpy()
-    num_positive, num_negative = int(positive.sum()), int((~positive).sum())
-    if not num_positive or not num_negative:
-        raise DataError("ROC-AUC needs nodes of both classes in every part of a split.")
-    ranks = rankdata(score)[positive].sum()
-    return float((ranks - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative))
+    score, order = (logits[..., 1] - logits[..., 0]).double().sort(-1)
+    positive, negative = ((mask & (y == label)).gather(-1, order).double() for label in (1, 0))
+    below = functional.pad(negative.cumsum(-1), (1, 0))
+    ends = [below.gather(-1, torch.searchsorted(score, score, right=right)) for right in (False, True)]
+    wins = (positive * (ends[0] + ends[1]) / 2).sum(-1)
+    return wins / (positive.sum(-1) * negative.sum(-1))
 
 
-def r_squared(output: Tensor, y: Tensor) -> float:
+def r_squareds(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     """1 − residual / total variance."""
-    y = y.reshape_as(output).double()
-    residual, total = (output.double() - y).square().sum(), (y - y.mean(0)).square().sum()
-    if not total > 0:
+    y = y.reshape(output.shape[1:]).double().expand(output.shape)
+    chosen = mask[..., None]
+    mean = torch.where(chosen, y, 0.0).sum(-2, keepdim=True) / mask.sum(-1)[:, None, None]
+    residual, total = (
+        torch.where(chosen, (value - y).square(), 0.0).sum((-2, -1)) for value in (output.double(), mean)
+    )
+    return 1 - residual / total
+
+
+def _any(y: Tensor) -> None:
+    """Accuracy can always be told."""
+
+
+def _both_classes(y: Tensor) -> None:
+    if not bool((y == 0).any() and (y == 1).any()):
+        raise DataError("ROC-AUC needs nodes of both classes in every part of a split.")
+
+
+def _varies(y: Tensor) -> None:
+    if not bool((y != y[:1]).any()):
         raise DataError("R² needs targets that vary in every part of a split; these are all equal.")
-    return float(1 - residual / total)
-
-
-def squared_error(output: Tensor, y: Tensor) -> Tensor:
-    """Mean squared error; y may be `[n]` or `[n, targets]`."""
-    return functional.mse_loss(output, y.reshape_as(output).to(output.dtype))
 
 
 TASKS = {
-    "accuracy": Task("accuracy", functional.cross_entropy, accuracy),
-    "roc_auc": Task("roc_auc", functional.cross_entropy, roc_auc),
-    "r2": Task("r2", squared_error, r_squared, is_regression=True),
+    "accuracy": Task("accuracy", cross_entropies, accuracies, _any),
+    "roc_auc": Task("roc_auc", cross_entropies, roc_aucs, _both_classes),
+    "r2": Task("r2", squared_errors, r_squareds, _varies, is_regression=True),
 }
 
 
@@ -78,10 +131,3 @@ def get_task(metric: str) -> Task:
     if metric not in TASKS:
         raise unknown_name("metric", metric, TASKS)
     return TASKS[metric]
-
-
-@torch.no_grad()
-def evaluate(output: Tensor, y: Tensor, nodes: Tensor, task: Task) -> tuple[float, float]:
-    """(loss, metric) on the nodes with the given numbers."""
-    output, y = output[nodes], y[nodes]
-    return float(task.loss(output, y)), task.score(output, y)

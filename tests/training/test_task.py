@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from polynsd import DataError
 from polynsd.training import get_task
-from polynsd.training.task import accuracy, r_squared, roc_auc
+
+accuracy, roc_auc, r_squared = (get_task(name).score for name in ("accuracy", "roc_auc", "r2"))
 
 scores = st.lists(st.integers(-3, 3), min_size=2, max_size=20)
 
@@ -23,7 +24,7 @@ def test_roc_auc_is_the_probability_of_the_right_order(positive, negative):
 
 def test_roc_auc_refuses_what_it_cannot_score():
     with pytest.raises(DataError, match="two classes; got 3"):
-        roc_auc(torch.zeros(4, 3), torch.zeros(4))
+        roc_auc(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
     with pytest.raises(DataError, match="both classes"):
         roc_auc(torch.zeros(4, 2), torch.zeros(4))
 
@@ -53,3 +54,28 @@ def test_unknown_metric():
 def test_r_squared_of_constant_targets_is_refused():
     with pytest.raises(DataError, match="all equal"):
         r_squared(torch.zeros(3, 1), torch.ones(3))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "r2"])
+def test_many_replicas_are_scored_as_each_alone(metric):
+    task, generator = get_task(metric), torch.Generator().manual_seed(0)
+    output = torch.randn(4, 30, 1 if metric == "r2" else 2, generator=generator).round(
+        decimals=1
+    )  # with ties
+    y = torch.randn(30, generator=generator) if metric == "r2" else torch.arange(30) % 2
+    mask = torch.rand(4, 30, generator=generator) < 0.5
+    alone = [task.score(one[chosen], y[chosen]) for one, chosen in zip(output, mask, strict=True)]
+    assert task.metrics(output, y, mask).tolist() == pytest.approx(alone)
+    losses = [float(task.loss(one[chosen], y[chosen])) for one, chosen in zip(output, mask, strict=True)]
+    assert task.losses(output, y, mask).tolist() == pytest.approx(losses, rel=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "r2"])
+def test_nodes_without_a_label_have_no_influence(metric):
+    task = get_task(metric)
+    missing = float("nan") if metric == "r2" else -1
+    y = torch.tensor([0, 1, missing], dtype=torch.float if metric == "r2" else torch.long)
+    output = torch.randn(1, 3, 1 if metric == "r2" else 2, requires_grad=True)
+    task.losses(output, y, torch.tensor([[True, True, False]])).sum().backward()
+    assert output.grad.isfinite().all()
+    assert output.grad[0, 2].tolist() == [0.0] * output.size(-1)

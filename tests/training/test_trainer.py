@@ -11,7 +11,7 @@ from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, het
 from polynsd.data import Split, random_split, stratified_split
 from polynsd.nn import MLP, gcn
 from polynsd.training import fit, get_task, run_splits
-from polynsd.training.trainer import parameter_groups
+from polynsd.training.rows import decays
 
 ACCURACY = get_task("accuracy")
 SHORT = TrainConfig(epochs=8, patience=8)
@@ -88,11 +88,11 @@ def test_patience_stops(data, split):
 
 def test_map_learners_have_their_own_decay():
     model = small_model()
-    others, sheaf = parameter_groups(model, TrainConfig(weight_decay=0.1, sheaf_decay=0.2))
-    assert (others["weight_decay"], sheaf["weight_decay"]) == (0.1, 0.2)
-    assert [p is model.layers[0].learner.maps.linear.weight for p in sheaf["params"]] == [True]
-    assert len(others["params"]) + 1 == len(list(model.parameters()))
-    assert len(parameter_groups(MLP(5, 4, 2, 2), TrainConfig())) == 1
+    row = decays(model, TrainConfig(weight_decay=0.5, sheaf_decay=0.25))
+    assert row.numel() == sum(p.numel() for p in model.parameters())
+    assert int((row == 0.25).sum()) == model.layers[0].learner.maps.linear.weight.numel()
+    assert set(row.tolist()) == {0.25, 0.5}
+    assert set(decays(MLP(5, 4, 2, 2), TrainConfig(weight_decay=0.5, sheaf_decay=0.25)).tolist()) == {0.5}
 
 
 def test_learns_what_it_is_meant_to_learn(data, split):

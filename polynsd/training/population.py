@@ -1,0 +1,213 @@
+"""A population: replicas of one model that train together on one graph, and what an epoch does to them.
+
+The parameters of replica r are row r of one matrix `[R, P]`; `torch.vmap` runs the model on all rows,
+and the kernels take the rows as replicas. Nothing couples the rows, and dropout depends on the
+replica's seed only, so each trains as it would alone. An epoch, with its evaluation on validation and
+the bookkeeping of early stopping, runs on the device without a word to the host: a GPU can replay it
+as one recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from polynsd.training.adam import adam_step
+from polynsd.training.streams import DropoutStream
+from polynsd.training.task import Task
+
+Predict = Callable[[nn.Module], Tensor]  # what a model says of the graph
+
+TRAIN_LOSS, VAL_LOSS, VAL_METRIC, IS_BEST, WAS_ACTIVE = range(5)  # columns of the history
+
+
+@dataclass
+class Rows:
+    """A row per replica, of everything; float64 where nothing else is said."""
+
+    train: Tensor  # bool [R, N]
+    val: Tensor
+    test: Tensor
+    seed: Tensor  # int64 [R]
+    rate: Tensor  # [R] of learning
+    decay: Tensor  # float [R, P]
+    dropout: Tensor  # [R, calls]
+    patience: Tensor  # int64 [R] and below
+    last_epoch: Tensor
+    theta: Tensor  # float [R, P] parameters
+    mean: Tensor  # of Adam
+    square: Tensor
+    moving: Tensor  # [R, M] what a model has of its own beside these, e.g. running means
+    active: Tensor  # bool [R]
+    best_theta: Tensor
+    best_moving: Tensor
+    best_loss: Tensor  # [R] on validation, and
+    best_metric: Tensor
+    best_epoch: Tensor  # int64 [R], 0 before the first
+    ended: Tensor  # the epochs that it trained
+
+    def take(self, rows: Tensor) -> Rows:
+        """Some of the replicas."""
+        return Rows(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def put(self, rows: Tensor, others: Rows) -> None:
+        """Overwrites some of the replicas."""
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(others, field.name)
+
+
+class Population:
+    """Replicas in training.
+
+    Args:
+        model: any of the models; its code is run with everyone's parameters.
+        rows: the replicas.
+        moving: names of what replicas have of their own beside trained parameters.
+        y: labels of the graph.
+        task: loss and metric.
+        predict: calls a model on the graph.
+        by_loss: whether the smallest validation loss is the best, instead of the largest metric.
+        window: how many epochs the history holds.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        rows: Rows,
+        moving: Sequence[str],
+        y: Tensor,
+        task: Task,
+        predict: Predict,
+        by_loss: bool,
+        window: int,
+    ) -> None:
+        self.rows, self.y, self.task, self.by_loss = rows, y, task, by_loss
+        self._call = _Call(model, predict)
+        self._parameters, self._moving = Layout(trainable(model)), Layout(beside(model, moving))
+        self._drops = (rows.dropout > 0).any(0).tolist()
+        self.epoch = torch.zeros((), dtype=torch.long, device=rows.theta.device)
+        self.history = rows.rate.new_zeros(window, len(rows.seed), 5)
+
+    def run_epoch(self) -> Tensor:
+        """A step of every replica, its evaluation on validation, and early stopping; the history."""
+        rows = self.rows
+        train_loss = self._step()
+        self.epoch += 1
+        output = self.outputs(rows.theta, rows.moving)
+        val_loss = self.task.losses(output, self.y, rows.val).double()
+        val_metric = self.task.metrics(output, self.y, rows.val)
+        was_active = rows.active.clone()
+        improved = self._keep_best(val_loss, val_metric)
+        rows.active.logical_and_(train_loss.isfinite())
+        seen = torch.stack(
+            [train_loss.double(), val_loss, val_metric, improved.double(), was_active.double()], -1
+        )
+        self.history.index_copy_(0, ((self.epoch - 1) % len(self.history)).reshape(1), seen[None])
+        return self.history
+
+    def _step(self) -> Tensor:
+        """One update of every replica; `[R]` the losses before it."""
+        rows = self.rows
+        parameters = {name: p.requires_grad_() for name, p in self._parameters.split(rows.theta).items()}
+        moving = self._moving.split(rows.moving)
+        output = torch.vmap(self._train_one)(parameters, moving, rows.seed, rows.dropout)
+        loss = self.task.losses(output, self.y, rows.train)
+        gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
+        gradient = Layout.join(gradients, rows.theta.dtype)
+        adam_step(rows.theta, gradient, rows.mean, rows.square, self.epoch + 1, rows.rate, rows.decay)
+        if self._moving:
+            rows.moving.copy_(Layout.join(moving.values(), rows.moving.dtype))
+        return loss.detach()
+
+    def _train_one(
+        self, theta: dict[str, Tensor], moving: dict[str, Tensor], seed: Tensor, rates: Tensor
+    ) -> Tensor:
+        self._call.train()
+        with DropoutStream(seed, self.epoch, rates, self._drops):
+            return functional_call(self._call, self._call.named({**theta, **moving}), ())
+
+    @torch.no_grad()
+    def outputs(self, theta: Tensor, moving: Tensor) -> Tensor:
+        """`[R, N, O]`, in evaluation mode."""
+        self._call.eval()
+        state = {**self._parameters.split(theta), **self._moving.split(moving)}
+        return torch.vmap(lambda one: functional_call(self._call, self._call.named(one), ()))(state)
+
+    def _keep_best(self, loss: Tensor, metric: Tensor) -> Tensor:
+        rows = self.rows
+        better = loss < rows.best_loss if self.by_loss else metric > rows.best_metric
+        improved = rows.active & (better | (rows.best_epoch == 0))
+        for best, new in (
+            (rows.best_loss, loss),
+            (rows.best_metric, metric),
+            (rows.best_epoch, self.epoch),
+            (rows.best_theta, rows.theta),
+            (rows.best_moving, rows.moving),
+        ):
+            best.copy_(torch.where(improved.reshape(-1, *[1] * (best.dim() - 1)), new, best))
+        rows.ended.copy_(torch.where(rows.active, self.epoch, rows.ended))
+        going = (self.epoch - rows.best_epoch < rows.patience) & (self.epoch < rows.last_epoch)
+        rows.active.logical_and_(going)
+        return improved
+
+
+class Layout:
+    """Where the tensors of a model are in a flat row."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.kinds = {name: (t.shape, t.dtype) for name, t in tensors.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+    def split(self, flat: Tensor) -> dict[str, Tensor]:
+        """`[R, P]` → named `[R, …]`."""
+        parts = flat.detach().split([shape.numel() for shape, _ in self.kinds.values()], -1)
+        pairs = zip(self.kinds.items(), parts, strict=True) if self.kinds else ()
+        return {
+            name: part.reshape(-1, *shape).to(dtype).contiguous() for (name, (shape, dtype)), part in pairs
+        }
+
+    @staticmethod
+    def join(named: Iterable[Tensor], dtype: torch.dtype) -> Tensor:
+        """The inverse: `[R, …]` each → `[R, P]`."""
+        return torch.cat([t.reshape(len(t), -1).to(dtype) for t in named], -1)
+
+
+class _Call(nn.Module):
+    """A model whose call is `predict(model)`."""
+
+    def __init__(self, model: nn.Module, predict: Predict) -> None:
+        super().__init__()
+        self.model, self._predict = model, predict
+
+    def forward(self) -> Any:
+        return self._predict(self.model)
+
+    @staticmethod
+    def named(state: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {f"model.{name}": value for name, value in state.items()}
+
+
+def trainable(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that are trained."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def beside(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
+    """Buffers and frozen parameters by name."""
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {name: state[name] for name in names}
+
+
+def load_row(tensors: Mapping[str, Tensor], row: Tensor) -> None:
+    """Writes a flat row back into tensors of a model."""
+    parts = row.split([t.numel() for t in tensors.values()]) if tensors else ()
+    with torch.no_grad():
+        for target, part in zip(tensors.values(), parts, strict=True):
+            target.copy_(part.reshape(target.shape))

@@ -1,0 +1,264 @@
+"""Many models trained together: ten splits, several seeds, trials of a search share one graph.
+
+Replicas are trained in parts that fit into memory. The host looks at a part now and then: it reports
+the epochs since, ends whom it is told to end, offers the state to be kept, and goes on with the
+active replicas alone once they are few. When it looks, and what it does then, depends on the state
+only, so a training that was interrupted goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from polynsd.errors import ConfigError, DataError
+from polynsd.nn import PolyNSD
+from polynsd.training.capture import captured
+from polynsd.training.checks import check_replicas
+from polynsd.training.memory import replicas_at_once
+from polynsd.training.population import (
+    IS_BEST,
+    TRAIN_LOSS,
+    VAL_LOSS,
+    VAL_METRIC,
+    WAS_ACTIVE,
+    Population,
+    Predict,
+    Rows,
+    beside,
+    load_row,
+    trainable,
+)
+from polynsd.training.probe import Probe, materialise, probe
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
+from polynsd.training.rows import CHANGING, first_rows, own_state
+from polynsd.training.task import Task
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+GPU_WINDOW = 25  # epochs between two looks on a GPU, where a look makes the host wait
+HEAVY = 2**28  # bytes of a step, from which on a GPU needs longer for more replicas
+
+OnEpoch = Callable[[int, Epoch], None]
+Stop = Callable[[int], Collection[int]]
+
+
+def fit_replicas(
+    replicas: Sequence[Replica],
+    data: Data,
+    task: Task,
+    *,
+    on_epoch: OnEpoch | None = None,
+    stop: Stop | None = None,
+    snapshots: Snapshots | None = None,
+    chunk: int | None = None,
+) -> list[FitResult]:
+    """Trains all replicas; the results are in their order.
+
+    Args:
+        replicas: what is trained.
+        data: a PyG graph with `x`, `edge_index` and `y`. Edge weights are used if present, edge features
+            if the models were built for them (`edge_dim`).
+        task: loss and metric.
+        on_epoch: called with the number of the replica and its epoch; on a GPU in bunches.
+        stop: called at every look with the number of the last epoch; replicas that it returns end there.
+        snapshots: where the state is kept, and from which an interrupted training goes on.
+        chunk: how many train at once, at most; as many as fit into memory unless given.
+
+    The global random state is left as it was.
+    """
+    check_replicas(replicas, data, task, chunk)
+    with torch.random.fork_rng(), _current(data.x.device):
+        training = _Training(replicas, data, task, chunk)
+        training.run(on_epoch, stop, snapshots)
+        return training.results()
+
+
+class _Training:
+    """All replicas, those of one part after the other in a population."""
+
+    def __init__(self, replicas: Sequence[Replica], data: Data, task: Task, chunk: int | None) -> None:
+        self.replicas, self.data, self.task, self.device = replicas, data, task, data.x.device
+        self.config = replicas[0].config
+        self.window = self._window()
+        self.predict: Predict = lambda model: output_of(model, data)
+        self.models = [self._built(replica) for replica in replicas]
+        probes = self._probes()
+        self.moving = own_state(self.models, probes)
+        self.everyone = first_rows(self.models, replicas, self.moving, probes)
+        row_bytes = 8 * self.everyone.theta[0].numel() * self.everyone.theta.element_size()
+        self.bytes_each = probes[0].saved_bytes + row_bytes
+        self.size = chunk or replicas_at_once(len(replicas), self.bytes_each, self.device)
+        self.part, self.members, self.diverged = 0, self._members(0), set[int]()
+        self._require_alike(probes)
+
+    def _window(self) -> int:
+        return GPU_WINDOW if self.device.type == "cuda" else 1
+
+    def _built(self, replica: Replica) -> nn.Module:
+        torch.manual_seed(replica.seed)
+        model = replica.build().to(self.device)
+        materialise(model, self.predict)
+        return model
+
+    def _probes(self) -> list[Probe]:
+        """One per replica; who shares a `build` shares the probe."""
+        by_build: dict[int, Probe] = {}
+        for replica, model in zip(self.replicas, self.models, strict=True):
+            if id(replica.build) not in by_build:
+                by_build[id(replica.build)] = probe(model, self.predict)
+        return [by_build[id(replica.build)] for replica in self.replicas]
+
+    def _require_alike(self, probes: Sequence[Probe]) -> None:
+        """The code of one model, run with another's parameters, must do what the other does."""
+        firsts = {id(found): number for number, found in reversed(list(enumerate(probes)))}
+        for number in sorted(firsts.values())[1:]:
+            rows = self.everyone.take(torch.tensor([number], device=self.device))
+            here = self._population(rows).outputs(rows.theta, rows.moving)[0]
+            expected = probes[number].output
+            if not torch.allclose(here, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max() + 1)):
+                raise ConfigError(
+                    "the models of a batch must differ in nothing but parameters and dropout rates; replica "
+                    f"{number} computes something else than replica 0. Train it in another call."
+                )
+
+    def _members(self, part: int) -> Tensor:
+        numbers = range(len(self.replicas))[part * self.size : (part + 1) * self.size]
+        return torch.tensor(numbers, dtype=torch.long, device=self.device)
+
+    def _population(self, rows: Rows) -> Population:
+        by_loss = self.config.select == "loss"
+        return Population(
+            self.models[0], rows, self.moving, self.data.y, self.task, self.predict, by_loss, self.window
+        )
+
+    def run(self, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None) -> None:
+        """Trains part by part, from where the snapshot left off."""
+        epoch = 0
+        kept = None if snapshots is None else snapshots.load()
+        if kept is not None:
+            epoch = self._restore(kept)
+        while self.part * self.size < len(self.replicas):
+            self._train_part(epoch, on_epoch, stop, snapshots)
+            epoch, self.part = 0, self.part + 1
+            self.members = self._members(self.part)
+
+    def _train_part(
+        self, epoch: int, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None
+    ) -> None:
+        while len(self.members):
+            population = self._population(self.everyone.take(self.members))
+            population.epoch.fill_(epoch)
+            step = captured(population.run_epoch, self.config.capture, self.device)
+            while True:
+                count = self._epochs_ahead(population, epoch)
+                for _ in range(count):
+                    step()
+                epoch += count
+                self._look(population, epoch, count, on_epoch, stop)
+                is_few = self._are_few(population)
+                if is_few or snapshots is not None:
+                    self.everyone.put(self.members, population.rows)
+                if is_few:
+                    self.members = self.members[population.rows.active]
+                if snapshots is not None:
+                    snapshots.offer(lambda: self._state(epoch))  # noqa: B023  (called at once, or never)
+                if is_few:
+                    break
+
+    def _epochs_ahead(self, population: Population, epoch: int) -> int:
+        if self.window == 1:
+            return 1
+        rows = population.rows
+        return min(self.window, int(rows.last_epoch[rows.active].max()) - epoch)
+
+    def _look(
+        self, population: Population, epoch: int, count: int, on_epoch: OnEpoch | None, stop: Stop | None
+    ) -> None:
+        members = self.members.tolist()
+        history = population.history.cpu()
+        for number in range(epoch - count + 1, epoch + 1):
+            self._report(number, history[(number - 1) % self.window], members, on_epoch)
+        ended = set(stop(epoch)) if stop is not None else set()
+        if ended:
+            going = [member not in ended for member in members]
+            population.rows.active.logical_and_(torch.tensor(going, device=self.device))
+
+    def _report(self, number: int, seen: Tensor, members: list[int], on_epoch: OnEpoch | None) -> None:
+        for member, row in zip(members, seen.tolist(), strict=True):
+            if not row[WAS_ACTIVE]:
+                continue
+            if not math.isfinite(row[TRAIN_LOSS]):
+                self.diverged.add(member)
+            if on_epoch is not None:
+                losses_and_metric = (row[TRAIN_LOSS], row[VAL_LOSS], row[VAL_METRIC])
+                on_epoch(member, Epoch(number, *losses_and_metric, bool(row[IS_BEST])))
+
+    def _are_few(self, population: Population) -> bool:
+        """Whether it is worth to go on without those that have ended; a new recording costs a second."""
+        active, rows = int(population.rows.active.sum()), len(self.members)
+        is_heavy = self.device.type != "cuda" or rows * self.bytes_each > HEAVY
+        return active == 0 or (is_heavy and 2 * active <= rows)
+
+    def _state(self, epoch: int) -> dict[str, Tensor]:
+        """Everything that training has changed so far, on the host."""
+        state = {name: getattr(self.everyone, name).cpu() for name in CHANGING}
+        numbers = {"place": [self.size, self.part, epoch], "diverged": sorted(self.diverged)}
+        state |= {name: torch.tensor(value, dtype=torch.long) for name, value in numbers.items()}
+        return state | {"members": self.members.cpu()}
+
+    def _restore(self, state: Mapping[str, Tensor]) -> int:
+        for name in CHANGING:
+            target = getattr(self.everyone, name)
+            if name not in state or state[name].shape != target.shape or state[name].dtype != target.dtype:
+                raise DataError(f"the snapshot is of another training: '{name}' does not fit.")
+            target.copy_(state[name])
+        self.size, self.part, epoch = state["place"].tolist()
+        self.members = state["members"].to(self.device)
+        self.diverged = set(state["diverged"].tolist())
+        return int(epoch)
+
+    def results(self) -> list[FitResult]:
+        """The test set is read here, once, with the best state of every replica."""
+        tests: list[float] = []
+        for part in range(-(-len(self.replicas) // self.size)):
+            rows = self.everyone.take(self._members(part))
+            output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
+            tests += self.task.metrics(output, self.data.y, rows.test).tolist()
+        return [self._result(number, test) for number, test in enumerate(tests)]
+
+    def _result(self, number: int, test: float) -> FitResult:
+        rows, model = self.everyone, self.models[number]
+        load_row(trainable(model), rows.best_theta[number])
+        load_row(beside(model, self.moving), rows.best_moving[number])
+        return FitResult(
+            model.eval(),
+            int(rows.best_epoch[number]),
+            int(rows.ended[number]),
+            float(rows.best_metric[number]),
+            test,
+            float(rows.best_loss[number]),
+            self.replicas[number].seed,
+            number in self.diverged,
+        )
+
+
+def output_of(model: nn.Module, data: Data) -> Tensor:
+    """What a model says of the data; it sees edge features if it was built to (`edge_dim`)."""
+    extra = {}
+    if data.edge_weight is not None:
+        extra["edge_weight"] = data.edge_weight
+    if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
+        extra["edge_attr"] = data.edge_attr
+    return model(data.x, data.edge_index, **extra)
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """CUDA's streams belong to its current device."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

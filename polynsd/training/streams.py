@@ -1,0 +1,82 @@
+"""Dropout that depends on its seed alone, so that a replica draws in company what it draws alone.
+
+A generator's numbers depend on how many others drew before. Here the mask of a dropout is a function
+of (seed, epoch, call, position). While a `DropoutStream` is active it answers every call of
+`torch.nn.functional.dropout`, whichever model makes it, also inside `torch.vmap`, where each replica
+has a seed, and if need be rates, of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from polynsd.errors import ConfigError
+from polynsd.kernels.dropout import dropout, mixed
+
+OTHER_DROPOUTS = (
+    functional.alpha_dropout,
+    functional.dropout1d,
+    functional.dropout2d,
+    functional.dropout3d,
+    functional.feature_alpha_dropout,
+)
+
+
+class _Interception(TorchFunctionMode):
+    """Answers calls of dropout; everything else is left as it is."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is functional.dropout:
+            return self.dropout(*args, **kwargs)
+        if func in OTHER_DROPOUTS:
+            raise ConfigError(f"replicas know functional.dropout only; the model calls {func.__name__}.")
+        return func(*args, **kwargs)
+
+    def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+        """What the model gets."""
+        raise NotImplementedError
+
+
+class DropoutRates(_Interception):
+    """Writes down the rates of a pass, in the order of the calls; nothing is dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+
+    def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+        """The input as it is."""
+        if training:
+            self.rates.append(p)
+        return input
+
+
+class DropoutStream(_Interception):
+    """One forward pass's worth of dropout.
+
+    Args:
+        seed: an integer tensor without dimensions, one per replica under `torch.vmap`.
+        epoch: an integer tensor without dimensions, the number of the pass.
+        rates: `[calls]` the rate of every call in training; the models of a batch may differ in them.
+        used: which calls drop anything, in some replica at least.
+    """
+
+    def __init__(self, seed: Tensor, epoch: Tensor, rates: Tensor, used: Sequence[bool]) -> None:
+        super().__init__()
+        self._key, self._rates, self._used, self._call = mixed(mixed(seed) + epoch), rates, used, 0
+
+    def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+        """The input, with the mask of this call."""
+        if not training:
+            return input
+        call, self._call = self._call, self._call + 1
+        if not self._used[call]:
+            return input
+        return dropout(input, mixed(self._key + torch.full_like(self._key, call)), self._rates[call])
