@@ -169,6 +169,8 @@ class ModelConfig:
     """One set of filter coefficients for all layers."""
     shared_maps: bool = False
     """One sheaf for all layers."""
+    checkpoint_layers: bool = False
+    """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
     layer: LayerConfig = LayerConfig()
     """The layers of sheaf models; gcn and mlp use its dropout only."""
 

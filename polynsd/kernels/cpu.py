@@ -6,14 +6,16 @@ divided are a function of its size alone. The number of threads is PyTorch's.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from polynsd.kernels import blocks, cpu_blocks, cpu_loops, reference
+from polynsd.kernels import blocks, cpu_blocks, cpu_loops, cpu_rows, reference
 from polynsd.kernels.cpu_run import run
 from polynsd.kernels.cpu_tiles import LANES
-from polynsd.kernels.operator import Pattern
+from polynsd.kernels.operator import Csr, Pattern
 from polynsd.kernels.plain import coefficient
 
 SHARE, MOST_SHARES = 1024, 256  # nodes and half-edges, or numbers, of a share; shares
@@ -100,7 +102,7 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
     out = torch.empty_like(a, memory_format=torch.contiguous_format)
     shares = _shares(out.numel())
     sizes = [n, shares, d, int(transpose_a), int(transpose_b)]
-    run(cpu_blocks.block_multiply(a.dtype, d), shares, ONCE, [a, b, out], sizes)
+    run(cpu_blocks.block_multiply(a.dtype, d), shares, ONCE, [a[None], b[None], out[None]], sizes)
     return out
 
 
@@ -109,17 +111,49 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     n, d, _ = A.shape
     values, vectors = A.new_empty(n, d), torch.empty_like(A, memory_format=torch.contiguous_format)
     shares = _shares(A.numel())
-    run(cpu_blocks.symmetric_eigen(A.dtype), shares, ONCE, [A, values, vectors], [n, shares, d])
+    run(
+        cpu_blocks.symmetric_eigen(A.dtype),
+        shares,
+        ONCE,
+        [A[None], values[None], vectors[None]],
+        [n, shares, d],
+    )
     return values, vectors
 
 
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
     out = x.new_empty(key.size(0), x.size(1))
-    shares = _shares(x.size(1))
-    sizes = [x.size(1), shares]
-    run(cpu_blocks.dropout(x.dtype), key.size(0) * shares, ONCE, [x, key, rate.double(), out], sizes)
+    _run_on_rows(cpu_rows.dropout(x.dtype), out, [x, key, rate.double(), out])
     return out
+
+
+def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+    """X z `[R, N, C]`."""
+    R, C, N = max(values.size(0), z.size(0)), z.size(2), matrix.rowptr.numel() - 1
+    z = pad(z, (0, -C % LANES))
+    n = next(n for n in (4, 3, 2, 1) if z.size(2) % (n * LANES) == 0)
+    out, shares = z.new_empty(R, N, z.size(2)), _shares(N + matrix.col.numel())
+    sizes = [N, shares, z.size(2), z.size(1)]
+    run(cpu_rows.csr_product(z.dtype, n), R * shares, ONCE, [*matrix, values, z, out], sizes)
+    return out[..., :C]
+
+
+def adam(
+    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+) -> None:
+    """See `update.py`."""
+    _run_on_rows(cpu_rows.adam(theta.dtype), theta, [theta, gradient, mean, square, decay, factors])
+
+
+def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
+    """Only those that are wanted."""
+    _run_on_rows(cpu_rows.copy_rows(target.dtype), target, [target, source, wanted.view(torch.uint8)])
+
+
+def _run_on_rows(loop: Any, rows: Tensor, tensors: list[Tensor]) -> None:
+    R, n = rows.shape
+    run(loop, R * _shares(n), ONCE, tensors, [n, _shares(n)])
 
 
 def _shares(work: int) -> int:

@@ -1,6 +1,5 @@
 """Between nodes and half-edges, and products and eigenvalues of many small matrices, on a CPU."""
 
-import math
 from functools import cache
 from typing import Any
 
@@ -10,7 +9,6 @@ from numba import carray
 
 from polynsd.kernels.cpu_run import (
     COUNT,
-    DOUBLE,
     INDEX,
     NUMBER,
     SHARES,
@@ -24,8 +22,6 @@ from polynsd.kernels.cpu_tiles import add_product, item, load_block, store, zero
 
 WIDTH = 2  # in the sizes
 
-KEY = np.int64(0)
-FLOAT: Any = {torch.float32: np.float32, torch.float64: np.float64}
 UNITS = {4: np.float32(0), 8: np.float64(0), 16: np.complex128(0)}
 SWEEPS = 30  # Jacobi's method converges quadratically: 5 to 8 do in practice
 EPSILON = float(np.finfo(np.float64).eps)
@@ -49,37 +45,6 @@ def take(unit: int) -> Any:
         for m in range(first(sizes, number), first(sizes, number + 1)):
             for f in range(out.shape[1]):
                 out[m, f] = values[item(index, m), f]
-
-    return share
-
-
-@inlined
-def mixed(z):
-    """The hash of `dropout.py`, in 32 bits."""
-    z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x7FEB352D))
-    z = np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0x846CA68B))
-    return np.uint32(z ^ (z >> np.uint32(16)))
-
-
-@cache
-def dropout(dtype: torch.dtype) -> Any:
-    """Out[r, i] = x[r, i] / (1 − rate[r]) where hash(i, key[r]) ≥ rate[r] · 2³², or zero.
-
-    Tensors: x, key, rate, out. Sizes: numbers in a row, shares.
-    """
-    like, kind = NUMBER[dtype], FLOAT[dtype]
-
-    @loop
-    def share(task, k, tensors, sizes):
-        r, number = divmod(task, item(sizes, SHARES))
-        n = item(sizes, COUNT)
-        x, out = carray(replica(tensors, 0, r, like), n), carray(replica(tensors, 3, r, like), n)
-        key, rate = np.uint32(item(replica(tensors, 1, r, KEY), 0)), item(replica(tensors, 2, r, DOUBLE), 0)
-        limit = np.uint64(math.ceil(rate * 4294967296.0))
-        scale = kind(1 / (1 - rate)) if rate < 1 else kind(0)
-        for i in range(first(sizes, number), first(sizes, number + 1)):
-            bits = mixed(np.uint32(mixed(np.uint32(i) ^ key) + key))
-            out[i] = x[i] * scale if np.uint64(bits) >= limit else kind(0)
 
     return share
 

@@ -63,8 +63,11 @@ inlined = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True,
 
 
 def run(compiled: Any, tasks: int, steps: range, tensors: Sequence[Tensor], sizes: Sequence[int]) -> None:
-    """Runs a loop on as many threads as PyTorch uses. Tensors that it writes to must be contiguous."""
-    tensors = [t.contiguous() for t in tensors]  # and alive until the end
+    """Runs a loop on as many threads as PyTorch uses.
+
+    The first dimension of a tensor with several counts replicas; what a loop writes to must be contiguous.
+    """
+    tensors = [t if t.dim() > 1 and t[:1].is_contiguous() else t.contiguous() for t in tensors]  # kept alive
     table = np.array([(t.data_ptr(), _stride(t)) for t in tensors], dtype=np.intp)
     numbers = np.array(sizes, dtype=np.intp)
     work = (compiled.address, tasks, steps.start, steps.stop, steps.step, table, numbers)

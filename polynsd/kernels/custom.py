@@ -19,52 +19,50 @@ operation, for `torch.compile`, and as an `autograd.Function`, which `torch.func
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import signature
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.nn import Parameter
 
+from polynsd.kernels.batching import called, joining
 from polynsd.kernels.operator import Pattern
 
 Gradients = tuple[Tensor | None, ...]
 NO_PATTERN = (None,) * len(Pattern._fields)
 
 
-def differentiable(op: Any, setup_context: Callable[..., None], backward: Callable[..., Gradients]) -> Any:
-    """The operation with its gradient formula, for every kind of differentiation."""
+def differentiable(
+    op: Any,
+    setup_context: Callable[..., None],
+    backward: Callable[..., Gradients],
+    batched: int,
+    shares: bool = False,
+) -> Any:
+    """The operation with its gradient formula, for every kind of differentiation.
+
+    Its first `batched` arguments have replicas, or one (with `shares`) that all replicas share.
+    """
     op.register_autograd(backward, setup_context=setup_context)
-    body = {
-        "forward": staticmethod(op),
-        "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(backward),
-        "generate_vmap_rule": True,
-    }
-    function: Any = type(op._name.replace("::", "_"), (Function,), body)
-    return lambda *args: op(*args) if torch.compiler.is_compiling() else function.apply(*args)
+    joins_replicas(op, batched, shares)
+
+    def forward(*args: Any) -> Any:
+        is_plain = type(args[0]) in (Tensor, Parameter)  # then there is nothing to dispatch
+        return (op._init_fn if is_plain else op)(*args)
+
+    def apply(*args: Any) -> Any:
+        return op(*args) if torch.compiler.is_compiling() else called(applied, rule, args)
+
+    rule = joining(lambda *args: applied(*args), batched, shares)
+    forward.__signature__ = signature(forward)  # type: ignore[attr-defined]  # PyTorch asks at every call
+    parts = {"forward": forward, "setup_context": setup_context, "backward": backward, "vmap": rule}
+    body = {name: staticmethod(part) for name, part in parts.items()}
+    applied = cast(Any, type(op._name.replace("::", "_"), (Function,), body)).apply
+    return apply
 
 
 def joins_replicas(op: Any, batched: int, shares: bool = False) -> None:
-    """A vmap rule: the new dimension joins dimension 0 of the first `batched` arguments.
-
-    With `shares`, what all replicas share stays the one that it is.
-    """
-
-    def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
-        B = info.batch_size
-        pairs = list(zip(args[:batched], in_dims[:batched], strict=True))
-        R = max(t.size(0) if dim is None else t.movedim(dim, 0).size(1) for t, dim in pairs)
-        merged = [
-            t if shares and dim is None and t.size(0) == 1 else _merge(t, dim, B, R) for t, dim in pairs
-        ]
-        result = op(*merged, *args[batched:])
-        if isinstance(result, Tensor):
-            return result.unflatten(0, (B, R)), 0
-        return tuple(t.unflatten(0, (B, R)) for t in result), (0,) * len(result)
-
-    op.register_vmap(rule)
-
-
-def _merge(t: Tensor, dim: int | None, B: int, R: int) -> Tensor:
-    t = t.unsqueeze(0) if dim is None else t.movedim(dim, 0)
-    return t.expand(B, R, *t.shape[2:]).flatten(0, 1)
+    """A vmap rule for an operation without a gradient; see `batching.py`."""
+    op.register_vmap(joining(op, batched, shares))

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 from torch.library import custom_op
 
-from polynsd.kernels.custom import Gradients, differentiable, joins_replicas
+from polynsd.kernels.custom import Gradients, differentiable
 from polynsd.kernels.registry import backend_for
 
 
@@ -26,17 +26,18 @@ def _(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, *rest = inputs
+    x, *rest = inputs
+    ctx.is_shared = x.size(0) < output.size(0)
     ctx.save_for_backward(*rest)
 
 
 def _backward(ctx: Any, g: Tensor) -> Gradients:
     """∂x = dropout(g): the operation is linear, and its matrix is diagonal."""
-    return keyed_dropout(g, *ctx.saved_tensors), None, None
+    grad = keyed_dropout(g, *ctx.saved_tensors)
+    return grad.sum(0, keepdim=True) if ctx.is_shared else grad, None, None
 
 
-keyed_dropout = differentiable(_dropout, _setup, _backward)
-joins_replicas(_dropout, 3, shares=True)
+keyed_dropout = differentiable(_dropout, _setup, _backward, 3, shares=True)
 
 
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:

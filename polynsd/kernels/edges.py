@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from polynsd.errors import ShapeError
-from polynsd.kernels.custom import NO_PATTERN, differentiable, joins_replicas
+from polynsd.kernels.custom import NO_PATTERN, differentiable
 from polynsd.kernels.operator import Pattern
 from polynsd.kernels.registry import backend_for
 
@@ -77,19 +77,20 @@ gather: Any = differentiable(
     _gather,
     _keep_structure,
     lambda ctx, g: (segment_sum(g, *ctx.saved_tensors, ctx.by_col), *NO_PATTERN, None),
+    1,
 )
 segment_sum: Any = differentiable(
     _segment_sum,
     _keep_structure,
     lambda ctx, g: (gather(g, *ctx.saved_tensors, ctx.by_col), *NO_PATTERN, None),
+    1,
 )
 swap: Any = differentiable(
     _swap,
     lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
     lambda ctx, g: (swap(g, *ctx.saved_tensors), None),
+    1,
 )
-for _op in (_gather, _segment_sum, _swap):
-    joins_replicas(_op, 1)
 
 
 def at_rows(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:

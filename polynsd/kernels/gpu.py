@@ -7,14 +7,15 @@ for T and two for B.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from polynsd.kernels import gpu_blocks, gpu_loops, reference, tuning
-from polynsd.kernels.operator import Pattern
+from polynsd.kernels import gpu_blocks, gpu_loops, gpu_rows, reference, tuning
+from polynsd.kernels.operator import Csr, Pattern
+from polynsd.kernels.update import BETA1, BETA2, EPSILON
 
 LARGEST_BLOCK = 8  # libraries are good at larger ones, and unrolled loops are not
 
@@ -264,10 +265,38 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
 
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
-    x, R, n = x.contiguous(), key.size(0), x.size(1)
-    out = x.new_empty(R, n)
+    out = x.new_empty(key.size(0), x.size(1))
+    tensors = (x.contiguous(), key.contiguous(), rate.double().contiguous(), out)
+    _launch_on_rows(gpu_rows.dropout, out, *tensors, x.size(1), _stride(x))
+    return out
+
+
+def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+    """X z `[R, N, C]`; a program has a whole row."""
+    values, z = values.contiguous(), z.contiguous()
+    R, (_, F, C), N = max(values.size(0), z.size(0)), z.shape, matrix.rowptr.numel() - 1
+    out, block = z.new_empty(R, N, C), min(triton.next_power_of_2(C), 128)
     if out.numel():
-        gpu_blocks.dropout[(triton.cdiv(n, 1024), R)](
-            x, key.contiguous(), rate.double().contiguous(), out, n, _stride(x), BLOCK=1024
+        tiles = {"C": C, "BLOCK_C": block, "BLOCK_E": max(1, 1024 // block), "num_warps": 2}
+        gpu_rows.csr_product[(N, triton.cdiv(C, block), R)](
+            *matrix, values, z, out, N, F, _stride(values), _stride(z), **tiles
         )
     return out
+
+
+def adam(
+    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+) -> None:
+    """See `update.py`."""
+    tensors = (theta, gradient.contiguous(), mean, square, decay, factors.contiguous())
+    _launch_on_rows(gpu_rows.adam, theta, *tensors, theta.size(1), BETA1, BETA2, EPSILON)
+
+
+def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
+    """Only those that are wanted."""
+    _launch_on_rows(gpu_rows.copy_rows, target, target, source, wanted.view(torch.uint8), target.size(1))
+
+
+def _launch_on_rows(kernel: Any, rows: Tensor, *args: Any) -> None:
+    if rows.numel():
+        kernel[(triton.cdiv(rows.size(1), 1024), rows.size(0))](*args, BLOCK=1024)

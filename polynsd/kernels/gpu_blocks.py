@@ -65,27 +65,6 @@ def take(
 
 
 @triton.jit
-def _mixed(z):
-    """The hash of `dropout.py`, in 32 bits."""
-    z = (z ^ (z >> 16)) * 0x7FEB352D
-    z = (z ^ (z >> 15)) * 0x846CA68B
-    return z ^ (z >> 16)
-
-
-@triton.jit
-def dropout(x, keys, rates, out, n, x_stride, BLOCK: tl.constexpr):
-    """out[i] = x[i] / (1 − rate) where hash(i, key) ≥ rate · 2³², or zero."""
-    r = tl.program_id(1).to(tl.int64)
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    key, rate = tl.load(keys + r).to(tl.uint32), tl.load(rates + r)
-    bits = _mixed(_mixed(i.to(tl.uint32) ^ key) + key)
-    keep = bits.to(tl.float64) >= rate * 4294967296.0
-    scale = tl.where(rate < 1, 1 / (1 - rate), 0.0).to(out.dtype.element_ty)
-    value = tl.load(x + r * x_stride + i, mask=i < n, other=0)
-    tl.store(out + r * n + i, tl.where(keep, value * scale, 0.0), mask=i < n)
-
-
-@triton.jit
 def multiply(
     a, b, out, n, TRANSPOSE_A: tl.constexpr, TRANSPOSE_B: tl.constexpr,
     D: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr,

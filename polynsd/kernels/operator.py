@@ -33,3 +33,11 @@ class BlockOperator(NamedTuple):
     pattern: Pattern
     diag: Tensor  # [..., N, d | 1, d | 1]
     off: Tensor  # [..., H, d | 1, d | 1]
+
+
+class Csr(NamedTuple):
+    """Where a sparse matrix `[N, F]` has numbers, row by row, all indices int32."""
+
+    rowptr: Tensor  # [N + 1]
+    col: Tensor  # [nnz]
+    entry: Tensor  # [nnz] the place of each in the list of numbers

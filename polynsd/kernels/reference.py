@@ -19,8 +19,9 @@ from torch import Tensor
 
 from polynsd.kernels import blocks
 from polynsd.kernels.dropout import mixed
-from polynsd.kernels.operator import Pattern
+from polynsd.kernels.operator import Csr, Pattern
 from polynsd.kernels.plain import block_product, coefficient
+from polynsd.kernels.update import BETA1, BETA2, EPSILON
 
 
 def filter_forward(
@@ -106,6 +107,30 @@ def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     bits = mixed(mixed(place ^ key[:, None]) + key[:, None])
     scale = torch.where(rate < 1, 1 / (1 - rate), 0.0).to(x.dtype)[:, None]
     return torch.where(bits >= (rate * 2.0**32)[:, None], x * scale, 0.0)
+
+
+def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+    """Gather, multiply, scatter."""
+    counts = matrix.rowptr.diff().long()
+    row = torch.repeat_interleave(counts, output_size=matrix.col.numel())
+    messages = values.index_select(1, matrix.entry)[..., None] * z.index_select(1, matrix.col)
+    return messages.new_zeros(messages.size(0), counts.numel(), z.size(2)).index_add(1, row, messages)
+
+
+def adam(
+    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+) -> None:
+    """See `update.py`."""
+    step, correction = factors.to(theta.dtype)[..., None].unbind(1)
+    g = torch.addcmul(gradient, decay, theta)
+    mean.lerp_(g, 1 - BETA1)
+    square.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
+    theta.addcdiv_(-step * mean, square.sqrt() * correction + EPSILON)
+
+
+def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
+    """Without a look at which rows are wanted."""
+    target.copy_(torch.where(wanted[:, None], source, target))
 
 
 def _products(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, require_choice
-from polynsd.kernels.operator import Pattern
+from polynsd.kernels.operator import Csr, Pattern
 from polynsd.kernels.schedule import interpreted
 
 logger = logging.getLogger("polynsd")
@@ -76,6 +76,20 @@ class Backend(Protocol):
 
     def dropout(self, x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
         """[r, n], int64 keys `[R]` and float64 rates `[R]` → `[R, n]`; see `dropout.py`."""
+        ...
+
+    def csr_product(self, matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+        """X z with the numbers `[r, nnz]` of X `[N, F]`, z `[r, F, C]` → `[R, N, C]`."""
+        ...
+
+    def adam(
+        self, theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+    ) -> None:
+        """Adam's step in place on `[R, P]`, with (η / (1 − β₁ⁿ), 1 / √(1 − β₂ⁿ)) as factors `[R, 2]`."""
+        ...
+
+    def copy_rows(self, target: Tensor, source: Tensor, wanted: Tensor) -> None:
+        """target[r] = source[r] where wanted[r], in place on `[R, P]`."""
         ...
 
 

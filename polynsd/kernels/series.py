@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from polynsd.kernels import plain
-from polynsd.kernels.custom import NO_PATTERN, Gradients, differentiable, joins_replicas
+from polynsd.kernels.custom import NO_PATTERN, Gradients, differentiable
 from polynsd.kernels.operator import Pattern
 from polynsd.kernels.registry import backend_for
 
@@ -117,10 +117,10 @@ def _filter_gradient_backward(ctx: Any, *cotangents: Tensor) -> Gradients:
     return *torch.func.vjp(gradients, g, *primals)[1](wanted), None, None, *NO_PATTERN, None
 
 
-_apply_filter = differentiable(_filter, _filter_setup, _filter_backward)
-filter_gradient = differentiable(_filter_gradient, _filter_gradient_setup, _filter_gradient_backward)
-joins_replicas(_filter, 4, shares=True)
-joins_replicas(_filter_gradient, 7, shares=True)
+_apply_filter = differentiable(_filter, _filter_setup, _filter_backward, 4, shares=True)
+filter_gradient = differentiable(
+    _filter_gradient, _filter_gradient_setup, _filter_gradient_backward, 7, shares=True
+)
 
 
 def polynomial(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> Tensor:

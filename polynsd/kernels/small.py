@@ -36,8 +36,7 @@ def _block_multiply_backward(ctx: Any, g: Tensor) -> Gradients:
     return grad_a, grad_b, None, None
 
 
-block_multiply = differentiable(_block_multiply, _block_multiply_setup, _block_multiply_backward)
-joins_replicas(_block_multiply, 2)
+block_multiply = differentiable(_block_multiply, _block_multiply_setup, _block_multiply_backward, 2)
 
 
 @custom_op("polynsd::symmetric_eigen", mutates_args=())

@@ -36,6 +36,7 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
         second_linear=config.second_linear,
         shared_filter=config.shared_filter,
         shared_maps=config.shared_maps,
+        checkpoint_layers=config.checkpoint_layers,
         **_layer_options(config.layer),
     )
 

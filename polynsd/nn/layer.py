@@ -20,12 +20,14 @@ from torch.nn import functional
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
+from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.families import append_channels
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
+NARROW = 128  # width of a state, up to which W₁ ⊗ W₂ is cheaper than W₁ and W₂
 ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": functional.elu,
     "relu": torch.relu,
@@ -112,6 +114,7 @@ class SheafLayer(nn.Module):
         """[..., N, D, C] → [..., N, D, C]; `edge_weight` and `edge_attr` are on half-edges."""
         return self.diffuse(x, self.laplacian(x, topology, edge_weight, edge_attr, batch))
 
+    @in_full_precision
     def laplacian(
         self,
         x: Tensor,
@@ -145,11 +148,15 @@ class SheafLayer(nn.Module):
         """The update of a state by a given Laplacian."""
         early = self.config.dropout_position == "before"
         h = self._mix(self._dropout(x, self.config.dropout) if early else x)
-        z = self.filter(L, h, L.lambda_max(self.config.lambda_max))
+        z = self._filtered(h, L)
         if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
             z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
         z = z if early else self._dropout(z, self.config.dropout)
         return self.residual_gain() * x - ACTIVATION[self.config.activation](z)
+
+    @in_full_precision
+    def _filtered(self, h: Tensor, L: SheafLaplacian) -> Tensor:
+        return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:
         """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε or 1."""
@@ -171,6 +178,15 @@ class SheafLayer(nn.Module):
         """(I ⊗ W₁) x W₂ᵀ."""
         if self.config.mixing == "idle":
             return x
+        if (
+            self.stalk_mixing is not None
+            and self.channel_mixing is not None
+            and x.shape[-2:].numel() <= NARROW
+        ):
+            mixing = torch.kron(
+                self.stalk_mixing, self.channel_mixing
+            )  # one product in place of N small ones
+            return functional.linear(x.flatten(-2), mixing).unflatten(-1, x.shape[-2:])
         x = x if self.stalk_mixing is None else self.stalk_mixing @ x
         return x if self.channel_mixing is None else x @ self.channel_mixing.mT
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from polynsd.training.adam import adam_step
+from polynsd.kernels.update import adam, copy_rows
 from polynsd.training.streams import DropoutStream
 from polynsd.training.task import Task
 
@@ -114,14 +114,14 @@ class Population:
         """One update of every replica; `[R]` the losses before it."""
         rows = self.rows
         parameters = {name: p.requires_grad_() for name, p in self._parameters.split(rows.theta).items()}
-        moving = self._moving.split(rows.moving)
+        moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
         output = torch.vmap(self._train_one)(parameters, moving, rows.seed, rows.dropout)
         loss = self.task.losses(output, self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
-        gradient = Layout.join(gradients, rows.theta.dtype)
-        adam_step(rows.theta, gradient, rows.mean, rows.square, self.epoch + 1, rows.rate, rows.decay)
+        gradient = self._parameters.join(gradients, rows.theta.dtype)
+        adam(rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.rate, self.epoch + 1)
         if self._moving:
-            rows.moving.copy_(Layout.join(moving.values(), rows.moving.dtype))
+            rows.moving.copy_(self._moving.join(moving.values(), rows.moving.dtype))
         return loss.detach()
 
     def _train_one(
@@ -142,14 +142,14 @@ class Population:
         rows = self.rows
         better = loss < rows.best_loss if self.by_loss else metric > rows.best_metric
         improved = rows.active & (better | (rows.best_epoch == 0))
+        copy_rows(rows.best_theta, rows.theta, improved)
+        copy_rows(rows.best_moving, rows.moving, improved)
         for best, new in (
             (rows.best_loss, loss),
             (rows.best_metric, metric),
             (rows.best_epoch, self.epoch),
-            (rows.best_theta, rows.theta),
-            (rows.best_moving, rows.moving),
         ):
-            best.copy_(torch.where(improved.reshape(-1, *[1] * (best.dim() - 1)), new, best))
+            best.copy_(torch.where(improved, new, best))
         rows.ended.copy_(torch.where(rows.active, self.epoch, rows.ended))
         going = (self.epoch - rows.best_epoch < rows.patience) & (self.epoch < rows.last_epoch)
         rows.active.logical_and_(going)
@@ -157,26 +157,36 @@ class Population:
 
 
 class Layout:
-    """Where the tensors of a model are in a flat row."""
+    """Where the tensors of a model are in a flat row; matrices are transposed there, as products want."""
 
-    def __init__(self, tensors: dict[str, Tensor]) -> None:
-        self.kinds = {name: (t.shape, t.dtype) for name, t in tensors.items()}
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.kinds = {name: (_transposed(t).shape, t.dtype) for name, t in tensors.items()}
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
-        """`[R, P]` → named `[R, …]`."""
+        """`[R, P]` → named `[R, …]`, views of the rows where they have the right dtype."""
         parts = flat.detach().split([shape.numel() for shape, _ in self.kinds.values()], -1)
         pairs = zip(self.kinds.items(), parts, strict=True) if self.kinds else ()
-        return {
-            name: part.reshape(-1, *shape).to(dtype).contiguous() for (name, (shape, dtype)), part in pairs
-        }
+        return {name: _part(part, *kind) for (name, kind), part in pairs}
 
-    @staticmethod
-    def join(named: Iterable[Tensor], dtype: torch.dtype) -> Tensor:
+    def join(self, named: Iterable[Tensor], dtype: torch.dtype) -> Tensor:
         """The inverse: `[R, …]` each → `[R, P]`."""
-        return torch.cat([t.reshape(len(t), -1).to(dtype) for t in named], -1)
+        pairs = zip(named, self.kinds.values(), strict=True)
+        return torch.cat(
+            [_transposed(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs], -1
+        )
+
+
+def _part(flat: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    named = flat.unflatten(-1, shape) if shape else flat.squeeze(-1)
+    return _transposed(named, len(shape)).to(dtype)
+
+
+def _transposed(t: Tensor, dim: int | None = None) -> Tensor:
+    """A matrix, or as many as there are replicas, the other way round; everything else as it is."""
+    return t.mT if (t.dim() if dim is None else dim) == 2 else t
 
 
 class _Call(nn.Module):
@@ -207,7 +217,6 @@ def beside(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
 
 def load_row(tensors: Mapping[str, Tensor], row: Tensor) -> None:
     """Writes a flat row back into tensors of a model."""
-    parts = row.split([t.numel() for t in tensors.values()]) if tensors else ()
     with torch.no_grad():
-        for target, part in zip(tensors.values(), parts, strict=True):
-            target.copy_(part.reshape(target.shape))
+        for name, part in Layout(tensors).split(row[None]).items():
+            tensors[name].copy_(part[0])

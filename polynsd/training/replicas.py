@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -163,12 +164,12 @@ class _Training:
                 epoch += count
                 self._look(population, epoch, count, on_epoch, stop)
                 is_few = self._are_few(population)
-                if is_few or snapshots is not None:
-                    self.everyone.put(self.members, population.rows)
                 if is_few:
+                    self.everyone.put(self.members, population.rows)
                     self.members = self.members[population.rows.active]
+                    population.rows = self.everyone.take(self.members)
                 if snapshots is not None:
-                    snapshots.offer(lambda: self._state(epoch))  # noqa: B023  (called at once, or never)
+                    snapshots.offer(partial(self._state, population, epoch))
                 if is_few:
                     break
 
@@ -206,8 +207,9 @@ class _Training:
         is_heavy = self.device.type != "cuda" or rows * self.bytes_each > HEAVY
         return active == 0 or (is_heavy and 2 * active <= rows)
 
-    def _state(self, epoch: int) -> dict[str, Tensor]:
+    def _state(self, population: Population, epoch: int) -> dict[str, Tensor]:
         """Everything that training has changed so far, on the host."""
+        self.everyone.put(self.members, population.rows)
         state = {name: getattr(self.everyone, name).cpu() for name in CHANGING}
         numbers = {"place": [self.size, self.part, epoch], "diverged": sorted(self.diverged)}
         state |= {name: torch.tensor(value, dtype=torch.long) for name, value in numbers.items()}

@@ -90,7 +90,7 @@ def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
     if not tensors[0]:
         return torch.zeros(len(tensors), 0)
     dtype = next(iter(tensors[0].values())).dtype
-    rows = [Layout.join([t.detach()[None] for t in named.values()], dtype) for named in tensors]
+    rows = [Layout(named).join([t.detach()[None] for t in named.values()], dtype) for named in tensors]
     return torch.cat(rows)
 
 

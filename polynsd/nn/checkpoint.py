@@ -1,0 +1,86 @@
+"""Activation checkpointing: a layer keeps its input only, and is computed again in the backward pass.
+
+The second time it must find what it found the first time. Its parameters may be lent
+(`torch.func.functional_call`) and gone by then, so they are kept. PyTorch restores its own random state;
+whoever answers calls of dropout by a `TorchFunctionMode`, and counts them, is entered again as it was
+before the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from copy import copy
+from types import MethodType, TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.checkpoint import checkpoint
+
+from polynsd.errors import ConfigError
+
+
+def checkpointed(method: MethodType, *args: Any) -> Tensor:
+    """`method(*args)` of a layer, of which the backward pass finds arguments and parameters only."""
+    if not torch.is_grad_enabled():
+        return method(*args)
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise ConfigError(
+            "checkpoint_layers does not work under torch.func; leave it out, or loop over the replicas."
+        )
+    step = _Step(method)
+    state = {**dict(step.named_parameters()), **dict(step.named_buffers())}
+    result: Tensor = checkpoint(
+        lambda *args: functional_call(step, state, args), *args, use_reentrant=False, context_fn=_contexts
+    )
+    return result
+
+
+class _Step(nn.Module):
+    """A method of a layer as a module, so that it can be called with given parameters."""
+
+    def __init__(self, method: MethodType) -> None:
+        super().__init__()
+        self.layer, self._method = method.__self__, method
+
+    def forward(self, *args: Any) -> Any:
+        return self._method(*args)
+
+
+def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+    return nullcontext(), _Modes()
+
+
+class _Modes:
+    """The function modes of the moment, with what they know then; can be entered many times."""
+
+    def __init__(self) -> None:
+        self._modes = [copy(mode) for mode in _get_current_function_mode_stack()]
+        self._entered: list[ExitStack] = []
+
+    def __enter__(self) -> None:
+        stack = ExitStack()
+        for mode in self._modes:
+            stack.enter_context(copy(mode))
+        self._entered.append(stack)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.pop().__exit__(kind, value, trace)
+
+
+def over_replicas(model: nn.Module, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`torch.vmap(function)`; a loop where the model checkpoints its layers, which vmap cannot do."""
+    if not any(getattr(module, "checkpoint_layers", False) for module in model.modules()):
+        return torch.vmap(function)
+
+    def loop(*args: Any) -> Tensor:
+        count = len(tree_leaves(args)[0])
+        return torch.stack([function(*tree_map(lambda t, r=r: t[r], args)) for r in range(count)])
+
+    return loop
