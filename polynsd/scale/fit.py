@@ -1,0 +1,215 @@
+"""Training in parts, for graphs whose training step does not fit.
+
+Every step takes some parts with their halos; the loss counts the training nodes of these parts. It is
+weighted so that the mean of an epoch's gradients is the full-batch gradient, if halos are exact and
+nothing is dropped out. What is approximate then is what it is in all stochastic training: steps see one
+part each. Shallow halos bias the gradient itself; `halo_drift` measures by how much. `update="epoch"`
+adds up the gradients of all parts and takes one step per
+epoch: with exact halos that is full-batch training, in less memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from polynsd.config import TrainConfig
+from polynsd.data import Split
+from polynsd.errors import DataError, require_at_least, require_choice
+from polynsd.nn import PolyNSD
+from polynsd.nn.precision import grad_scaler, lowered
+from polynsd.scale.inference import core_output, current, evaluating
+from polynsd.scale.parts import PartHalos
+from polynsd.scale.reach import resolve_depth
+from polynsd.training import Epoch, FitResult, Task
+from polynsd.training.checks import check_trainable
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def fit_in_parts(
+    build: Callable[[], nn.Module],
+    data: Data,
+    split: Split,
+    task: Task,
+    config: TrainConfig | None = None,
+    *,
+    num_parts: int,
+    depth: int | str = "exact",
+    eval_depth: int | str | None = None,
+    seed: int = 0,
+    parts_per_step: int = 1,
+    update: str = "part",
+    precision: str = "float32",
+    method: str = "auto",
+    device: torch.device | str | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> FitResult:
+    """Trains one model on one split, part by part.
+
+    Args:
+        build: makes the model; called under the seed.
+        data: a PyG graph with `x`, `edge_index` and `y`; it stays where it is.
+        split: masks of the nodes to train on, to select on and to test on.
+        task: loss and metric.
+        config: the training rules.
+        num_parts: how many parts.
+        depth: of the halos in training, in hops, or `exact`.
+        eval_depth: of the halos in evaluation; as `depth` unless given.
+        seed: of weights, dropout, partition and the order of the parts; the global random state is left
+            as it was.
+        parts_per_step: how many parts, drawn anew in every epoch, are joined into one step.
+        update: `part` (a step of Adam after each step's parts) or `epoch` (one, with the gradients of all).
+        precision: `float32`, or `bf16`, `fp16` for the linear maps.
+        method: of the partition.
+        device: where parts are computed; data's unless given.
+        on_epoch: called after every epoch.
+    """
+    config = TrainConfig() if config is None else config
+    check_trainable(data, split, task)
+    require_at_least("parts_per_step", parts_per_step, 1)
+    require_choice("update", update, ("part", "epoch"))
+    device = data.x.device if device is None else torch.device(device)
+    with torch.random.fork_rng(), current(device):
+        torch.manual_seed(seed)
+        model = build().to(device)
+        halos = PartHalos(data, num_parts, method, seed)
+        rules = _Rules(task, config, device, precision, parts_per_step, update)
+        hops = resolve_depth(model, depth)
+        eval_hops = hops if eval_depth is None else resolve_depth(model, eval_depth)
+        training = _Training(model, halos, split, rules, hops, eval_hops)
+        return training.run(seed, on_epoch)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    task: Task
+    config: TrainConfig
+    device: torch.device
+    precision: str
+    parts_per_step: int
+    update: str
+
+
+class _Training:
+    """A model, the parts, and what an epoch does."""
+
+    def __init__(
+        self, model: nn.Module, halos: PartHalos, split: Split, rules: _Rules, depth: int, eval_depth: int
+    ) -> None:
+        self.model, self.halos, self.rules = model, halos, rules
+        self.depth, self.eval_depth = depth, eval_depth
+        place = halos.graph.data.edge_index.device
+        self.train, self.val, self.test = (mask.to(place) for mask in (split.train, split.val, split.test))
+        with torch.no_grad(), evaluating(model):  # lets lazy layers learn their size
+            core_output(model, halos.around([0], eval_depth), rules.device)
+        groups = _parameter_groups(model, rules.config)
+        self.optimizer = torch.optim.Adam(groups, lr=rules.config.learning_rate)
+        self.scaler = grad_scaler(rules.precision, rules.device)
+
+    def run(self, seed: int, on_epoch: Callable[[Epoch], None] | None) -> FitResult:
+        """Trains until the patience or the epochs end; the test set is read once."""
+        generator, config = torch.Generator().manual_seed(seed), self.rules.config
+        best: Epoch | None = None
+        state: dict[str, Tensor] = {}
+        for number in range(1, config.epochs + 1):
+            train_loss = self._train_epoch(generator)
+            epoch = Epoch(number, train_loss, *self._evaluate(self.val), False)
+            if best is None or _improves(epoch, best, config.select):
+                best = epoch = Epoch(number, train_loss, epoch.val_loss, epoch.val_metric, True)
+                state = copy.deepcopy(self.model.state_dict())
+            if on_epoch is not None:
+                on_epoch(epoch)
+            if number - best.epoch >= config.patience:
+                break
+        assert best is not None  # epochs >= 1
+        self.optimizer.zero_grad()
+        self.model.load_state_dict(state)
+        _, test = self._evaluate(self.test)
+        return FitResult(
+            model=self.model.eval(), best_epoch=best.epoch, epochs=number, val_metric=best.val_metric,
+            test_metric=test, val_loss=best.val_loss, seed=seed,
+        )  # fmt: skip
+
+    def _train_epoch(self, generator: torch.Generator) -> float:
+        """One pass over all training nodes in random order; their mean loss."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        steps, nodes, total = self._draw(generator), int(self.train.sum()), 0.0
+        by_part = self.rules.update == "part"
+        for parts, count in steps:
+            weight = count / nodes * (len(steps) if by_part else 1)
+            total += self._step(parts, weight) * count / nodes
+            if by_part:
+                self._update()
+        if not by_part:
+            self._update()
+        return total
+
+    def _draw(self, generator: torch.Generator) -> list[tuple[list[int], int]]:
+        """The parts of every step, and how many training nodes they have; those without any are left out."""
+        order = torch.randperm(len(self.halos.cores), generator=generator)
+        groups = [group.tolist() for group in order.split(self.rules.parts_per_step)]
+        counts = [sum(int(self.train[self.halos.cores[part]].sum()) for part in group) for group in groups]
+        return [(group, count) for group, count in zip(groups, counts, strict=True) if count]
+
+    def _step(self, parts: Sequence[int], weight: float) -> float:
+        """Adds the gradient of the weighted loss; returns the loss itself."""
+        rules, halo = self.rules, self.halos.around(parts, self.depth)
+        chosen = self.train[halo.core].nonzero().squeeze(-1)
+        y = halo.data.y[chosen].to(rules.device)
+        with lowered(rules.precision, rules.device):
+            output = core_output(self.model, halo, rules.device)
+        loss = rules.task.loss(_raised(output)[chosen.to(rules.device)], y)
+        if not math.isfinite(value := float(loss.detach())):
+            raise DataError(
+                "the training loss is not finite; lower learning_rate or check the features' scale."
+            )
+        self.scaler.scale(weight * loss).backward()
+        return value
+
+    def _update(self) -> None:
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+
+    @torch.no_grad()
+    def _evaluate(self, mask: Tensor) -> tuple[float, float]:
+        """(loss, metric) over the nodes of a mask, part by part."""
+        with evaluating(self.model), lowered(self.rules.precision, self.rules.device):
+            pairs = list(self._outputs(mask))
+        output, y = (torch.cat(values) for values in zip(*pairs, strict=True))
+        return float(self.rules.task.loss(output, y)), self.rules.task.score(output, y)
+
+    def _outputs(self, mask: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        for part, core in enumerate(self.halos.cores):
+            chosen = mask[core].nonzero().squeeze(-1)
+            if chosen.numel():
+                halo = self.halos.around([part], self.eval_depth)
+                output = core_output(self.model, halo, self.rules.device)
+                yield _raised(output).to(chosen.device)[chosen], halo.data.y[chosen]
+
+
+def _raised(output: Tensor) -> Tensor:
+    return output if output.dtype == torch.float64 else output.float()
+
+
+def _parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, object]]:
+    """Adam's groups: the map learners have a weight decay of their own."""
+    sheaf = model.sheaf_parameters() if isinstance(model, PolyNSD) else []
+    taken = {id(p) for p in sheaf}
+    others = [p for p in model.parameters() if id(p) not in taken]
+    sheaf_decay = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
+    groups: list[dict[str, object]] = [{"params": others, "weight_decay": config.weight_decay}]
+    return groups + ([{"params": sheaf, "weight_decay": sheaf_decay}] if sheaf else [])
+
+
+def _improves(new: Epoch, old: Epoch, select: str) -> bool:
+    return new.val_loss < old.val_loss if select == "loss" else new.val_metric > old.val_metric

@@ -1,0 +1,141 @@
+"""Halos: a set of core nodes with everything within so many hops, as a graph of its own.
+
+A model that reads r hops gives the core nodes of a halo of depth r exactly what it gives them in the
+whole graph (`polynsd.scale.receptive_field` knows r). Rows outside the core are wrong, because
+neighbours are missing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from polynsd.errors import GraphError, require_at_least
+from polynsd.topology import Topology, as_topology
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True, eq=False)
+class Halo:
+    """The subgraph on all nodes within `depth` hops of the core, core nodes first."""
+
+    data: Data
+    """Node and edge values of the whole graph, for these nodes and edges."""
+    nodes: Tensor
+    """[n] their numbers in the whole graph."""
+    num_core: int
+    """The first so many nodes are the core, in the order in which they were given."""
+    depth: int
+
+    @property
+    def core(self) -> Tensor:
+        """[num_core] the numbers of the core nodes in the whole graph."""
+        return self.nodes[: self.num_core]
+
+    def to(self, device: torch.device | str) -> Halo:
+        """The same halo, its graph on another device."""
+        if self.data.edge_index.device == torch.device(device):
+            return self
+        return Halo(copy(self.data).to(device), self.nodes, self.num_core, self.depth)
+
+
+class Halos:
+    """Cuts halos out of a graph; what is needed for that is prepared once, in O(E log E).
+
+    A halo costs what its own nodes and edges cost, and a mark per node of the graph. All columns of
+    `edge_index` are kept as they are, in their order: one-way edges, parallel edges and self-loops too.
+    """
+
+    def __init__(self, data: Data) -> None:
+        if data.edge_index is None:
+            raise GraphError(
+                "the data has no edge_index; for a graph without edges give an empty [2, 0] one."
+            )
+        self.data = data
+        self.num_nodes = int(data.num_nodes)
+        keys = sorted(data.keys())
+        self._node_keys = [key for key in keys if data.is_node_attr(key)]
+        self._edge_keys = [key for key in keys if key != "edge_index" and data.is_edge_attr(key)]
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The undirected graph, along which hops are counted."""
+        return as_topology(self.data.edge_index, self.num_nodes)
+
+    @cached_property
+    def _columns(self) -> tuple[Tensor, Tensor]:
+        """Columns of edge_index by target: (pointers [N + 1], columns [E])."""
+        target = self.data.edge_index[1].long()
+        counts = torch.bincount(target, minlength=self.num_nodes)
+        return torch.cat([counts.new_zeros(1), counts.cumsum(0)]), torch.sort(target, stable=True).indices
+
+    def nodes_within(self, core: Tensor, depth: int) -> Tensor:
+        """The core, then the nodes one hop away in ascending order, then those two hops away, …"""
+        require_at_least("depth", depth, 0)
+        core = core.to(self.data.edge_index.device)
+        found = torch.zeros(self.num_nodes, dtype=torch.bool, device=core.device)
+        found[core] = True
+        rings = [core]
+        for _ in range(depth):
+            near = self.topology.col[_ranges(self.topology.rowptr, rings[-1])]
+            near = torch.unique(near[~found[near]])
+            if not near.numel():
+                break
+            found[near] = True
+            rings.append(near)
+        return torch.cat(rings)
+
+    def around(self, core: Tensor, depth: int) -> Halo:
+        """The halo of distinct core nodes."""
+        nodes = self.nodes_within(core, depth)
+        place = torch.full((self.num_nodes,), -1, device=nodes.device)
+        place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        pointers, columns = self._columns
+        chosen = columns[_ranges(pointers, nodes)]
+        chosen = chosen[place[self.data.edge_index[0, chosen]] >= 0].sort().values
+        values = {key: _taken(self.data, key, nodes) for key in self._node_keys}
+        values |= {key: _taken(self.data, key, chosen) for key in self._edge_keys}
+        edge_index = place[self.data.edge_index[:, chosen]]
+        return Halo(_graph(edge_index, nodes.numel(), values), nodes, core.numel(), depth)
+
+    def assemble(self, cores: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """[N, …] from rows that are computed part by part."""
+        result: Tensor | None = None
+        for core in cores:
+            rows = compute(core)
+            if result is None:
+                result = self.data.edge_index.new_empty(self.num_nodes, *rows.shape[1:], dtype=rows.dtype)
+            result[core] = rows.to(result.device)
+        if result is None:
+            raise GraphError("the graph has no nodes; there is nothing to compute.")
+        return result
+
+
+def _graph(edge_index: Tensor, num_nodes: int, values: dict[str, Any]) -> Data:
+    from torch_geometric.data import Data
+
+    data = Data(edge_index=edge_index, **values)
+    data.num_nodes = num_nodes
+    return data
+
+
+def _taken(data: Data, key: str, index: Tensor) -> Any:
+    value = data[key]
+    if not isinstance(value, Tensor):
+        return [value[i] for i in index.tolist()]
+    return value.index_select(data.__cat_dim__(key, value), index)
+
+
+def _ranges(pointers: Tensor, nodes: Tensor) -> Tensor:
+    """The numbers from pointers[v] up to pointers[v + 1] of all the nodes, one after another."""
+    first, counts = pointers[nodes], pointers[nodes + 1] - pointers[nodes]
+    before = counts.cumsum(0) - counts
+    return torch.arange(int(counts.sum()), device=nodes.device) + (first - before).repeat_interleave(counts)

@@ -1,0 +1,65 @@
+"""The receptive field is enough for every model, and not one hop too large."""
+
+import pytest
+import torch
+from scale_graphs import path_graph, shaken
+from torch import nn
+
+from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+from polynsd.errors import ConfigError
+from polynsd.nn import MLP, gcn
+from polynsd.scale import Halos, receptive_field
+from polynsd.scale.reach import layer_reach
+
+SIZES = (5, 3, 2, 2)  # in, hidden, layers, out
+CASES = [
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2), 6),
+    (PolyNSD(*SIZES, degree=3, stalk_dim=2, maps="general"), 8),
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2, maps="orthogonal"), 5),
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2, maps="orthogonal", edge_weights=True), 6),
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2, normalization="sheaf", fixed_channels=("signless",)), 6),
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2, shared_maps=True), 5),
+    (PolyNSD(*SIZES, degree=0, stalk_dim=2), 4),  # the correction is of degree 1
+    (PolyNSD(*SIZES, degree=0, stalk_dim=2, correction="none"), 0),
+    (PolyNSD(*SIZES, stalk_dim=2, filter="diffusion", normalization="none"), 2),
+    (PolyNSD(*SIZES, stalk_dim=2, filter="diffusion", normalization="degree", lambda_max="lanczos"), 3),
+    (NSD(*SIZES, stalk_dim=2), 4),
+    (IdentitySheaf(*SIZES, degree=3, stalk_dim=2), 7),
+    (PolySpectralGNN(*SIZES, degree=3), 7),
+    (gcn(*SIZES), 3),
+    (MLP(*SIZES), 0),
+]
+
+
+@pytest.mark.parametrize(("model", "field"), CASES, ids=lambda value: type(value).__name__)
+def test_field_is_exact_and_tight(model, field):
+    assert receptive_field(model) == field
+    data, model = path_graph(), shaken(model)
+    core = torch.tensor([1, 0])
+    whole = model(data.x, data.edge_index)[core]
+
+    def error(depth):
+        part = Halos(data).around(core, depth).data
+        return float((model(part.x, part.edge_index)[:2] - whole).abs().max().detach())
+
+    assert error(field) < 1e-13
+    if field:
+        assert error(field - 1) > 1e-11
+
+
+def test_what_belongs_to_the_whole_graph_is_refused():
+    with pytest.raises(ConfigError, match="lambda_max='analytic'"):
+        receptive_field(PolyNSD(*SIZES, lambda_max="lanczos"))
+    for normalization in ("none", "degree"):
+        with pytest.raises(ConfigError, match="normalization='sheaf-augmented'"):
+            receptive_field(PolyNSD(*SIZES, normalization=normalization))
+
+
+def test_a_stranger_is_refused():
+    with pytest.raises(ConfigError, match="receptive field of Linear is not known"):
+        receptive_field(nn.Linear(2, 2))
+
+
+def test_a_layer_reaches_one_hop_beyond_its_degree():
+    assert layer_reach(PolyNSD(*SIZES, degree=3).config) == 4
+    assert layer_reach(PolyNSD(*SIZES, degree=0, correction="none").config) == 0
