@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import timedelta
 from types import TracebackType
 from typing import Any
+
+from polynsd.report.pace import Pace, clock_text, rate_text
 
 QUIET_SECONDS = 10.0  # at most one plain line in so many seconds
 
@@ -25,10 +26,10 @@ class ProgressReporter:
         self.done, self.task = 0, ""
         self._bar: Any = None
         self._bar_id: Any = None
-        self._started = self._last = 0.0
+        self._pace, self._last = Pace(), 0.0
 
     def __enter__(self) -> ProgressReporter:
-        self._started = self._last = time.monotonic()
+        self._pace, self._last = Pace(), time.monotonic()
         if not self.quiet and sys.stderr.isatty():
             self._bar = _rich_bar(self.unit)
             self._bar_id = self._bar.add_task("", total=self.total, rate="")
@@ -58,15 +59,14 @@ class ProgressReporter:
             self._bar.update(self._bar_id, completed=self.done)
 
     def _rate(self) -> str:
-        return f"{self.done / max(time.monotonic() - self._started, 1e-9):.0f} {self.unit}/s"
+        return rate_text(self._pace.mean(self.done), self.unit)
 
     def _line(self) -> str:
         if self.total is None:
             return f"{self.done} {self.unit}  {self.task}  ({self._rate()})"
-        seconds = (time.monotonic() - self._started) / max(self.done, 1) * max(self.total - self.done, 0)
-        left = timedelta(seconds=int(seconds))
+        seconds = self._pace.elapsed / max(self.done, 1) * max(self.total - self.done, 0)
         percent = 100 * self.done // max(self.total, 1)
-        return f"{percent:3d} %  {self.task}  ({self._rate()}, at most {left} left)"
+        return f"{percent:3d} %  {self.task}  ({self._rate()}, at most {clock_text(seconds)} left)"
 
 
 def _rich_bar(unit: str) -> Any:

@@ -1,0 +1,167 @@
+"""What long work tells those who watch it: a protocol (splits × epochs) or a search (trials).
+
+A watcher is a context manager; it overrides the methods it cares about. The order of calls:
+
+    begin(plan), resume(…)*, epoch(split, epoch)*, done(split, result)*, finish(result)
+    begin_search(plan), trial(trial)*, finish(result)
+
+`Watcher.epoch` has the signature of `on_epoch` of `polynsd.training`. Splits may take turns, go in
+lockstep or finish in any order; after a resume their epochs do not begin with the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from polynsd.errors import require_at_least, require_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from polynsd.training import Epoch, FitResult
+
+SELECTIONS = ("metric", "loss")
+TRIAL_STATES = ("complete", "pruned", "failed", "running")
+
+
+@dataclass(frozen=True)
+class ProtocolPlan:
+    """What is going to be trained."""
+
+    splits: tuple[str, ...]
+    """Their names; events speak of them by position."""
+    epochs: int | None
+    """At most so many in each; None where nobody knows."""
+    metric: str
+    """accuracy, roc_auc, r2."""
+    select: str = "metric"
+    """What chooses the epoch, on validation: metric or loss."""
+    patience: int | None = None
+    """A split ends so many epochs after its best; None if only `done` tells."""
+    title: str = ""
+    """The graph and the model, say."""
+
+    def __post_init__(self) -> None:
+        require_choice("selection", self.select, SELECTIONS)
+        if self.epochs is not None:
+            require_at_least("epochs", self.epochs, 0)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration of a search, when it starts (`running`) and when it ends."""
+
+    number: int
+    state: str
+    """complete, pruned, failed or running."""
+    value: float | None = None
+    """Its validation score, where it has one."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    is_best: bool = False
+    """Complete, and better than every trial before it."""
+
+    def __post_init__(self) -> None:
+        require_choice("state of a trial", self.state, TRIAL_STATES)
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """What is going to be searched."""
+
+    trials: int | None
+    """How many there will be in the end, the earlier ones included; None where nobody knows."""
+    metric: str
+    """accuracy, roc_auc, r2, or loss where the search is for the lowest loss."""
+    earlier: tuple[Trial, ...] = ()
+    """Trials that the study has already, in their order."""
+    title: str = ""
+    """The graph and the space, say."""
+
+
+class Watcher:
+    """Hears everything and does nothing; the base of all watchers."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def begin(self, plan: ProtocolPlan) -> None:
+        """A protocol starts, or goes on."""
+
+    def resume(self, split: int, last: Epoch, best: Epoch) -> None:
+        """The split goes on after epoch `last`; its best one so far was `best`."""
+
+    def epoch(self, split: int, epoch: Epoch) -> None:
+        """An epoch of a split is over. Called thousands of times per second."""
+
+    def done(self, split: int, result: FitResult) -> None:
+        """A split is over."""
+
+    def begin_search(self, plan: SearchPlan) -> None:
+        """A search starts, or goes on."""
+
+    def trial(self, trial: Trial) -> None:
+        """A trial has started or ended."""
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """All is over, and this came out."""
+
+
+def watchers(*several: Watcher) -> Watcher:
+    """One watcher that passes everything on to `several`, in their order."""
+    return several[0] if len(several) == 1 else _Several(several)
+
+
+class _Several(Watcher):
+    def __init__(self, several: tuple[Watcher, ...]) -> None:
+        self._all, self._stack = several, ExitStack()
+        # an epoch costs nothing for those who do not listen
+        self._epoch = [w.epoch for w in several if type(w).epoch is not Watcher.epoch]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as entered:
+            for watcher in self._all:
+                entered.enter_context(watcher)
+            self._stack = entered.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def begin(self, plan: ProtocolPlan) -> None:
+        for watcher in self._all:
+            watcher.begin(plan)
+
+    def resume(self, split: int, last: Epoch, best: Epoch) -> None:
+        for watcher in self._all:
+            watcher.resume(split, last, best)
+
+    def epoch(self, split: int, epoch: Epoch) -> None:
+        for tell in self._epoch:
+            tell(split, epoch)
+
+    def done(self, split: int, result: FitResult) -> None:
+        for watcher in self._all:
+            watcher.done(split, result)
+
+    def begin_search(self, plan: SearchPlan) -> None:
+        for watcher in self._all:
+            watcher.begin_search(plan)
+
+    def trial(self, trial: Trial) -> None:
+        for watcher in self._all:
+            watcher.trial(trial)
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        for watcher in self._all:
+            watcher.finish(result)
