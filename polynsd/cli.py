@@ -1,4 +1,4 @@
-"""The command line: `polynsd demo | train | bench | data …`.
+"""The command line: `polynsd demo | train | predict | search | runs | reproduce | bench | data …`.
 
 Exit codes: 0 done, 2 a mistake in the arguments, the data or a path (the message says which),
 130 interrupted.
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"polynsd: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("polynsd: interrupted", file=sys.stderr)
+        print("polynsd: interrupted; a run folder goes on where it was left", file=sys.stderr)
         sys.exit(130)
 
 
@@ -35,7 +35,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The command as a frozen dataclass with a `run` method; its fields are the options."""
     import tyro
 
-    from polynsd.commands import COMMANDS
+    from polynsd.commands import COMMANDS, variant
 
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     name = " ".join(arguments[:words]) or "--help"
@@ -43,13 +43,12 @@ def _parse(arguments: Sequence[str]) -> Any:
         print(_overview(COMMANDS))
         sys.exit(0)
     if name not in COMMANDS:
-        raise unknown_name("command", " ".join(arguments[:2]) if name == "data" else name, COMMANDS)
-    return tyro.cli(
-        COMMANDS[name],
-        args=list(arguments[words:]),
-        prog=f"polynsd {name}",
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
+        is_group = any(known.startswith(f"{name} ") for known in COMMANDS)
+        raise unknown_name("command", " ".join(arguments[:2]) if is_group else name, COMMANDS)
+    rest = list(arguments[words:])
+    command = variant(name, rest)
+    given = {"default": command.default_for(rest)} if hasattr(command, "default_for") else {}
+    return tyro.cli(command, args=rest, prog=f"polynsd {name}", config=(tyro.conf.OmitArgPrefixes,), **given)
 
 
 def _overview(commands: dict[str, Any]) -> str:

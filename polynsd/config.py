@@ -22,6 +22,7 @@ from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 FILTERS = ("polynomial", "diffusion")
 MIXINGS = ("both", "stalk", "channel", "none", "idle")
 GATES = ("tanh", "linear", "none")
+SELECTIONS = ("metric", "loss", "acc", "auc")
 UPDATES = ("elu", "relu", "tanh", "identity")
 
 C = TypeVar("C")
@@ -195,14 +196,17 @@ class TrainConfig:
     sheaf_decay: float | None = None
     """L2 penalty on the map learners; the same as weight_decay unless given."""
     select: str = "metric"
-    """What improves on validation: metric or loss."""
+    """What chooses the epoch on validation: metric (the dataset's own), loss, acc or auc."""
+    precision: str = "float32"
+    """Of linear maps in training: float32, or bf16 (autocast); sheaves and filters stay in float32."""
     capture: str = "auto"
     """Replay the training step as a CUDA graph: auto (where possible), on (or fail), off."""
 
     def __post_init__(self) -> None:
         require_at_least("epochs", self.epochs, 1)
         require_at_least("patience", self.patience, 1)
-        require_choice("select", self.select, ("metric", "loss"))
+        require_choice("select", self.select, SELECTIONS)
+        require_choice("precision", self.precision, ("float32", "bf16"))
         if isinstance(cast(object, self.capture), bool):
             raise ConfigError(f"capture must be a word; got {self.capture}. In YAML, write 'on' with quotes.")
         require_choice("capture", self.capture, ("auto", "on", "off"))

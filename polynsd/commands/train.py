@@ -1,93 +1,97 @@
-"""`polynsd train`: one model over several splits of a benchmark, a file or a generated graph."""
+"""`polynsd train`: one model over all splits of a benchmark, a file or a generated graph."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polynsd.commands.data import read_any
+from polynsd.commands.source import Source
 from polynsd.config import ModelConfig, TrainConfig
-from polynsd.data import Graph, get_splits
-from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
-from polynsd.data.preprocess import apply
-from polynsd.errors import ConfigError, require_at_least
-from polynsd.experiments.comparison import Results, compare, print_results, save_results
-from polynsd.nn.build import model_label
-from polynsd.report import require_file_name
-from polynsd.training import get_task
-
-
-@dataclass(frozen=True)
-class Source:
-    """A graph and the rules that belong to it, each of which an option may replace."""
-
-    graph: Graph
-    protocol: str
-    metric: str
-    features: str
-    arguments: dict[str, Any]
+from polynsd.experiments.protocol_run import ProtocolRun, Result
+from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
+from polynsd.search.options import Configuration
+from polynsd.training.presets import get_rules
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model over several splits of a graph and report mean ± std of the test metric."""
+    """Train a model on all splits of a graph together, or (with --edges) on your own tables."""
 
-    dataset: str | None = None
-    """A benchmark by name (polynsd data list) or a graph file; otherwise a graph is generated."""
-    generate: str = "heterophily"
-    """The generator: heterophily, minesweeper, streets or chain."""
-    data: tuple[str, ...] = ()
-    """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
-    protocol: str | None = None
-    """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
-    features: str | None = None
-    """Preprocessing: raw, row-normalize or nsd-normalize; the benchmark's own unless given."""
-    metric: str | None = None
-    """accuracy or roc_auc; the dataset's own unless given."""
-    splits: int = 5
-    """How many splits, from the first on."""
+    source: Source = field(default_factory=Source)
+    """The graph."""
+    rules: str = "default"
+    """Training rules: default, paper, paper-acc or platonov; options of training replace parts of them."""
+    seeds: int = 1
+    """Models per split."""
     seed: int = 0
     """Of the weights; split i is trained with seed + i."""
     out: Path | None = None
-    """A JSON file for configuration, split hashes and numbers."""
+    """A run folder; started again with the same options, an interrupted run goes on."""
     quiet: bool = False
     """No progress."""
+    json: bool = False
+    """One JSON object per event, for machines."""
+    tensorboard: Path | None = None
+    """A folder for TensorBoard."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """What is trained."""
     training: TrainConfig = field(default_factory=TrainConfig)
     """How it is trained."""
 
-    def run(self) -> Results:
-        """Trains, prints, and writes the record where asked for."""
-        require_at_least("splits", self.splits, 1)
-        require_file_name(self.out)
-        if self.features == "standardize(train)":
-            raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
-        source = self._source()
-        protocol, rule = self.protocol or source.protocol, self.features or source.features
-        task = get_task(self.metric or source.metric)
-        splits = get_splits(source.graph, protocol, self.splits)
-        data = apply(rule, source.graph).to_pyg()
-        models = {model_label(self.model): self.model}
-        results = compare(models, data, splits, task, self.training, self.seed, self.quiet)
-        graph = source.graph
-        size = f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges"
-        print_results(f"{size}; {len(splits)} splits by {protocol}; features {rule}", results)
-        if self.out is not None:
-            about = {"graph": source.graph.name, **source.arguments, "protocol": protocol, "features": rule}
-            save_results(self.out, about, models, splits, self.training, results)
-        return results
+    @classmethod
+    def default_for(cls, arguments: Sequence[str]) -> Train:
+        """The defaults under the rules that the arguments name, so that single options can replace them."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        parser.add_argument("--rules", default="default")
+        parser.add_argument("--dataset", default=None)
+        named, _ = parser.parse_known_args(list(arguments))
+        return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
 
-    def _source(self) -> Source:
-        if self.dataset is None:
-            arguments = parse_arguments(self.generate, self.data)
-            metric = get_embedded(self.generate).metric
-            graph = make_graph(self.generate, **arguments)
-            return Source(graph, "stratified(0.6, 0.2, 0.2)", metric, "raw", arguments)
-        if self.data:
-            raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry = read_any(self.dataset)
-        if entry is None:
-            return Source(graph, "stored", "accuracy", "raw", {})
-        return Source(graph, entry.protocols[0], entry.metric, entry.preprocessing, {})
+    def run(self) -> Result:
+        """Trains, prints, and keeps the run where asked for."""
+        result = self._protocol().run(self.out)
+        if not self.json:
+            _print(result, self.out)
+        return result
+
+    def _protocol(self) -> ProtocolRun:
+        return ProtocolRun(
+            self.source.problem(self.seed),
+            Configuration(self.model, self.training),
+            self.rules,
+            self.seeds,
+            get_rules(self.rules).ddof,
+            self._watcher(),
+        )
+
+    def _watcher(self) -> Watcher:
+        shown: Watcher = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
+        return shown if self.tensorboard is None else watchers(shown, TensorBoardLog(self.tensorboard))
+
+
+def _print(result: Result, out: Path | None) -> None:
+    metric, epochs = result["metric"], [row["best_epoch"] for row in result["splits"]]
+    header = ("model", f"test {metric} %", f"val {metric} %", "best epoch", "parameters")
+    row = (
+        result["model"],
+        f"{100 * result['mean']:.1f} ± {100 * result['std']:.1f}",
+        f"{100 * result['val_mean']:.1f}",
+        f"{min(epochs)}–{max(epochs)}",
+        f"{result['parameters']:,}",
+    )
+    print_table(_title(result), header, [row])
+    if out is not None:
+        print(f"run: {out}")  # noqa: T201
+
+
+def _title(result: dict[str, Any]) -> str:
+    splits = len({row["split"] for row in result["splits"]})
+    seeds = len(result["splits"]) // splits
+    return (
+        f"{result['dataset']}: {splits} splits by {result['protocol']} × {seeds} seed{'s' * (seeds > 1)}; "
+        f"features {result['features']}; rules {result['rules']}, epochs chosen by validation "
+        f"{result['select']}; mean ± std ({result['std_kind']})"
+    )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from polynsd.config import SELECTIONS
 from polynsd.errors import require_at_least, require_choice
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from polynsd.training import Epoch, FitResult
 
-SELECTIONS = ("metric", "loss")
 TRIAL_STATES = ("complete", "pruned", "failed", "running")
 
 
@@ -39,7 +39,7 @@ class ProtocolPlan:
     metric: str
     """accuracy, roc_auc, r2."""
     select: str = "metric"
-    """What chooses the epoch, on validation: metric or loss."""
+    """What chooses the epoch, on validation: metric, loss, acc or auc."""
     patience: int | None = None
     """A split ends so many epochs after its best; None if only `done` tells."""
     title: str = ""

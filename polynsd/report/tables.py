@@ -16,6 +16,6 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
         table.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    terminal = Console()
+    terminal = Console(markup=False)
     # a pipe has no width of its own: give the table what it needs
-    Console(width=None if terminal.is_terminal else 200).print(table)
+    Console(width=None if terminal.is_terminal else 200, markup=False).print(table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from polynsd.data import Split, check_graph
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, DataError, require_at_least
+from polynsd.training.population import METRIC_OF
 from polynsd.training.replica import Replica
 from polynsd.training.task import Task
 
@@ -21,10 +22,14 @@ def check_replicas(replicas: Sequence[Replica], data: Data, task: Task, chunk: i
         raise ConfigError("at least one replica is needed; got none.")
     if chunk is not None:
         require_at_least("chunk", chunk, 1)
-    for name in ("select", "capture"):
+    for name in ("select", "precision", "capture"):
         found = sorted({getattr(replica.config, name) for replica in replicas})
         if len(found) > 1:
             raise ConfigError(f"replicas of one batch need the same {name}; got {' and '.join(found)}.")
+    if task.is_regression and replicas[0].config.select in METRIC_OF:
+        raise ConfigError(
+            f"select='{replicas[0].config.select}' is for classes; the targets are numbers. Use 'metric'."
+        )
     for split in {id(replica.split): replica.split for replica in replicas}.values():
         check_trainable(data, split, task)
 

@@ -18,11 +18,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from polynsd.kernels.update import adam, copy_rows
+from polynsd.nn.checkpoint import over_replicas
+from polynsd.nn.precision import lowered
 from polynsd.training.streams import DropoutStream
-from polynsd.training.task import Task
+from polynsd.training.task import Task, get_task
 
 Predict = Callable[[nn.Module], Tensor]  # what a model says of the graph
 
+METRIC_OF = {"acc": "accuracy", "auc": "roc_auc"}
 TRAIN_LOSS, VAL_LOSS, VAL_METRIC, IS_BEST, WAS_ACTIVE = range(5)  # columns of the history
 
 
@@ -46,8 +49,9 @@ class Rows:
     active: Tensor  # bool [R]
     best_theta: Tensor
     best_moving: Tensor
-    best_loss: Tensor  # [R] on validation, and
-    best_metric: Tensor
+    best_score: Tensor  # [R] of what chooses the epoch, and the
+    best_loss: Tensor  # and
+    best_metric: Tensor  # on validation there
     best_epoch: Tensor  # int64 [R], 0 before the first
     ended: Tensor  # the epochs that it trained
 
@@ -71,7 +75,8 @@ class Population:
         y: labels of the graph.
         task: loss and metric.
         predict: calls a model on the graph.
-        by_loss: whether the smallest validation loss is the best, instead of the largest metric.
+        select: what chooses the epoch, and
+        precision: that of linear maps; see `TrainConfig`.
         window: how many epochs the history holds.
     """
 
@@ -83,10 +88,11 @@ class Population:
         y: Tensor,
         task: Task,
         predict: Predict,
-        by_loss: bool,
+        select: str,
+        precision: str,
         window: int,
     ) -> None:
-        self.rows, self.y, self.task, self.by_loss = rows, y, task, by_loss
+        self.rows, self.y, self.task, self.select, self.precision = rows, y, task, select, precision
         self._call = _Call(model, predict)
         self._parameters, self._moving = Layout(trainable(model)), Layout(beside(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
@@ -102,7 +108,7 @@ class Population:
         val_loss = self.task.losses(output, self.y, rows.val).double()
         val_metric = self.task.metrics(output, self.y, rows.val)
         was_active = rows.active.clone()
-        improved = self._keep_best(val_loss, val_metric)
+        improved = self._keep_best(self._scores(output, val_loss, val_metric), val_loss, val_metric)
         rows.active.logical_and_(train_loss.isfinite())
         seen = torch.stack(
             [train_loss.double(), val_loss, val_metric, improved.double(), was_active.double()], -1
@@ -115,8 +121,10 @@ class Population:
         rows = self.rows
         parameters = {name: p.requires_grad_() for name, p in self._parameters.split(rows.theta).items()}
         moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
-        output = torch.vmap(self._train_one)(parameters, moving, rows.seed, rows.dropout)
-        loss = self.task.losses(output, self.y, rows.train)
+        with lowered(self.precision, rows.theta.device):
+            train = over_replicas(self._call, self._train_one)
+            output = train(parameters, moving, rows.seed, rows.dropout)
+            loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
         gradient = self._parameters.join(gradients, rows.theta.dtype)
         adam(rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.rate, self.epoch + 1)
@@ -138,13 +146,21 @@ class Population:
         state = {**self._parameters.split(theta), **self._moving.split(moving)}
         return torch.vmap(lambda one: functional_call(self._call, self._call.named(one), ()))(state)
 
-    def _keep_best(self, loss: Tensor, metric: Tensor) -> Tensor:
+    def _scores(self, output: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
+        """`[R]` what chooses the epoch: the higher the better."""
+        if self.select == "loss":
+            return -loss
+        if self.select == "metric":
+            return metric
+        return get_task(METRIC_OF[self.select]).metrics(output, self.y, self.rows.val)
+
+    def _keep_best(self, score: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
         rows = self.rows
-        better = loss < rows.best_loss if self.by_loss else metric > rows.best_metric
-        improved = rows.active & (better | (rows.best_epoch == 0))
+        improved = rows.active & ((score > rows.best_score) | (rows.best_epoch == 0))
         copy_rows(rows.best_theta, rows.theta, improved)
         copy_rows(rows.best_moving, rows.moving, improved)
         for best, new in (
+            (rows.best_score, score),
             (rows.best_loss, loss),
             (rows.best_metric, metric),
             (rows.best_epoch, self.epoch),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean, pstdev, stdev
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProtocolResult:
-    """One result per split. `std` is the population's (ddof = 0), as in the literature on these graphs."""
+    """One result per split. `std` is the population's (ddof = 0) unless asked for otherwise, as in the
+    literature on these graphs.
+    """
 
     metric: str
     fits: tuple[FitResult, ...]
+    ddof: int = 0
 
     @property
     def tests(self) -> list[float]:
@@ -40,8 +43,8 @@ class ProtocolResult:
 
     @property
     def std(self) -> float:
-        """Population standard deviation of the test metric."""
-        return pstdev(self.tests)
+        """Standard deviation of the test metric: the population's, or with ddof = 1 the sample's."""
+        return stdev(self.tests) if self.ddof and len(self.tests) > 1 else pstdev(self.tests)
 
     @property
     def val_mean(self) -> float:

@@ -134,9 +134,16 @@ class _Training:
         return torch.tensor(numbers, dtype=torch.long, device=self.device)
 
     def _population(self, rows: Rows) -> Population:
-        by_loss = self.config.select == "loss"
         return Population(
-            self.models[0], rows, self.moving, self.data.y, self.task, self.predict, by_loss, self.window
+            self.models[0],
+            rows,
+            self.moving,
+            self.data.y,
+            self.task,
+            self.predict,
+            self.config.select,
+            self.config.precision,
+            self.window,
         )
 
     def run(self, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None) -> None:

@@ -17,7 +17,7 @@ from polynsd.training.replica import Replica
 
 CHANGING = (
     "theta", "mean", "square", "moving", "active",
-    "best_theta", "best_moving", "best_loss", "best_metric", "best_epoch", "ended",
+    "best_theta", "best_moving", "best_score", "best_loss", "best_metric", "best_epoch", "ended",
 )  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def first_rows(
         active=torch.ones(count, dtype=torch.bool, device=device),
         best_theta=theta.clone(),
         best_moving=state.clone(),
+        best_score=never.clone(),
         best_loss=never.clone(),
         best_metric=never.clone(),
         best_epoch=torch.zeros(count, dtype=torch.long, device=device),

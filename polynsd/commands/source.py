@@ -1,0 +1,80 @@
+"""From names to something that can be trained on: a graph, its splits and how they are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from polynsd.commands.data import read_any
+from polynsd.data import Graph, get_splits
+from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
+from polynsd.data.preprocess import apply
+from polynsd.errors import ConfigError, require_at_least
+from polynsd.search.problem import Problem
+from polynsd.training import get_task
+
+GENERATED = {"protocol": "stratified(0.6, 0.2, 0.2)", "features": "raw"}
+FROM_FILE = {"protocol": "stored", "features": "raw", "metric": "accuracy"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the graph comes from; rules that are not given are the graph's own."""
+
+    dataset: str | None = None
+    """A benchmark by name (polynsd data list) or a graph file; otherwise a graph is generated."""
+    generate: str = "heterophily"
+    """The generator: heterophily, minesweeper, streets or chain."""
+    data: tuple[str, ...] = ()
+    """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
+    protocol: str | None = None
+    """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
+    features: str | None = None
+    """Preprocessing: raw, row-normalize or nsd-normalize; the benchmark's own unless given."""
+    metric: str | None = None
+    """accuracy, roc_auc or r2; the dataset's own unless given."""
+    splits: int | None = None
+    """How many splits, from the first on; all that there are unless given."""
+    device: str = "cpu"
+    """Where to train: cpu, cuda or cuda:N."""
+
+    def problem(self, seed: int = 0) -> Problem:
+        """The graph on its device, with splits and task."""
+        if self.splits is not None:
+            require_at_least("splits", self.splits, 1)
+        if self.features == "standardize(train)":
+            raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
+        device = _device(self.device)
+        graph, arguments, own = self._graph()
+        rules = {name: getattr(self, name) or value for name, value in own.items()}
+        task = get_task(rules.pop("metric"))
+        splits = get_splits(graph, rules["protocol"], self.splits)
+        data = apply(rules["features"], graph).to_pyg().to(device)
+        about = {"dataset": graph.name, **arguments, **rules}
+        return Problem(data, tuple(splits), task, seed, about)
+
+    def _graph(self) -> tuple[Graph, dict[str, Any], dict[str, str]]:
+        """The graph, the generator's arguments, and the rules that belong to it."""
+        if self.dataset is None:
+            arguments = parse_arguments(self.generate, self.data)
+            graph = make_graph(self.generate, **arguments)
+            return graph, arguments, {**GENERATED, "metric": get_embedded(self.generate).metric}
+        if self.data:
+            raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
+        graph, entry = read_any(self.dataset)
+        if entry is None:
+            return graph, {}, dict(FROM_FILE)
+        own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
+        return graph, {}, own
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"unknown device '{name}'; write cpu, cuda or cuda:N.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device '{name}' was asked for, but PyTorch finds no CUDA device here. Use cpu.")
+    return device
