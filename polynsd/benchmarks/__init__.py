@@ -10,6 +10,7 @@
 | `cost`        | how many bytes a filter has to move at least                      |
 | `filters`     | one row of `bench kernels`                                        |
 | `steps`       | one row of `bench step`                                           |
+| `protocols`   | one row of `bench protocol`                                       |
 | `growth`      | how time grows with K and with the number of edges                |
 | `environment` | on what                                                           |
 | `record`      | all of it as plain data                                           |

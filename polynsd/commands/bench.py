@@ -1,7 +1,8 @@
 """`polynsd bench`: how fast, and in how much memory, on every backend in one run.
 
-`bench kernels` times the polynomial filter alone, `bench step` a whole training step. Speed-ups are
-over `assembled`, the published way, in the same run. See `polynsd.benchmarks` for what the numbers mean.
+`bench kernels` times the polynomial filter alone, `bench step` a whole training step, both against
+`assembled`, the published way, in the same run; `bench protocol` times all splits of a graph.
+See `polynsd.benchmarks` for what the numbers mean.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from polynsd.benchmarks.cases import Case, Row, grid
 from polynsd.benchmarks.environment import environment, require_device
 from polynsd.benchmarks.record import Measure, make_record, measure_row
 from polynsd.benchmarks.samples import NAMES, load_sample, sized
+from polynsd.commands.bench_protocol import BenchProtocol
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.report import ProgressReporter, require_file_name, write_json
 
@@ -163,9 +165,13 @@ class BenchStep(Options):
 
 @dataclass(frozen=True)
 class Bench:
-    """Time the filter (bench kernels) or a training step (bench step) on every backend."""
+    """Time the filter (kernels) or a training step (step) on every backend, or a protocol (protocol)."""
 
-    what: Annotated[BenchKernels, subcommand("kernels")] | Annotated[BenchStep, subcommand("step")]
+    what: (
+        Annotated[BenchKernels, subcommand("kernels")]
+        | Annotated[BenchStep, subcommand("step")]
+        | Annotated[BenchProtocol, subcommand("protocol")]
+    )
 
     def run(self) -> Row:
         """Runs the benchmark that was chosen."""

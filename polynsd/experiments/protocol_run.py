@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from polynsd.nn import count_parameters
 from polynsd.nn.build import model_label
 from polynsd.report import ProtocolPlan, Records, Watcher, watchers
 from polynsd.runs import Run, read_run
+from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
 from polynsd.training import Epoch, FitResult, ProtocolResult, Replica, fit_replicas
@@ -56,21 +56,32 @@ class ProtocolRun:
         rules = f"{len(self.problem.splits)} splits by {about['protocol']}; features {about['features']}"
         return f"{about['dataset']}: {size}; {rules}; rules {self.rules}"
 
-    def run(self, out: Path | None) -> Result:
+    def run(self, out: Path | None, snapshot_seconds: float = SNAPSHOT_SECONDS) -> Result:
         """Trains, or reads what a finished run in the folder says."""
-        with _folder(out, self._config(), self.problem.identity()) as run:
-            if run is not None and run.result is not None:
-                return dict(run.result)
-            log = [] if run is None else [Records(run.log, every=1)]
-            with watchers(self.watcher, *log) as watcher:
-                start = time.perf_counter()
-                fits = self._train(watcher, run)
-                seconds = time.perf_counter() - start
-                result = self._result(fits)
-                watcher.finish(result)
-            if run is not None:
-                run.finish(result, _weights(fits), self._predictions(fits), {"seconds": round(seconds, 3)})
-            return result
+        with self._folder(out, snapshot_seconds) as run:
+            if run is None or run.result is None:
+                return self._trained(run)
+            with self.watcher as watcher:
+                watcher.finish(run.result)
+            return dict(run.result)
+
+    def _folder(self, out: Path | None, snapshot_seconds: float) -> AbstractContextManager[Run | None]:
+        if out is None:
+            return nullcontext()
+        identity = self._config(), self.problem.identity()
+        return Run.start(out, "protocol", *identity, snapshot_seconds=snapshot_seconds)
+
+    def _trained(self, run: Run | None) -> Result:
+        log = [] if run is None else [Records(run.log, every=1)]
+        with watchers(self.watcher, *log) as watcher:
+            start = time.perf_counter()
+            fits = self._train(watcher, run)
+            seconds = time.perf_counter() - start
+            result = self._result(fits)
+            watcher.finish(result)
+        if run is not None:
+            run.finish(result, _weights(fits), self._predictions(fits), {"seconds": round(seconds, 3)})
+        return result
 
     def _config(self) -> dict[str, Any]:
         names = ("model", "training")
@@ -141,13 +152,6 @@ class ProtocolRun:
     def _predictions(self, fits: Sequence[FitResult]) -> Any:
         rows = [(*numbers, fit.model) for numbers, fit in zip(self._numbers(), fits, strict=True)]
         return prediction_table(self.problem, rows)
-
-
-@contextmanager
-def _folder(out: Path | None, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Run | None]:
-    start = partial(Run.start, kind="protocol", config=config, inputs=inputs)
-    with nullcontext() if out is None else start(out) as run:
-        yield run
 
 
 def _earlier(folder: Path) -> dict[int, tuple[Epoch, Epoch]]:

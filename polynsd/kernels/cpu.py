@@ -131,7 +131,7 @@ def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
 def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
     """X z `[R, N, C]`."""
     R, C, N = max(values.size(0), z.size(0)), z.size(2), matrix.rowptr.numel() - 1
-    z = pad(z, (0, -C % LANES))
+    z = _whole_vectors(z)
     n = next(n for n in (4, 3, 2, 1) if z.size(2) % (n * LANES) == 0)
     out, shares = z.new_empty(R, N, z.size(2)), _shares(N + matrix.col.numel())
     sizes = [N, shares, z.size(2), z.size(1)]
@@ -162,8 +162,14 @@ def _shares(work: int) -> int:
 
 def _signal(x: Tensor) -> Tensor:
     """Fills whole vectors with channels; those of a single coordinate are taken for coordinates."""
-    x = pad(x, (0, -x.size(-1) % LANES)).contiguous()
+    x = _whole_vectors(x).contiguous()
     return x if x.size(2) > 1 else x.reshape(*x.shape[:2], x.size(-1) // LANES, LANES)
+
+
+def _whole_vectors(x: Tensor) -> Tensor:
+    """Channels up to a multiple of LANES; `pad` alone would copy what needs none."""
+    rest = -x.size(-1) % LANES
+    return pad(x, (0, rest)) if rest else x
 
 
 def _unfolded(signal: Tensor, like: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ def dropout(x, keys, rates, out, n, x_stride, BLOCK: tl.constexpr):
     key, rate = tl.load(keys + r).to(tl.uint32), tl.load(rates + r)
     bits = _mixed(_mixed(i.to(tl.uint32) ^ key) + key)
     keep = bits.to(tl.float64) >= rate * 4294967296.0
-    scale = tl.where(rate < 1, 1 / (1 - rate), 0.0).to(out.dtype.element_ty)
+    scale = tl.where(rate < 1, 1 / tl.where(rate < 1, 1 - rate, 1.0), 0.0).to(out.dtype.element_ty)
     value = tl.load(x + r * x_stride + i, mask=i < n, other=0)
     tl.store(out + r * n + i, tl.where(keep, value * scale, 0.0), mask=i < n)
 
@@ -48,8 +48,11 @@ def csr_product(
 
 
 @triton.jit
-def adam(theta, gradient, mean, square, decay, factors, n, BETA1, BETA2, EPSILON, BLOCK: tl.constexpr):
-    """Adam's step in place."""
+def adam(
+    theta, gradient, mean, square, decay, factors, n,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPSILON: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Adam's step in place; numbers that are not constants would be rounded to float32."""
     r = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside, place = i < n, r * n + i
@@ -69,5 +72,5 @@ def copy_rows(target, source, wanted, n, BLOCK: tl.constexpr):
     """target[r] = source[r] where wanted[r]."""
     r = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = (i < n) & (tl.load(wanted + r) != 0)
+    inside = i < tl.where(tl.load(wanted + r) != 0, n, 0)
     tl.store(target + r * n + i, tl.load(source + r * n + i, mask=inside, other=0), mask=inside)

@@ -96,6 +96,7 @@ class Population:
         self._call = _Call(model, predict)
         self._parameters, self._moving = Layout(trainable(model)), Layout(beside(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
+        self._gradient = torch.empty_like(rows.theta)
         self.epoch = torch.zeros((), dtype=torch.long, device=rows.theta.device)
         self.history = rows.rate.new_zeros(window, len(rows.seed), 5)
 
@@ -126,7 +127,7 @@ class Population:
             output = train(parameters, moving, rows.seed, rows.dropout)
             loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
-        gradient = self._parameters.join(gradients, rows.theta.dtype)
+        gradient = self._parameters.join(gradients, rows.theta.dtype, out=self._gradient)
         adam(rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.rate, self.epoch + 1)
         if self._moving:
             rows.moving.copy_(self._moving.join(moving.values(), rows.moving.dtype))
@@ -187,12 +188,11 @@ class Layout:
         pairs = zip(self.kinds.items(), parts, strict=True) if self.kinds else ()
         return {name: _part(part, *kind) for (name, kind), part in pairs}
 
-    def join(self, named: Iterable[Tensor], dtype: torch.dtype) -> Tensor:
+    def join(self, named: Iterable[Tensor], dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
         """The inverse: `[R, …]` each → `[R, P]`."""
         pairs = zip(named, self.kinds.values(), strict=True)
-        return torch.cat(
-            [_transposed(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs], -1
-        )
+        parts = [_transposed(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs]
+        return torch.cat(parts, -1, out=out)
 
 
 def _part(flat: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
