@@ -2,6 +2,7 @@
 
 A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of
 its column, a category becomes a row of zeros, and a further column marks the rows it happened to.
+What was found is kept as a `FeatureRecipe`, by which the columns of another table become the same features.
 """
 
 from __future__ import annotations
@@ -14,22 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.own.columns import MISSING, Column, finite_float32
+from polynsd.data.own.recipe import FeatureRecipe
 from polynsd.errors import ConfigError, DataError
 
 MAX_CATEGORIES = 1000
+UNSEEN = -2
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
 FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureBlock:
-    """The features of one column `[N, k]`, under their names."""
+    """The features of one column `[N, k]`, and how they were made."""
 
-    column: str
     values: NDArray[np.float32]
-    names: tuple[str, ...]
-    is_one_hot: bool
+    recipe: FeatureRecipe
     missing: int
+    unseen: int = 0  # rows whose category the recipe does not know
+
+    @property
+    def column(self) -> str:
+        """The name of the column."""
+        return self.recipe.column
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features."""
+        return self.recipe.names
 
 
 def feature_blocks(
@@ -39,6 +51,19 @@ def feature_blocks(
     return [_block(name, column, name in categorical, missing) for name, column in columns]
 
 
+def repeated_block(column: Column, recipe: FeatureRecipe, missing: str, unseen: str) -> FeatureBlock:
+    """The features of a column of another table, by the recipe of the first."""
+    if recipe.categories is not None:
+        codes, count = _known_codes(column, recipe, unseen)
+        return _one_hot_block(column, codes, recipe, missing, count)
+    numbers = column.numbers()
+    if numbers is None:
+        raise DataError(
+            f"{column.place}: the model was trained on numbers here; some values are none. Correct them."
+        )
+    return _number_block(column, numbers, recipe, missing)
+
+
 def _block(name: str, column: Column, is_categorical: bool, missing: str) -> FeatureBlock:
     numbers = None if is_categorical else column.numbers()
     if numbers is None:
@@ -46,10 +71,19 @@ def _block(name: str, column: Column, is_categorical: bool, missing: str) -> Fea
     absent = np.isnan(numbers)
     if absent.any():
         _require_fill(column, int(absent.sum()), missing)
-        mean = numbers[~absent].mean()
-        numbers = np.where(absent, mean, numbers)
+    mean = float(numbers[~absent].mean()) if len(numbers) else 0.0
+    return _number_block(column, numbers, FeatureRecipe(name, None, mean, bool(absent.any())), missing)
+
+
+def _number_block(
+    column: Column, numbers: NDArray[np.float64], recipe: FeatureRecipe, missing: str
+) -> FeatureBlock:
+    absent = np.isnan(numbers)
+    if absent.any():
+        _require_mean(column, int(absent.sum()), missing)
+        numbers = np.where(absent, recipe.mean, numbers)
     values = finite_float32(numbers, column.place)[:, None]
-    return _with_indicator(FeatureBlock(name, values, (name,), False, 0), absent)
+    return _with_marks(values, recipe, absent)
 
 
 def _one_hot(name: str, column: Column, is_categorical: bool, missing: str) -> FeatureBlock:
@@ -66,27 +100,53 @@ def _one_hot(name: str, column: Column, is_categorical: bool, missing: str) -> F
         _require_repetition(column, categories, int((~absent).sum()))
     if absent.any():
         _require_fill(column, int(absent.sum()), missing)
-    values = (codes[:, None] == np.arange(len(categories))).astype(np.float32)
-    names = tuple(f"{name}={category}" for category in categories)
-    return _with_indicator(FeatureBlock(name, values, names, True, 0), absent)
+    recipe = FeatureRecipe(name, categories, marks_missing=bool(absent.any()))
+    return _one_hot_block(column, codes, recipe, missing)
 
 
-def _with_indicator(block: FeatureBlock, absent: NDArray[np.bool_]) -> FeatureBlock:
-    """The block, with a column that marks missing values if there were any."""
-    count = int(absent.sum())
-    if not count:
-        return block
-    values = np.column_stack([block.values, absent.astype(np.float32)])
-    names = (*block.names, f"{block.column} is missing")
-    return FeatureBlock(block.column, values, names, block.is_one_hot, count)
+def _one_hot_block(
+    column: Column, codes: NDArray[np.int64], recipe: FeatureRecipe, missing: str, unseen: int = 0
+) -> FeatureBlock:
+    absent = codes == MISSING
+    if absent.any():
+        _require_mean(column, int(absent.sum()), missing)
+    values = (codes[:, None] == np.arange(len(recipe.categories or ()))).astype(np.float32)
+    return _with_marks(values, recipe, absent, unseen)
 
 
-def _require_fill(column: Column, count: int, missing: str) -> None:
+def _with_marks(
+    values: NDArray[np.float32], recipe: FeatureRecipe, absent: NDArray[np.bool_], unseen: int = 0
+) -> FeatureBlock:
+    """The block, with a column that marks missing values if the recipe has one."""
+    if recipe.marks_missing:
+        values = np.column_stack([values, absent.astype(np.float32)])
+    return FeatureBlock(values, recipe, int(absent.sum()), unseen)
+
+
+def _known_codes(column: Column, recipe: FeatureRecipe, unseen: str) -> tuple[NDArray[np.int64], int]:
+    """The numbers of the categories in the recipe, and how many values it does not know."""
+    codes, names = column.categories()
+    number = {name: place for place, name in enumerate(recipe.categories or ())}
+    new = [name for name in names if name not in number]
+    if new and unseen != "ignore":
+        raise DataError(
+            f"{column.place}: {len(new)} categories were not there in training, e.g. {new[0]!r}. Correct "
+            "them, train anew, or ask for unseen='ignore' (a row of zeros)."
+        )
+    number_of = np.array([number.get(name, UNSEEN) for name in names] + [MISSING], dtype=np.int64)
+    return number_of[codes], int((number_of[codes] == UNSEEN).sum())
+
+
+def _require_mean(column: Column, count: int, missing: str) -> None:
     if missing != "mean":
         raise DataError(
             f"{column.place}: {count} of {len(column)} values are missing. Fill them in, leave the column "
             "out with features=[...], or ask for missing='mean' (the mean and an indicator column)."
         )
+
+
+def _require_fill(column: Column, count: int, missing: str) -> None:
+    _require_mean(column, count, missing)
     if count == len(column):
         raise DataError(
             f"{column.place}: all values are missing, so there is no mean. Leave it out with features=[...]."

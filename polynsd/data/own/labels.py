@@ -54,6 +54,17 @@ def read_labels(column: Column, task: str) -> Labels:
     return Labels(task, targets, None)
 
 
+def read_labels_again(column: Column, task: str, class_names: tuple[str, ...] | None) -> tuple[Labels, int]:
+    """The labels of another table under the classes of the first, and how many were none of these."""
+    labels = read_labels(column, task)
+    if labels.class_names is None or class_names is None:
+        return labels, 0
+    number = {name: place for place, name in enumerate(class_names)}
+    numbers = [number.get(name, MISSING) for name in labels.class_names]
+    y = np.array([*numbers, MISSING], dtype=np.int64)[labels.y]
+    return Labels(task, y, class_names), int(((y == MISSING) & (labels.y != MISSING)).sum())
+
+
 def _are_whole(numbers: NDArray[np.float64]) -> bool:
     present = numbers[~np.isnan(numbers)]
     return bool((present == np.floor(present)).all())

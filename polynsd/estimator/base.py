@@ -1,0 +1,227 @@
+"""What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the outputs of the model."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from polynsd.data import Graph
+from polynsd.errors import ConfigError, require_at_least
+from polynsd.estimator.candidates import DEFAULTS, Candidate, candidates
+from polynsd.estimator.inputs import as_graph, features_of, is_table
+from polynsd.estimator.manners import BaseEstimator, NotFittedError
+from polynsd.estimator.scaling import Scaling
+from polynsd.estimator.search import OnEpoch, Problem, find_best, seconds_of
+from polynsd.estimator.targets import HeldOut, Labels, divide, labelled, own_labels, read_labels
+from polynsd.estimator.tensors import as_data, edge_inputs
+from polynsd.training import Task, get_task
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+logger = logging.getLogger("polynsd")
+
+E = TypeVar("E", bound="SheafEstimator")
+
+
+class SheafEstimator(BaseEstimator):  # type: ignore[misc]
+    """A PolyNSD model that chooses for itself what was left `"auto"`."""
+
+    is_regression = False
+
+    def __init__(
+        self,
+        maps: Any = "auto",
+        stalk_dim: Any = "auto",
+        degree: Any = "auto",
+        hidden_channels: Any = "auto",
+        num_layers: Any = "auto",
+        dropout: Any = "auto",
+        learning_rate: Any = "auto",
+        weight_decay: Any = "auto",
+        epochs: Any = "auto",
+        budget: Any = "short",
+        validation_fraction: float = 0.2,
+        standardize: bool = True,
+        device: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.maps, self.stalk_dim, self.degree = maps, stalk_dim, degree
+        self.hidden_channels, self.num_layers, self.dropout = hidden_channels, num_layers, dropout
+        self.learning_rate, self.weight_decay, self.epochs = learning_rate, weight_decay, epochs
+        self.budget, self.validation_fraction = budget, validation_fraction
+        self.standardize, self.device, self.random_state = standardize, device, random_state
+
+    def fit(
+        self: E,
+        graph: Any,
+        y: Any = None,
+        *,
+        train: Any = None,
+        val: Any = None,
+        edges: Any = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> E:
+        """Trains on the labelled nodes, choosing on held-out ones.
+
+        Args:
+            graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`.
+            y: a label per node, in place of the graph's own.
+            train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
+            val: the nodes to choose on; a share of every class of the training nodes by default
+                (`validation_fraction`).
+            edges: with a table of features: an edge index `[2, E]` or an adjacency matrix.
+            on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
+        """
+        if hasattr(self, "model_"):
+            del self.model_  # a fit that fails leaves no half of an older one
+        seconds = seconds_of(self.budget)
+        require_at_least("random_state", self.random_state, 0)
+        source = as_graph(self, graph, edges, reset=True)
+        self._in_table = is_table(graph, edges)
+        if source.masks and train is None and val is None:
+            logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
+        given = own_labels(source) if y is None and not self._in_table else y
+        self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
+        strata = self._learn_classes(self._labels)
+        known = self._labels.known
+        split = divide(known, strata, train, val, self.validation_fraction, self.random_state)
+        self.train_mask_, self.val_mask_ = split.train.numpy(), split.val.numpy()
+        self.n_train_, self.n_val_ = int(split.train.sum()), int(split.val.sum())
+        self._learn_scaling(source)
+        target = self._as_target(self._labels)
+        self.metric_ = self._choose_metric(target)
+        self._train(source, target, split, seconds, on_epoch)
+        self._calibrate(target)
+        return self
+
+    def score(self, graph: Any = None, y: Any = None, *, nodes: Any = None, edges: Any = None) -> float:
+        """`metric_` on the labelled nodes, or on those in `nodes`.
+
+        Without a graph it is that of `fit`; without `y` and `nodes` too, its validation nodes. A label that
+        is none of the model's classes is never right; ROC-AUC leaves it out.
+        """
+        if graph is None:
+            outputs, in_table = self._outputs(None), self._in_table
+            labels = self._labels if y is None else read_labels(y, len(outputs), in_table, self.is_regression)
+            chosen = self.val_mask_ if y is None else labels.known
+        else:
+            self._require_fitted()
+            source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
+            outputs, given = self._outputs(source), own_labels(source) if y is None else y
+            labels = read_labels(given, len(outputs), in_table, self.is_regression)
+            chosen = labels.known
+        chosen = chosen if nodes is None else labelled("nodes", nodes, labels.known)
+        target = self._as_target(labels)[chosen]
+        return get_task(self.metric_).score(torch.from_numpy(outputs[chosen]), target)
+
+    def _train(
+        self, source: Graph, target: Tensor, split: HeldOut, seconds: float | None, on_epoch: OnEpoch | None
+    ) -> None:
+        """Finds the best candidate, and keeps it."""
+        self.graph_ = self._as_data(source)
+        data = copy.copy(self.graph_)
+        data.x, data.y = data.x.float(), target.to(data.x.device)
+        problem = Problem(data, split, self._task(target), self._num_outputs(), self.random_state)
+        best, trials = find_best(self.candidates(source), problem, seconds, on_epoch)
+        self._keep(best.candidate, best.result.model)
+        self.val_score_, self.best_epoch_ = best.result.val_metric, best.result.best_epoch
+        self.search_results_ = [trial.row(trial is best) for trial in trials]
+
+    def candidates(self, source: Graph) -> list[Candidate]:
+        """What `fit` will try on a graph."""
+        given = {name: getattr(self, name) for name in DEFAULTS}
+        edge_dim = 0 if source.edge_attr is None else source.edge_attr.shape[1]
+        return candidates(given, self.budget is not None, edge_dim)
+
+    def _keep(self, candidate: Candidate, model: nn.Module) -> None:
+        self.config_, self.train_config_ = candidate.model, candidate.training
+        self.model_ = model.double().eval()
+
+    def _learn_scaling(self, source: Graph) -> None:
+        x = features_of(source)
+        self.feature_scaling_ = self._scaling(x[self.train_mask_])
+        attr = source.edge_attr
+        self.edge_scaling_ = None if attr is None else self._scaling(attr.astype(np.float64))
+        self.has_edge_weights_ = source.edge_weight is not None
+
+    def _scaling(self, values: NDArray[np.float64]) -> Scaling:
+        if self.standardize and len(values):
+            return Scaling.of_features(values)
+        return Scaling.none(values.shape[1])
+
+    def _as_data(self, graph: Graph) -> Data:
+        return as_data(graph, self.feature_scaling_, self.edge_scaling_).to(self._device())
+
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    @torch.no_grad()
+    def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:
+        """What the model says of every node `[N, O]`."""
+        self._require_fitted()
+        data = self._known_graph() if graph is None else self._as_data(as_graph(self, graph, edges))
+        extra = edge_inputs(data, self.has_edge_weights_, self.config_.layer.edge_dim)
+        return self.model_.to(data.x.device)(data.x, data.edge_index, **extra).cpu().numpy()
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit or load first.")
+
+    def _known_graph(self) -> Data:
+        if getattr(self, "graph_", None) is None:
+            raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
+        return self.graph_
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the fitted model into a new folder: weights, configuration, scores; no pickles."""
+        from polynsd.estimator.storage import save_estimator
+
+        return save_estimator(self, folder)
+
+    @classmethod
+    def load(cls: type[E], folder: str | Path) -> E:
+        """Reads what `save` wrote; nothing in the files is executed."""
+        from polynsd.estimator.storage import load_estimator
+
+        estimator = load_estimator(folder)
+        if not isinstance(estimator, cls):
+            raise ConfigError(f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}.")
+        return estimator
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+        """Looks at all labels, and says which strata `[N]` to divide them by."""
+        raise NotImplementedError
+
+    def _as_target(self, labels: Labels) -> Tensor:
+        """Labels as the model is trained on them `[N]`."""
+        raise NotImplementedError
+
+    def _choose_metric(self, target: Tensor) -> str:
+        raise NotImplementedError
+
+    def _task(self, target: Tensor) -> Task:
+        raise NotImplementedError
+
+    def _num_outputs(self) -> int:
+        raise NotImplementedError
+
+    def _calibrate(self, target: Tensor) -> None:
+        """Nothing, unless there are probabilities."""

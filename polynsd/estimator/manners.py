@@ -1,0 +1,106 @@
+"""scikit-learn's base classes and checks where it is installed, and small stand-ins where it is not."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.errors import DataError, PolyNSDError, ShapeError, unknown_name
+
+__all__ = ["BaseEstimator", "ClassifierMixin", "NotFittedError", "RegressorMixin"]
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.exceptions import NotFittedError as _SklearnNotFitted
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d, validate_data
+
+    HAS_SKLEARN = True
+except ImportError:
+    HAS_SKLEARN = False
+    _SklearnNotFitted = ValueError
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Parameters are the arguments of `__init__`."""
+
+        @classmethod
+        def _get_param_names(cls) -> list[str]:
+            return sorted(name for name in inspect.signature(cls).parameters if name != "self")
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """The parameters by name."""
+            return {name: getattr(self, name) for name in self._get_param_names()}
+
+        def set_params(self, **params: Any) -> BaseEstimator:
+            """Changes parameters; an unknown one is an error."""
+            for name, value in params.items():
+                if name not in self._get_param_names():
+                    raise unknown_name("parameter", name, self._get_param_names())
+                setattr(self, name, value)
+            return self
+
+        def __repr__(self) -> str:
+            signature = inspect.signature(type(self)).parameters
+            changed = {n: v for n, v in self.get_params().items() if v != signature[n].default}
+            return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in changed.items())})"
+
+    class ClassifierMixin:  # type: ignore[no-redef]
+        """Nothing without scikit-learn."""
+
+    class RegressorMixin:  # type: ignore[no-redef]
+        """Nothing without scikit-learn."""
+
+
+class NotFittedError(PolyNSDError, _SklearnNotFitted):  # type: ignore[misc]
+    """`predict` and the like need a model that `fit` or `load` has made."""
+
+
+def check_table(estimator: Any, X: Any, reset: bool) -> NDArray[np.float64]:
+    """A plain table of numbers `[n, F]`, dense; sets or compares `n_features_in_`."""
+    if HAS_SKLEARN:
+        table = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        return table.toarray() if hasattr(table, "toarray") else table
+    table = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    if table.ndim != 2 or 0 in table.shape:
+        raise ShapeError(f"X must be a table of numbers [n, F] with rows and columns; got {table.shape}.")
+    if not np.isfinite(table).all():
+        raise DataError("X must be finite; it contains NaN or inf. Fill or drop such rows.")
+    count_features(estimator, table.shape[1], reset)
+    return table
+
+
+def count_features(estimator: Any, count: int, reset: bool) -> None:
+    """Sets `n_features_in_`, or raises unless there are as many features as in `fit`."""
+    if reset:
+        estimator.n_features_in_ = count
+    elif count != estimator.n_features_in_:
+        raise ShapeError(
+            f"X has {count} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input; give the columns it was fitted with."
+        )
+
+
+def forget_feature_names(estimator: Any) -> None:
+    """The names of an earlier fit are no longer true."""
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_table_labels(y: Any, is_regression: bool) -> NDArray[Any]:
+    """The labels of a plain table, one for every row."""
+    if y is None:
+        raise DataError(
+            "a table of features needs labels; requires y to be passed, but the target y is None."
+        )
+    values = column_or_1d(y, warn=True) if HAS_SKLEARN else np.asarray(y).reshape(-1)
+    is_finite = np.isfinite(values).all() if values.dtype.kind == "f" else True
+    if not is_finite:
+        raise DataError("Input y contains NaN or infinity; in a table without edges every row needs a label.")
+    if is_regression:
+        return np.asarray(values, dtype=np.float64)
+    if HAS_SKLEARN:
+        check_classification_targets(values)
+    return values

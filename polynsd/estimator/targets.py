@@ -1,0 +1,137 @@
+"""Labels and masks: who is labelled, who trains, who validates.
+
+In a graph a node without a label (−1, NaN or None) is one to predict. In a plain table every row has a
+label, and −1 is a class like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polynsd.data import Graph, Split
+from polynsd.errors import ConfigError, DataError, ShapeError
+from polynsd.estimator.manners import check_table_labels
+
+UNLABELLED = -1
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels as they were given `[N]`, and which of them are labels."""
+
+    values: NDArray[Any]
+    known: Mask
+
+
+class HeldOut(Split):
+    """Training and validation nodes without a test set: the validation nodes stand in its place."""
+
+    def __init__(self, train: Mask, val: Mask) -> None:
+        for name, mask in (("train", train), ("val", val), ("test", val)):
+            object.__setattr__(self, name, torch.from_numpy(mask.copy()))
+
+    __eq__, __hash__ = Split.__eq__, Split.__hash__
+
+
+def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> Labels:
+    """Labels that were given, one per node; those in a plain table are all known."""
+    values = check_table_labels(y, is_regression) if in_table else _array(y)
+    if values.shape != (num_nodes,):
+        raise ShapeError(f"y must hold one label per node, [{num_nodes}]; got {list(values.shape)}.")
+    known = np.ones(num_nodes, dtype=bool) if in_table else _known(values)
+    if not known.any():
+        raise DataError("no node has a label, and some are needed. Check the labels, or pass y.")
+    return Labels(values, known)
+
+
+def own_labels(graph: Graph) -> NDArray[Any] | None:
+    """The labels that a graph carries, under the owner's names, None where a node has no class."""
+    if graph.y is None or graph.class_names is None or graph.is_regression:
+        return graph.y
+    names = np.array([*graph.class_names, None], dtype=object)
+    return names[graph.y]
+
+
+def as_mask(name: str, nodes: Any, num_nodes: int) -> Mask:
+    """A mask `[N]` from a mask or from node numbers."""
+    values = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
+    if values.dtype == bool and values.shape == (num_nodes,):
+        return values.copy()
+    numbers = values.dtype.kind in "iu" and values.ndim == 1 and values.size > 0
+    if not numbers or values.min() < 0 or values.max() >= num_nodes:
+        raise ShapeError(
+            f"{name} must be a mask [{num_nodes}] or node numbers from 0 to {num_nodes - 1}; got "
+            f"{values.dtype} {list(values.shape)}."
+        )
+    mask = np.zeros(num_nodes, dtype=bool)
+    mask[values] = True
+    return mask
+
+
+def labelled(name: str, nodes: Any, known: Mask) -> Mask:
+    """A mask of nodes that must have a label."""
+    mask = as_mask(name, nodes, len(known))
+    without = int((mask & ~known).sum())
+    if without:
+        raise DataError(f"{name} holds {without} nodes without a label; leave them out.")
+    return mask
+
+
+def divide(known: Mask, strata: NDArray[Any], train: Any, val: Any, share: float, seed: int) -> HeldOut:
+    """The nodes to train and to validate on.
+
+    Without `val`, a share of every stratum of the training nodes is held out; without `train`, all
+    labelled nodes that are not in `val` train.
+    """
+    num_nodes = len(known)
+    trains = known.copy() if train is None else labelled("train", train, known)
+    if val is None:
+        vals = _draw(trains, strata, share, seed)
+        trains &= ~vals
+    else:
+        vals = labelled("val", val, known)
+        trains &= ~vals if train is None else np.ones(num_nodes, dtype=bool)
+    if (trains & vals).any():
+        raise DataError(f"train and val must be disjoint; they share {int((trains & vals).sum())} nodes.")
+    if not trains.any() or not vals.any():
+        raise DataError(
+            f"training and validation need a node each; got {int(trains.sum())} and {int(vals.sum())} of "
+            f"n_samples={int(known.sum())} labelled ones. Label more nodes, or name them in train and val."
+        )
+    return HeldOut(trains, vals)
+
+
+def _draw(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
+    """A share of every stratum, at least one of each that has two."""
+    if not 0 < share < 1:
+        raise ConfigError(f"validation_fraction must lie between 0 and 1; got {share!r}.")
+    rng, chosen = np.random.default_rng(seed), np.zeros(len(nodes), dtype=bool)
+    for stratum in np.unique(strata[nodes]):
+        members = rng.permutation(np.flatnonzero(nodes & (strata == stratum)))
+        count = min(max(round(share * members.size), 1), members.size - 1)
+        chosen[members[:count]] = True
+    return chosen
+
+
+def _array(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise DataError("there are no labels; pass y, or read the graph with label=….")
+    values = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _known(values: NDArray[Any]) -> Mask:
+    if values.dtype.kind == "f":
+        return ~np.isnan(values)
+    if values.dtype.kind == "i":
+        return values != UNLABELLED
+    if values.dtype.kind == "O":
+        return np.array([value is not None and value == value and str(value) != "<NA>" for value in values])
+    return np.ones(len(values), dtype=bool)

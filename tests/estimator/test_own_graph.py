@@ -1,0 +1,332 @@
+"""From tables to a run folder to predictions, through the two commands."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import tyro
+from toy import QUICK, tables
+
+from polynsd import ConfigError, DataError, GraphError
+from polynsd.commands import own_graph
+from polynsd.commands.own_graph import OwnGraph
+from polynsd.commands.predict import Predict
+from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
+from polynsd.runs import read_run
+
+CHOOSE = own_graph._estimator
+
+
+def test_options_reach_the_estimator():
+    asked = OwnGraph(Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7)
+    model = CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="classification")))
+    assert (model.metric, model.budget, model.calibrate, model.random_state) == (
+        "roc_auc",
+        3.5,
+        "temperature",
+        7,
+    )
+    plain = CHOOSE(
+        OwnGraph(Path("e"), "kind", Path("r")), SimpleNamespace(schema=SimpleNamespace(task="regression"))
+    )
+    assert (plain.budget, plain.standardize) == ("short", True)
+    with pytest.raises(ConfigError, match="the label is a number"):
+        CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="regression")))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """The commands choose everything themselves; here the choice is made for them."""
+
+    def build(asked, given):
+        kind = SheafClassifier if given.schema.task == "classification" else SheafRegressor
+        return kind(**QUICK, budget=None, random_state=asked.seed)
+
+    monkeypatch.setattr(own_graph, "_estimator", build)
+
+
+def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv") -> dict[str, Path]:
+    folder.mkdir(exist_ok=True)
+    paths = {"edges": folder / f"edges{extension}", "nodes": folder / f"nodes{extension}"}
+    for table, path in zip((edges, nodes), paths.values(), strict=True):
+        table.to_parquet(path, index=False) if extension == ".parquet" else table.to_csv(path, index=False)
+    return paths
+
+
+def train(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options) -> Path:
+    paths = write(folder / "train", edges, nodes, extension)
+    return OwnGraph(**paths, **{"label": "kind", "out": folder / "run", "quiet": True, **options}).run()
+
+
+def predict(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options):
+    paths = write(folder / "new", edges, nodes, extension)
+    out = folder / f"predictions{extension}"
+    Predict(folder / "run", **paths, out=out, **{"quiet": True, **options}).run()
+    if extension == ".parquet":
+        return pd.read_parquet(out)
+    return pd.read_csv(out, dtype={"id": str, "prediction": str})
+
+
+def test_tables_become_a_run_and_the_run_predicts_other_tables(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    new_edges, new_nodes = tables(seed=1, num_nodes=12)
+    table = predict(tmp_path, new_edges, new_nodes.drop(columns="kind"))
+    assert list(table.columns) == ["id", "prediction", "big", "small"]
+    assert table["id"].tolist() == [f"{i:03d}" for i in range(12)]
+    assert set(table["prediction"]) <= {"big", "small"}
+    np.testing.assert_allclose(table[["big", "small"]].sum(axis=1), 1, atol=1e-6)
+    winners = table[["big", "small"]].idxmax(axis=1)
+    assert winners.tolist() == table["prediction"].tolist()
+
+
+def test_rows_without_a_label_are_predicted_in_the_run_folder(tmp_path):
+    edges, nodes = tables()
+    run = train(tmp_path, edges, nodes)
+    table = read_run(run).predictions()
+    assert table["id"].tolist() == nodes["id"][nodes["kind"] == ""].tolist()
+    again = predict(tmp_path, edges, nodes).set_index("id").loc[table["id"]]
+    np.testing.assert_allclose(again["big"].to_numpy(), table["big"].to_numpy(), atol=1e-6)
+
+
+def test_the_order_of_columns_and_rows_does_not_matter(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    first = predict(tmp_path, edges, nodes).set_index("id")
+    mixed = nodes[["kind", "colour", "id", "size"]].sample(frac=1, random_state=0)
+    second = predict(tmp_path, edges[["to", "from"]], mixed).set_index("id").loc[first.index]
+    np.testing.assert_allclose(second["big"], first["big"], atol=1e-6)
+
+
+def test_another_table_does_not_change_what_a_value_means(tmp_path):
+    """Categories, means and scales are those of the training tables."""
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    alone = nodes.assign(colour="red").iloc[:1]
+    crowd = nodes.assign(colour=["red", *["blue"] * 29], size=[nodes["size"][0], *[1e6] * 29])
+    nobody = edges.iloc[:0]
+    one, many = (predict(tmp_path, nobody, table) for table in (alone, crowd))
+    np.testing.assert_allclose(one.iloc[0, 2:].astype(float), many.iloc[0, 2:].astype(float), atol=1e-6)
+
+
+def test_unseen_categories_are_an_error_or_a_row_of_zeros(tmp_path, capsys):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    strange = nodes.assign(colour=["mauve", "mauve", *nodes["colour"][2:]])
+    with pytest.raises(DataError, match=r"1 categories were not there in training, e\.g\. 'mauve'"):
+        predict(tmp_path, edges, strange)
+    assert not (tmp_path / "predictions.csv").exists()
+    table = predict(tmp_path, edges, strange, unseen="ignore", quiet=False)
+    assert len(table) == 30
+    assert "column 'colour': 2 rows with an unseen category" in capsys.readouterr().out
+
+
+def test_missing_columns_are_named_and_others_are_noted(tmp_path, capsys):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(DataError, match="missing: size, colour"):
+        predict(tmp_path, edges, nodes[["id", "kind"]])
+    predict(tmp_path, edges, nodes.assign(mood=1), quiet=False)
+    assert "columns not used: mood" in capsys.readouterr().out
+
+
+def test_gaps_are_filled_as_in_training(tmp_path):
+    edges, nodes = tables()
+    nodes["height"] = np.arange(30.0)
+    nodes.loc[3, "size"] = np.nan
+    train(tmp_path, edges, nodes, missing="mean")
+    schema = read_run(tmp_path / "run").result["schema"]
+    size, _, height = schema["node_features"]
+    assert size["mean"] == pytest.approx(nodes["size"].mean())
+    assert (size["marks_missing"], height["marks_missing"]) == (True, False)
+    gaps = nodes.assign(size=np.nan, height=np.nan, colour="")
+    assert len(predict(tmp_path, edges, gaps)) == 30
+    filled = gaps.assign(height=height["mean"])
+    np.testing.assert_allclose(predict(tmp_path, edges, filled)["big"], predict(tmp_path, edges, gaps)["big"])
+
+
+def test_gaps_are_an_error_where_training_had_none_and_no_rule(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(DataError, match="1 of 30 values are missing"):
+        predict(tmp_path, edges, nodes.assign(size=[np.nan, *nodes["size"][1:]]))
+    with pytest.raises(DataError, match="trained on numbers"):
+        predict(tmp_path, edges, nodes.assign(size="tall"))
+
+
+def test_isolated_nodes_no_edges_and_unknown_ends(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    assert len(predict(tmp_path, edges.iloc[:0], nodes)) == 30
+    more = pd.concat([nodes, nodes.assign(id=[f"new{i}" for i in range(30)])])
+    assert predict(tmp_path, edges, more)["id"].tolist()[30] == "new0"
+    with pytest.raises(GraphError, match="'ghost'"):
+        predict(tmp_path, pd.concat([edges, pd.DataFrame({"from": ["ghost"], "to": ["001"]})]), nodes)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [f"{i:03d}" for i in range(30)],
+        [str(9007199254740993 + i) for i in range(30)],
+        [str(10**25 + i) for i in range(30)],
+        [f"Ünï {i}" for i in range(30)],
+    ],
+)
+def test_ids_survive(tmp_path, ids):
+    edges, nodes = tables()
+    new = dict(zip(nodes["id"], ids, strict=True))
+    edges, nodes = edges.map(new.get), nodes.assign(id=ids)
+    train(tmp_path, edges, nodes)
+    assert predict(tmp_path, edges, nodes)["id"].tolist() == ids
+
+
+def test_parquet_keeps_types(tmp_path):
+    edges, nodes = tables()
+    number = {name: 2**60 + i for i, name in enumerate(nodes["id"])}
+    edges, nodes = edges.map(number.get), nodes.assign(id=list(number.values()))
+    train(tmp_path, edges, nodes, ".parquet")
+    assert predict(tmp_path, edges, nodes, ".parquet")["id"].tolist() == list(number.values())
+
+
+def test_labels_in_the_new_table_are_scored_and_not_looked_at(tmp_path, capsys):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    first = predict(tmp_path, edges, nodes)
+    other = nodes.assign(kind=["huge", *["small"] * 29])
+    second = predict(tmp_path, edges, other, quiet=False, json=True)
+    pd.testing.assert_frame_equal(first, second)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["scored"] == 29
+    assert facts["foreign_labels"] == 1
+    assert facts["score"] == pytest.approx((second["prediction"][1:] == "small").mean())
+
+
+def test_whole_number_classes_are_in_the_order_of_their_values(tmp_path):
+    edges, nodes = tables()
+    nodes["kind"] = np.where(nodes["kind"] == "", "", np.where(nodes["size"] > 50, "10", "9"))
+    train(tmp_path, edges, nodes)
+    assert list(predict(tmp_path, edges, nodes).columns) == ["id", "prediction", "9", "10"]
+
+
+def test_fractions_are_regression(tmp_path):
+    edges, nodes = tables()
+    nodes["kind"] = np.where(np.arange(30) % 4 == 0, np.nan, nodes["size"] / 7)
+    run = train(tmp_path, edges, nodes)
+    assert isinstance(load_estimator(run), SheafRegressor)
+    table = predict(tmp_path, edges, nodes)
+    assert list(table.columns) == ["id", "prediction"]
+    assert read_run(run).predictions()["id"].tolist() == nodes["id"][nodes["kind"].isna()].tolist()
+
+
+def test_edge_weights_and_features_are_asked_for_again(tmp_path):
+    edges, nodes = tables()
+    rich = edges.assign(strength=np.linspace(0, 1, len(edges)), sort=["a", "b"] * 30)
+    train(tmp_path, rich, nodes, weight="strength", edge_features=("sort",))
+    assert len(predict(tmp_path, rich, nodes)) == 30
+    with pytest.raises(DataError, match="missing: sort"):
+        predict(tmp_path, rich.drop(columns="sort"), nodes)
+    with pytest.raises(ConfigError, match="'strength'"):
+        predict(tmp_path, rich.drop(columns="strength"), nodes)
+
+
+def test_columns_of_another_name_can_be_named(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    edges, nodes = edges.rename(columns={"from": "a", "to": "b"}), nodes.rename(columns={"id": "key"})
+    with pytest.raises(ConfigError, match="'from'"):
+        predict(tmp_path, edges, nodes)
+    assert len(predict(tmp_path, edges, nodes, source="a", target="b", id_column="key")) == 30
+
+
+def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp_path, capsys, monkeypatch):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    monkeypatch.setattr(own_graph, "_fit", None)
+    train(tmp_path, edges, nodes, quiet=False)
+    assert "was finished before" in capsys.readouterr().out
+    with pytest.raises(ConfigError):
+        train(tmp_path, edges.iloc[1:], nodes)
+
+
+def test_an_interrupted_run_starts_again_to_the_same_result(tmp_path, monkeypatch):
+    edges, nodes = tables()
+
+    def interrupted(*arguments):
+        fit(*arguments)
+        raise KeyboardInterrupt
+
+    fit = own_graph._fit
+    monkeypatch.setattr(own_graph, "_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, edges, nodes)
+    monkeypatch.setattr(own_graph, "_fit", fit)
+    with pytest.raises(DataError, match="has not finished"):
+        predict(tmp_path, edges, nodes)
+    again = read_run(train(tmp_path, edges, nodes))
+    whole = read_run(train(tmp_path, edges, nodes, out=tmp_path / "other"))
+    assert again.result == whole.result
+    assert again.metrics() == whole.metrics()
+    assert [line["epoch"] for line in again.metrics()] == list(range(1, QUICK["epochs"] + 1))
+    for name, value in again.weights().items():
+        assert value.equal(whole.weights()[name])
+
+
+def test_training_tells_what_it_did(tmp_path, capsys):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes, quiet=False)
+    told = capsys.readouterr()
+    assert "classification with 8 unlabelled nodes" in told.out
+    assert "rows were held out to choose on: accuracy" in told.out
+    assert "diagonal, d=2, K=2" in told.err
+    assert "left)" in told.err
+
+
+def test_mistakes_are_found_before_any_work(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(ConfigError, match="extension of the predictions"):
+        Predict(tmp_path / "run", tmp_path / "train/edges.csv", Path("x.xlsx")).run()
+    with pytest.raises(ConfigError, match="pass the node table"):
+        Predict(tmp_path / "run", tmp_path / "train/edges.csv", tmp_path / "x.csv").run()
+    with pytest.raises(ConfigError, match="unseen"):
+        predict(tmp_path, edges, nodes, unseen="guess")
+    with pytest.raises(DataError, match="no such folder"):
+        Predict(tmp_path / "nowhere", tmp_path / "train/edges.csv", tmp_path / "x.csv").run()
+
+
+def test_a_graphml_file_holds_everything(tmp_path):
+    edges, nodes = tables()
+    graph = nx.from_pandas_edgelist(edges, "from", "to")
+    for row in nodes.to_dict("records"):
+        label = {"kind": row["kind"]} if row["kind"] else {}
+        graph.add_node(row["id"], size=row["size"], colour=row["colour"], **label)
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    OwnGraph(tmp_path / "graph.graphml", "kind", tmp_path / "run", quiet=True).run()
+    Predict(tmp_path / "run", tmp_path / "graph.graphml", tmp_path / "p.csv", quiet=True).run()
+    table = pd.read_csv(tmp_path / "p.csv", dtype={"id": str})
+    assert sorted(table["id"]) == sorted(nodes["id"])
+    with pytest.raises(ConfigError, match="holds its own nodes"):
+        Predict(tmp_path / "run", tmp_path / "graph.graphml", tmp_path / "p.csv", nodes=tmp_path).run()
+
+
+def test_models_of_python_have_no_tables(tmp_path):
+    SheafClassifier(**QUICK).fit(np.random.default_rng(0).normal(size=(20, 2)), [0, 1] * 10).save(
+        tmp_path / "run"
+    )
+    edges, nodes = tables()
+    with pytest.raises(ConfigError, match="not trained on tables"):
+        predict(tmp_path, edges, nodes)
+
+
+def test_the_command_line_takes_the_run_first():
+    config = (tyro.conf.OmitArgPrefixes,)
+    words = ["runs/mine", "--edges", "e.csv", "--nodes", "n.csv", "--out", "p.csv", "--unseen", "ignore"]
+    command = tyro.cli(Predict, args=words, config=config)
+    assert (command.run_folder, command.unseen) == (Path("runs/mine"), "ignore")
+    words = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "kind", "--out", "r", "--features", "a", "b"]
+    assert tyro.cli(OwnGraph, args=words, config=config).features == ("a", "b")
