@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from polynsd.search.problem import Problem
 from polynsd.training import get_task
 
 GENERATED = {"protocol": "stratified(0.6, 0.2, 0.2)", "features": "raw"}
-FROM_FILE = {"protocol": "stored", "features": "raw", "metric": "accuracy"}
+FROM_FILE = {"protocol": "stored", "features": "raw"}
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,15 @@ class Source:
             raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
         graph, entry = read_any(self.dataset)
         if entry is None:
-            return graph, {}, dict(FROM_FILE)
+            return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
         own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
         return graph, {}, own
 
 
 def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"unknown device '{name}'; write cpu, cuda or cuda:N.") from error
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
+        raise ConfigError(f"unknown device '{name}'; write cpu, cuda or cuda:N.")
+    device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device '{name}' was asked for, but PyTorch finds no CUDA device here. Use cpu.")
     return device

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from polynsd.commands.source import Source
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.experiments.protocol_run import ProtocolRun, Result
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
+from polynsd.report.pace import score_name, score_text
+from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.search.options import Configuration
 from polynsd.training.presets import get_rules
 
@@ -30,6 +33,8 @@ class Train:
     """Of the weights; split i is trained with seed + i."""
     out: Path | None = None
     """A run folder; started again with the same options, an interrupted run goes on."""
+    snapshot_seconds: float = SNAPSHOT_SECONDS
+    """At least so long between two snapshots in the run folder; 0: one per epoch."""
     quiet: bool = False
     """No progress."""
     json: bool = False
@@ -47,12 +52,15 @@ class Train:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         parser.add_argument("--rules", default="default")
         parser.add_argument("--dataset", default=None)
-        named, _ = parser.parse_known_args(list(arguments))
+        try:
+            named, _ = parser.parse_known_args(list(arguments))
+        except argparse.ArgumentError:  # an option without its value: whoever reads all of them will say so
+            return cls()
         return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
 
     def run(self) -> Result:
         """Trains, prints, and keeps the run where asked for."""
-        result = self._protocol().run(self.out)
+        result = self._protocol().run(self.out, self.snapshot_seconds)
         if not self.json:
             _print(result, self.out)
         return result
@@ -74,11 +82,12 @@ class Train:
 
 def _print(result: Result, out: Path | None) -> None:
     metric, epochs = result["metric"], [row["best_epoch"] for row in result["splits"]]
-    header = ("model", f"test {metric} %", f"val {metric} %", "best epoch", "parameters")
+    name, text = score_name(metric), partial(score_text, metric)
+    header = ("model", f"test {name}", f"val {name}", "best epoch", "parameters")
     row = (
         result["model"],
-        f"{100 * result['mean']:.1f} ± {100 * result['std']:.1f}",
-        f"{100 * result['val_mean']:.1f}",
+        f"{text(result['mean'])} ± {text(result['std'])}",
+        text(result["val_mean"]),
         f"{min(epochs)}–{max(epochs)}",
         f"{result['parameters']:,}",
     )
@@ -91,7 +100,7 @@ def _title(result: dict[str, Any]) -> str:
     splits = len({row["split"] for row in result["splits"]})
     seeds = len(result["splits"]) // splits
     return (
-        f"{result['dataset']}: {splits} splits by {result['protocol']} × {seeds} seed{'s' * (seeds > 1)}; "
-        f"features {result['features']}; rules {result['rules']}, epochs chosen by validation "
-        f"{result['select']}; mean ± std ({result['std_kind']})"
+        f"{result['dataset']}: {splits} split{'s' * (splits > 1)} by {result['protocol']} × "
+        f"{seeds} seed{'s' * (seeds > 1)}; features {result['features']}; rules {result['rules']}, "
+        f"epochs chosen by validation {result['select']}; mean ± std ({result['std_kind']})"
     )

@@ -52,14 +52,14 @@ def check_labels(y: Tensor) -> None:
 
 
 def check_targets(y: Tensor) -> None:
-    """Raises unless `y` holds finite real-valued targets."""
+    """Raises unless `y` holds finite real-valued targets, NaN meaning unknown."""
     if not isinstance(y, Tensor) or y.dim() not in (1, 2) or not y.is_floating_point():
         raise DataError(
             "regression targets y must be a floating-point tensor of shape [num_nodes] or "
             f"[num_nodes, num_targets]; got {describe(y)}. Convert with y.float()."
         )
-    if not torch.isfinite(y).all():
-        raise DataError("regression targets y must be finite. Leave unknown ones out of the masks as 0.")
+    if bool(y.isinf().any()):
+        raise DataError("regression targets y must be finite. Use NaN for nodes whose target is unknown.")
 
 
 def _check_features(x: Tensor | None) -> int:

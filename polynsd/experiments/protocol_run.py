@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -53,8 +54,8 @@ class ProtocolRun:
         """The graph and the model."""
         about, data = self.problem.about, self.problem.data
         size = f"{data.num_nodes:,} nodes, {data.num_edges // 2:,} edges"
-        rules = f"{len(self.problem.splits)} splits by {about['protocol']}; features {about['features']}"
-        return f"{about['dataset']}: {size}; {rules}; rules {self.rules}"
+        rules = f"splits by {about['protocol']}; features {about['features']}; rules {self.rules}"
+        return f"{about['dataset']}: {size}; {rules}"
 
     def run(self, out: Path | None, snapshot_seconds: float = SNAPSHOT_SECONDS) -> Result:
         """Trains, or reads what a finished run in the folder says."""
@@ -78,9 +79,9 @@ class ProtocolRun:
             fits = self._train(watcher, run)
             seconds = time.perf_counter() - start
             result = self._result(fits)
-            watcher.finish(result)
-        if run is not None:
-            run.finish(result, _weights(fits), self._predictions(fits), {"seconds": round(seconds, 3)})
+            if run is not None:
+                run.finish(result, _weights(fits), self._predictions(fits), {"seconds": round(seconds, 3)})
+            self.watcher.finish(result)  # what is told is on the disk
         return result
 
     def _config(self) -> dict[str, Any]:
@@ -160,7 +161,8 @@ def _earlier(folder: Path) -> dict[int, tuple[Epoch, Epoch]]:
     names = ("epoch", "train_loss", "val_loss", "val_metric", "is_best")
     for record in read_run(folder).metrics():
         if record.get("event") == "epoch":
-            epoch, split = Epoch(*(record[name] for name in names)), record["split"]
+            numbers: list[Any] = [math.nan if record[name] is None else record[name] for name in names]
+            epoch, split = Epoch(*numbers), record["split"]
             found[split] = epoch, epoch if epoch.is_best or split not in found else found[split][1]
     return found
 

@@ -84,3 +84,10 @@ def _plain_vmap() -> int | None:
     if stack is None or len(stack) != 1 or stack[0].key() != functorch.TransformType.Vmap:
         return None
     return int(stack[0].level())
+
+
+def all_replicas(t: Tensor) -> Tensor | None:
+    """The tensor behind one that is vmapped, with all its replicas; None where it cannot be had."""
+    if functorch is None or not functorch.is_functorch_wrapped_tensor(t):
+        return t
+    return functorch.get_unwrapped(t) if _plain_vmap() is not None else None

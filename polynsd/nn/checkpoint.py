@@ -8,7 +8,6 @@ before the layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from types import MethodType, TracebackType
@@ -18,10 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
 from polynsd.errors import ConfigError
+
+
+class CheckpointError(ConfigError, RuntimeError):
+    """As PyTorch's own refusals under `torch.func`, a RuntimeError."""
 
 
 def checkpointed(method: MethodType, *args: Any) -> Tensor:
@@ -29,7 +31,7 @@ def checkpointed(method: MethodType, *args: Any) -> Tensor:
     if not torch.is_grad_enabled():
         return method(*args)
     if torch._C._functorch.peek_interpreter_stack() is not None:
-        raise ConfigError(
+        raise CheckpointError(
             "checkpoint_layers does not work under torch.func; leave it out, or loop over the replicas."
         )
     step = _Step(method)
@@ -72,15 +74,3 @@ class _Modes:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().__exit__(kind, value, trace)
-
-
-def over_replicas(model: nn.Module, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`torch.vmap(function)`; a loop where the model checkpoints its layers, which vmap cannot do."""
-    if not any(getattr(module, "checkpoint_layers", False) for module in model.modules()):
-        return torch.vmap(function)
-
-    def loop(*args: Any) -> Tensor:
-        count = len(tree_leaves(args)[0])
-        return torch.stack([function(*tree_map(lambda t, r=r: t[r], args)) for r in range(count)])
-
-    return loop

@@ -126,7 +126,7 @@ class ProtocolView(LiveView):
         self._close()
         self.state = ProtocolState(plan, self._clock)
         epochs = "epochs" if plan.epochs is None else f"at most {plan.epochs:,} epochs each"
-        chosen = "loss" if plan.select == "loss" else plan.metric
+        chosen = {"metric": plan.metric, "acc": "accuracy", "auc": "roc_auc"}.get(plan.select, plan.select)
         about = f"{plan.title}: " if plan.title else ""
         self._open(f"{about}{_splits(len(plan.splits))}, {epochs}, chosen by validation {chosen}")
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from polynsd import kernels
 from polynsd.errors import GraphError, ShapeError, require_choice
 from polynsd.kernels import BlockOperator, blocks, edges, small
+from polynsd.kernels.batching import all_replicas
 from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max
@@ -254,8 +255,9 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
         return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
     isolated = (degree == 0).all(-1, keepdim=True).all(-2, keepdim=True)
     regular = torch.where(isolated, blocks.identity_like(degree), degree)
-    if may_look_at_values():
-        _check_invertible(regular.detach())
+    visible = all_replicas(regular.detach()) if may_look_at_values() else None
+    if visible is not None:
+        _check_invertible(visible)
     return torch.where(isolated, 0.0, inverse_sqrt(regular))
 
 

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from polynsd.kernels.update import adam, copy_rows
-from polynsd.nn.checkpoint import over_replicas
 from polynsd.nn.precision import lowered
 from polynsd.training.streams import DropoutStream
 from polynsd.training.task import Task, get_task
+from polynsd.training.vectorise import over_replicas
 
 Predict = Callable[[nn.Module], Tensor]  # what a model says of the graph
 
@@ -78,6 +78,7 @@ class Population:
         select: what chooses the epoch, and
         precision: that of linear maps; see `TrainConfig`.
         window: how many epochs the history holds.
+        is_vectorised: whether `torch.vmap` takes the model.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class Population:
         select: str,
         precision: str,
         window: int,
+        is_vectorised: bool = True,
     ) -> None:
         self.rows, self.y, self.task, self.select, self.precision = rows, y, task, select, precision
-        self._call = _Call(model, predict)
+        self._call, self.is_vectorised = _Call(model, predict), is_vectorised
         self._parameters, self._moving = Layout(trainable(model)), Layout(beside(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
         self._gradient = torch.empty_like(rows.theta)
@@ -123,8 +125,7 @@ class Population:
         parameters = {name: p.requires_grad_() for name, p in self._parameters.split(rows.theta).items()}
         moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
         with lowered(self.precision, rows.theta.device):
-            train = over_replicas(self._call, self._train_one)
-            output = train(parameters, moving, rows.seed, rows.dropout)
+            output = self._train_pass(parameters, moving)
             loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
         gradient = self._parameters.join(gradients, rows.theta.dtype, out=self._gradient)
@@ -132,6 +133,15 @@ class Population:
         if self._moving:
             rows.moving.copy_(self._moving.join(moving.values(), rows.moving.dtype))
         return loss.detach()
+
+    def _train_pass(self, theta: dict[str, Tensor], moving: dict[str, Tensor]) -> Tensor:
+        train = over_replicas(self._train_one, self.is_vectorised)
+        return train(theta, moving, self.rows.seed, self.rows.dropout)
+
+    def try_pass(self) -> None:
+        """A pass in training mode that changes nothing."""
+        moving = {name: t.clone() for name, t in self._moving.split(self.rows.moving).items()}
+        self._train_pass(self._parameters.split(self.rows.theta), moving)
 
     def _train_one(
         self, theta: dict[str, Tensor], moving: dict[str, Tensor], seed: Tensor, rates: Tensor
@@ -145,7 +155,10 @@ class Population:
         """`[R, N, O]`, in evaluation mode."""
         self._call.eval()
         state = {**self._parameters.split(theta), **self._moving.split(moving)}
-        return torch.vmap(lambda one: functional_call(self._call, self._call.named(one), ()))(state)
+        call = over_replicas(
+            lambda one: functional_call(self._call, self._call.named(one), ()), self.is_vectorised
+        )
+        return call(state)
 
     def _scores(self, output: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
         """`[R]` what chooses the epoch: the higher the better."""

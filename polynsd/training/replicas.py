@@ -39,6 +39,7 @@ from polynsd.training.probe import Probe, materialise, probe
 from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
 from polynsd.training.rows import CHANGING, first_rows, own_state
 from polynsd.training.task import Task
+from polynsd.training.vectorise import is_vectorisable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -97,6 +98,9 @@ class _Training:
         self.bytes_each = probes[0].saved_bytes + row_bytes
         self.size = chunk or replicas_at_once(len(replicas), self.bytes_each, self.device)
         self.part, self.members, self.diverged = 0, self._members(0), set[int]()
+        self.is_vectorised = True
+        first = self.everyone.take(self.members[:1])
+        self.is_vectorised = is_vectorisable(self._population(first).try_pass)
         self._require_alike(probes)
 
     def _window(self) -> int:
@@ -144,6 +148,7 @@ class _Training:
             self.config.select,
             self.config.precision,
             self.window,
+            self.is_vectorised,
         )
 
     def run(self, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None) -> None:

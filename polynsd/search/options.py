@@ -1,0 +1,95 @@
+"""Dotted names of options, `model.layer.degree`, and configurations made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from polynsd.config import ModelConfig, TrainConfig, from_options
+from polynsd.errors import ConfigError, unknown_name
+
+ROOTS = {"model": ModelConfig, "training": TrainConfig}
+
+# What replicas of one training may differ in: neither shapes nor code depend on these.
+FREE = frozenset(
+    {
+        "model.input_dropout",
+        "model.layer.dropout",
+        "model.layer.map_dropout",
+        "training.epochs",
+        "training.learning_rate",
+        "training.patience",
+        "training.sheaf_decay",
+        "training.weight_decay",
+    }
+)
+
+
+class Configuration(NamedTuple):
+    """What is trained, and how."""
+
+    model: ModelConfig
+    training: TrainConfig
+
+
+def configure(values: Mapping[str, Any]) -> Configuration:
+    """The configuration with these options; all others keep their defaults."""
+    tree: dict[str, Any] = {root: {} for root in ROOTS}
+    for name, value in values.items():
+        require_option(name)
+        *path, leaf = name.split(".")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+        node[leaf] = value
+    model, training = from_options(ModelConfig, tree["model"]), from_options(TrainConfig, tree["training"])
+    return Configuration(model, training)
+
+
+def require_option(name: str) -> None:
+    """Raises unless the library has an option of this dotted name."""
+    if name not in option_types():
+        raise unknown_name("option", name, option_types())
+
+
+@cache
+def option_types() -> dict[str, type]:
+    """Every option by its dotted name, with its type; `float` also where None is allowed."""
+    return {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
+
+
+def _leaves(prefix: str, config: Any) -> dict[str, type]:
+    leaves: dict[str, type] = {}
+    hints = get_type_hints(config)
+    for field in fields(config):
+        name, kind = f"{prefix}.{field.name}", hints[field.name]
+        leaves |= _leaves(name, kind) if is_dataclass(kind) else {name: _plain(kind)}
+    return leaves
+
+
+def _plain(kind: Any) -> type:
+    """`float | None` → float, `tuple[str, ...]` → tuple."""
+    arguments = [argument for argument in get_args(kind) if argument is not type(None)]
+    return tuple if Ellipsis in arguments else (arguments[0] if arguments else kind)
+
+
+def read_value(name: str, value: Any) -> Any:
+    """A value from a file in the type of its option; `1e-4`, a word to YAML, is read as the number meant."""
+    kind = option_types()[name]
+    if value is None or (kind is not tuple and isinstance(value, kind) and not _is_flag(value, kind)):
+        return value
+    if kind is tuple and isinstance(value, list | tuple):
+        return tuple(value)
+    if kind is float and isinstance(value, int | str) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise ConfigError(f"{name} takes values of type {kind.__name__}; got {value!r}.")
+
+
+def _is_flag(value: Any, kind: type) -> bool:
+    """True is an int to Python, but not to a person."""
+    return isinstance(value, bool) and kind is not bool

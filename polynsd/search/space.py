@@ -1,0 +1,208 @@
+"""Search spaces as data: option names and what each may be.
+
+    model.layer.degree: [2, 4, 8]                                   one of these
+    model.layer.dropout: {low: 0.0, high: 0.9, step: 0.1}           on a grid
+    training.weight_decay: {low: 1.0e-5, high: 1.0e-2, log: true}   uniform in the logarithm
+    training.epochs: 500                                            always this
+
+A list is always a choice; where a value itself is a list, the choice is a list of lists.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polynsd.errors import ConfigError, unknown_name
+from polynsd.search.optional import optuna
+from polynsd.search.options import FREE, Configuration, configure, option_types, read_value, require_option
+
+DIGITS = 12  # 3 steps of 0.1 are 0.3, not 0.30000000000000004
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Always the same value."""
+
+    value: Any
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """Values that decide whether all others are valid."""
+        return (self.value,)
+
+    def plain(self) -> Any:
+        """As it is written to a file."""
+        return [_plain(self.value)] if isinstance(self.value, tuple) else _plain(self.value)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values, none preferred. In a storage, what is not a plain value stands as JSON."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """All values."""
+        return self.values
+
+    def plain(self) -> list[Any]:
+        """As it is written to a file."""
+        return [_plain(value) for value in self.values]
+
+    def distribution(self, kind: type) -> Any:
+        """Optuna's."""
+        return optuna().distributions.CategoricalDistribution([_label(value) for value in self.values])
+
+    def decode(self, stored: Any) -> Any:
+        """The value that stands in a storage as `stored`."""
+        return {_label(value): value for value in self.values}[stored]
+
+
+@dataclass(frozen=True)
+class Range:
+    """low ≤ value ≤ high, uniform in the value or its logarithm, or on a grid."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """Both ends."""
+        return (self.low, self.high)
+
+    def plain(self) -> dict[str, Any]:
+        """As it is written to a file."""
+        plain: dict[str, Any] = {"low": self.low, "high": self.high}
+        if self.log:
+            plain["log"] = True
+        return plain if self.step is None else {**plain, "step": self.step}
+
+    def distribution(self, kind: type) -> Any:
+        """Optuna's."""
+        distributions = optuna().distributions
+        if kind is int:
+            return distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step or 1)
+        return distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
+
+    def decode(self, stored: Any) -> Any:
+        """The value that stands in a storage as `stored`."""
+        return stored if self.step is None or isinstance(stored, int) else round(stored, DIGITS)
+
+
+Rule = Fixed | Choice | Range
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a search may try: a rule for each option that it names; the others keep their defaults."""
+
+    rules: Mapping[str, Rule]
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Space:
+        """A space from plain data, as in the head of this file; unknown names and bad ranges raise."""
+        for name in plain:
+            require_option(name)
+        return cls({name: _read_rule(name, value) for name, value in plain.items()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Space:
+        """A space from a `.yaml` file."""
+        import yaml
+
+        plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(plain, dict) or not plain:
+            raise ConfigError(
+                f"{path} must map option names to what they may be; got {type(plain).__name__}."
+            )
+        return cls.from_dict(plain)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the space to a `.yaml` file."""
+        import yaml
+
+        Path(path).write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into the same space."""
+        return {name: rule.plain() for name, rule in self.rules.items()}
+
+    def fixed(self, name: str, value: Any) -> Space:
+        """The space with one more option fixed; it is an error if the space says otherwise."""
+        require_option(name)
+        rule = Fixed(read_value(name, value))
+        if self.rules.get(name, rule) != rule:
+            raise ConfigError(f"the space has {name}: {self.rules[name].plain()}; {value!r} contradicts it.")
+        return Space({**self.rules, name: rule})
+
+    def distributions(self) -> dict[str, Any]:
+        """Optuna's distributions of all that varies."""
+        kinds = option_types()
+        return {
+            name: rule.distribution(kinds[name])
+            for name, rule in self.rules.items()
+            if not isinstance(rule, Fixed)
+        }
+
+    def shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the sampled parameters that replicas of one training must have in common."""
+        return {name: value for name, value in params.items() if name not in FREE}
+
+    def configuration(self, params: Mapping[str, Any]) -> Configuration:
+        """The configuration that sampled parameters stand for."""
+        values = {
+            name: rule.value if isinstance(rule, Fixed) else rule.decode(params[name])
+            for name, rule in self.rules.items()
+        }
+        return configure(values)
+
+
+def _read_rule(name: str, plain: Any) -> Rule:
+    if isinstance(plain, dict):
+        return _read_range(name, plain)
+    if not isinstance(plain, list):
+        return Fixed(read_value(name, plain))
+    values = tuple(read_value(name, value) for value in plain)
+    if len({_label(value) for value in values}) != len(values) or not values:
+        raise ConfigError(f"{name} needs one or more different choices; got {plain}.")
+    return Choice(values) if len(values) > 1 else Fixed(values[0])
+
+
+def _read_range(name: str, plain: dict[str, Any]) -> Range:
+    known = {"low": None, "high": None, "log": False, "step": None}
+    for key in plain:
+        if key not in known:
+            raise unknown_name(f"key of {name}", key, known)
+    if option_types()[name] not in (int, float):
+        raise ConfigError(f"{name} is not a number and has no range; list its choices.")
+    low, high, step = (read_value(name, plain.get(key)) for key in ("low", "high", "step"))
+    rule = Range(low, high, bool(plain.get("log", False)), step)
+    _check_range(name, rule)
+    return rule
+
+
+def _check_range(name: str, rule: Range) -> None:
+    if rule.low is None or rule.high is None or not rule.low < rule.high < math.inf:
+        raise ConfigError(f"{name} needs low < high; got {rule.plain()}.")
+    if rule.log and (rule.low <= 0 or rule.step is not None):
+        raise ConfigError(f"{name}: log needs low > 0 and no step; got {rule.plain()}.")
+    if rule.step is not None:
+        count = (rule.high - rule.low) / rule.step if rule.step > 0 else 0.5
+        if abs(count - round(count)) > 1e-9:
+            raise ConfigError(f"{name}: whole steps must lead from low to high; got {rule.plain()}.")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _label(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, tuple) else value

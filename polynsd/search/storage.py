@@ -1,0 +1,88 @@
+"""Where a study lives: an SQLite file, a PostgreSQL server, or a journal file.
+
+| address                              | for                                                            |
+|--------------------------------------|----------------------------------------------------------------|
+| `sqlite:///folder/study.db`          | one machine, any number of processes                           |
+| `postgresql://user@host/database`    | many machines                                                  |
+| `journal:///folder/study.log`        | machines that share a folder                                   |
+| `memory:`                            | this process; nothing is kept                                  |
+"""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from polynsd.errors import ConfigError
+from polynsd.search.optional import optuna
+
+SQLITE, JOURNAL, POSTGRES = "sqlite:///", "journal:///", ("postgresql://", "postgres://")
+MEMORY = "memory:"
+LOCK_SECONDS = 60  # how long a process waits for its turn to write
+ATTEMPTS = 10  # at making the tables, where another process does so at the same time
+CROWDED = ("already exists", "UNIQUE constraint", "UniqueViolation", "duplicate key", "database is locked")
+
+
+def open_storage(url: str) -> Any:
+    """Optuna's storage at an address; tables and folders are made where they are missing."""
+    if url == MEMORY:
+        return optuna().storages.InMemoryStorage()
+    if url.startswith(JOURNAL):
+        journal = optuna().storages.journal
+        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(_file(url, JOURNAL))))
+    if url.startswith(SQLITE):
+        _file(url, SQLITE)
+        return _one_at_a_time(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
+    if url.startswith(POSTGRES):
+        if find_spec("psycopg2") is None:
+            raise ConfigError("PostgreSQL needs psycopg2; install it with: pip install 'polynsd[postgres]'")
+        return _open_database(f"postgresql+psycopg2://{url.partition('://')[2]}", {"pool_pre_ping": True})
+    known = f"{SQLITE}FILE, {POSTGRES[0]}USER@HOST/NAME or {JOURNAL}FILE"
+    raise ConfigError(f"a storage is {known}; got {url!r}.")
+
+
+def _file(url: str, scheme: str) -> Path:
+    path = Path(url[len(scheme) :])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _open_database(url: str, engine: dict[str, Any], attempt: int = 1) -> Any:
+    """Two processes may find the tables missing, and one of them is late to make them."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return optuna().storages.RDBStorage(url, engine_kwargs=engine)
+    except (SQLAlchemyError, optuna().exceptions.OptunaError, RuntimeError) as error:
+        if attempt == ATTEMPTS or not any(word in str(error) for word in CROWDED):
+            raise ConfigError(f"the storage {shown(url)} cannot be opened: {_reason(error)}") from error
+    time.sleep(0.1 * attempt)
+    return _open_database(url, engine, attempt + 1)
+
+
+def _one_at_a_time(storage: Any) -> Any:
+    """Lets SQLite lock the file from the first statement of a transaction on.
+
+    Optuna looks at a trial and then changes it; without the lock two processes may look before either
+    changes, and both have the trial.
+    """
+    from sqlalchemy import event
+
+    engine = storage.engine
+    event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    engine.dispose()  # connections that were made before
+    return storage
+
+
+def shown(url: str) -> str:
+    """The address without a password."""
+    scheme, _, rest = url.partition("://")
+    account, at, host = rest.rpartition("@")
+    return f"{scheme}://{account.partition(':')[0]}{at}{host}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error.__cause__ or error).splitlines()[0]

@@ -1,0 +1,121 @@
+"""A trial is worth the same alone and in a batch, and a batch shares its shape."""
+
+import json
+from statistics import fmean
+
+import pytest
+from toys import toy_problem, toy_search, toy_space
+
+from polynsd.errors import ConfigError
+from polynsd.search import configure, problem, work
+from polynsd.search.options import FREE
+from polynsd.search.problem import train
+
+SMALL = {
+    "model.hidden_channels": 3,
+    "model.layer.stalk_dim": 2,
+    "model.layer.degree": 2,
+    "training.epochs": 6,
+}
+
+
+def test_a_configuration_scores_the_same_in_a_batch_as_alone():
+    """Dropout rates, learning rates, decays and patience differ within the batch."""
+    batch = [
+        configure({**SMALL, "model.layer.dropout": 0.5, "training.learning_rate": 0.1}),
+        configure(
+            {**SMALL, "model.input_dropout": 0.3, "training.weight_decay": 0.1, "training.patience": 2}
+        ),
+        configure({**SMALL, "model.layer.map_dropout": 0.2, "training.sheaf_decay": 0.3}),
+    ]
+    toy = toy_problem()
+    together = train(toy, batch, range(2))
+    for one, scores in zip(batch, together, strict=True):
+        alone = train(toy, [one], range(2))[0]
+        assert scores.val == pytest.approx(alone.val, abs=1e-5)
+        assert scores.best_epoch == alone.best_epoch
+        assert scores.epochs == alone.epochs
+
+
+def test_the_value_of_every_trial_is_that_of_its_configuration_alone():
+    search = toy_search(trials=6)
+    work(search)
+    for trial in search.study.trials:
+        alone = train(search.problem, [search.space.configuration(trial.params)], range(2))[0]
+        assert trial.value == pytest.approx(fmean(alone.val), abs=1e-5)
+        assert trial.user_attrs["val"] == pytest.approx(alone.val, abs=1e-5)
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_batch_differs_only_in_what_replicas_may_differ_in(sampler, monkeypatch):
+    calls = []
+    fit_replicas = problem.fit_replicas
+
+    def counting(replicas, *arguments, **options):
+        calls.append(len(replicas))
+        return fit_replicas(replicas, *arguments, **options)
+
+    monkeypatch.setattr(problem, "fit_replicas", counting)
+    search = toy_search(trials=10, sampler=sampler, startup=4)
+    work(search)
+    assert calls == [8, 8, 4]  # trials × splits
+    for first in range(0, 10, 4):
+        batch = search.study.trials[first : first + 4]
+        assert len({json.dumps(search.space.shape(trial.params)) for trial in batch}) == 1
+        assert len({trial.params["training.learning_rate"] for trial in batch}) == len(batch)
+    assert len({trial.params["model.hidden_channels"] for trial in search.study.trials}) > 1
+
+
+def test_batches_of_one_have_shapes_of_their_own():
+    search = toy_search(trials=8, batch=1)
+    work(search)
+    assert len({trial.params["model.hidden_channels"] for trial in search.study.trials}) > 1
+
+
+def test_a_trial_that_diverges_fails_with_its_reason_and_spoils_no_other():
+    space = toy_space(training__learning_rate=[1e38, 0.01])
+    search = toy_search(trials=6, space=space)
+    work(search)
+    failed = [t for t in search.study.trials if t.params["training.learning_rate"] > 1]
+    others = [t for t in search.study.trials if t not in failed]
+    assert failed
+    assert others
+    assert all("not finite" in t.user_attrs["reason"] for t in failed)
+    assert {t.state.name for t in failed} == {"FAIL"}
+    assert {t.state.name for t in others} == {"COMPLETE"}
+    assert len(search.study.trials) == 6  # failures count: they were tried
+
+
+def test_where_a_batch_cannot_be_trained_its_trials_are_trained_alone(monkeypatch):
+    fit_replicas = problem.fit_replicas
+
+    def refuse(replicas, *arguments, **options):
+        if any(replica.config.learning_rate > 0.01 for replica in replicas):
+            raise ConfigError("too fast")
+        return fit_replicas(replicas, *arguments, **options)
+
+    monkeypatch.setattr(problem, "fit_replicas", refuse)
+    search = toy_search(trials=4)
+    work(search)
+    for trial in search.study.trials:
+        fast = trial.params["training.learning_rate"] > 0.01
+        assert trial.state.name == ("FAIL" if fast else "COMPLETE")
+        assert trial.user_attrs.get("reason") == ("too fast" if fast else None)
+
+
+def test_a_configuration_that_cannot_be_built_fails_with_its_reason():
+    space = toy_space(model__layer__dropout=[0.1, 1.5])
+    search = toy_search(trials=6, space=space)
+    work(search)
+    bad = [t for t in search.study.trials if t.params["model.layer.dropout"] > 1]
+    assert bad
+    assert all("dropout must lie in" in t.user_attrs["reason"] for t in bad)
+    assert sum(t.state.name == "COMPLETE" for t in search.study.trials) == 6 - len(bad)
+
+
+def test_free_options_are_all_that_a_replica_may_change():
+    """Each of them, changed alone, trains beside the unchanged configuration."""
+    values = {"training.epochs": 3, "training.patience": 2, "training.learning_rate": 0.1}
+    plain = configure(SMALL)
+    batch = [plain, *(configure({**SMALL, name: values.get(name, 0.2)}) for name in sorted(FREE))]
+    assert len(train(toy_problem(1), batch, range(1))) == len(batch)

@@ -1,0 +1,106 @@
+"""Storages by address; PostgreSQL with a real server, where there is one."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from test_workers import share
+from toys import toy_search
+
+from polynsd.errors import ConfigError
+from polynsd.search import finished, open_storage, work
+from polynsd.search.storage import shown
+
+OWNER = "postgres"  # the server refuses to run as root
+
+
+def test_sqlite_makes_its_folder(tmp_path):
+    open_storage(f"sqlite:///{tmp_path}/new/folder/study.db")
+    assert (tmp_path / "new" / "folder" / "study.db").is_file()
+
+
+def test_whoever_reads_an_sqlite_file_also_holds_it(tmp_path):
+    """So nobody changes a trial between another's look at it and its change."""
+    storage = open_storage(f"sqlite:///{tmp_path}/study.db")
+    with closing(sqlite3.connect(tmp_path / "study.db", timeout=0)) as other:
+        with storage.engine.begin(), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+
+
+@pytest.mark.parametrize("url", ["study.db", "mysql://host/name", "sqlite:study.db", ""])
+def test_other_addresses_are_refused(url):
+    with pytest.raises(ConfigError, match="a storage is"):
+        open_storage(url)
+
+
+def test_what_is_no_database_is_refused(tmp_path):
+    (tmp_path / "study.db").write_text("a shopping list")
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        open_storage(f"sqlite:///{tmp_path}/study.db")
+
+
+def test_a_server_that_is_not_there_is_an_error_without_the_password():
+    with pytest.raises(ConfigError, match="cannot be opened") as error:
+        open_storage("postgresql://me:secret@localhost:1/studies")
+    assert "secret" not in str(error.value)
+    assert shown("postgresql://me:secret@host/studies") == "postgresql://me@host/studies"
+
+
+def test_a_journal_keeps_a_study(tmp_path):
+    url = f"journal:///{tmp_path}/study.log"
+    work(toy_search(url, trials=2))
+    assert finished(toy_search(url, trials=2).study) == 2
+
+
+def _owner():
+    """Who runs the server: root must not."""
+    return {"user": OWNER, "group": OWNER, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@pytest.fixture
+def postgres():
+    """A server of our own on a socket in a temporary folder; nothing of it remains."""
+    if not (shutil.which("postgres") and shutil.which("initdb")):
+        pytest.skip("no PostgreSQL server is installed")
+    pytest.importorskip("psycopg2")
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # sockets need short names
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, OWNER)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **_owner()}
+        initdb = ["initdb", "-D", str(folder / "data"), "-U", "me", "-A", "trust", "--no-sync"]
+        subprocess.run(initdb, check=True, **quiet)
+        options = ["-k", str(folder), "-c", "listen_addresses=", "-F"]
+        server = subprocess.Popen(["postgres", "-D", str(folder / "data"), *options], **quiet)
+        try:
+            url = f"postgresql://me@/postgres?host={folder}"
+            _wait_for(url)
+            yield url
+        finally:
+            server.send_signal(signal.SIGINT)  # does not wait for clients to leave
+            server.wait(timeout=30)
+    except (LookupError, PermissionError) as error:
+        pytest.skip(f"no PostgreSQL server can be started here: {error}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(url):
+    for _ in range(100):
+        with suppress(ConfigError):
+            open_storage(url)
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"no server at {url}")
+
+
+def test_processes_share_a_postgresql_server_and_survive_a_killed_one(postgres, tmp_path):
+    share(postgres, tmp_path)

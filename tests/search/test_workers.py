@@ -1,0 +1,154 @@
+"""Many workers, one study: every trial is trained once, and none dies with its worker."""
+
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toys import by_params, toy_search
+from worker import PATIENCE, wait_for
+
+from polynsd.search import finished, trial_rows, work
+from polynsd.search.batch import SURPLUS, ask_batch, run_batch
+from polynsd.search.workers import Watchman, beating, release
+
+HERE = Path(__file__).parent
+TRIALS = 18
+
+
+def start_worker(url, *arguments):
+    return subprocess.Popen([sys.executable, str(HERE / "worker.py"), url, *map(str, arguments)], cwd=HERE)
+
+
+def check_shared(study, trials):
+    """Exactly so many trials that count, no parameters twice."""
+    values = by_params(study)
+    assert len(values) == finished(study) == trials
+    assert len({str(params) for params, *_ in values}) == trials
+    assert not [trial for trial in study.trials if trial.state.name in ("RUNNING", "WAITING")]
+
+
+def share(url, folder):
+    """Two processes and this one; the first is killed in its first batch, the others take over at once."""
+    with start_worker(url, TRIALS, "die") as victim, start_worker(url, TRIALS, folder) as worker:
+        try:
+            assert victim.wait(timeout=PATIENCE) == -signal.SIGKILL
+            search = toy_search(url, trials=TRIALS, batch=3)
+            wait_for(folder / "ready")
+            (folder / "go").touch()
+            work(search)
+            assert worker.wait(timeout=PATIENCE) == 0
+        finally:
+            victim.kill()
+            worker.kill()
+    check_shared(search.study, TRIALS)
+    return search
+
+
+def test_processes_share_an_sqlite_file_and_survive_a_killed_one(tmp_path):
+    search = share(f"sqlite:///{tmp_path}/study.db", tmp_path)
+    states = [row["state"] for row in trial_rows(search.study)]
+    assert states.count("lost") == 3  # the batch of the one that was killed
+
+
+def test_two_workers_share_a_journal(tmp_path):
+    url = f"journal:///{tmp_path}/study.log"
+    first, second = (toy_search(url, trials=6, batch=2) for _ in range(2))
+    one, other = ask_batch(first), ask_batch(second)
+    run_batch(second, other)
+    run_batch(first, one)
+    work(first)
+    check_shared(second.study, 6)
+
+
+def dead_process():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_a_dead_process_of_this_machine_is_seen_at_once():
+    search = toy_search(trials=4)
+    lost = ask_batch(search)
+    lost[0].set_user_attr("worker", f"{platform.node()}:{dead_process()}")
+    assert Watchman(search.study).recover() == [0]
+    retried = ask_batch(search)
+    assert retried[0].params == lost[0].params
+    assert search.study.trials[retried[0].number].user_attrs["retry_of"] == 0
+
+
+def test_parameters_that_kill_their_workers_are_given_up():
+    search = toy_search(trials=1, batch=1)
+    poison = []
+    for _ in range(4):
+        (trial,) = ask_batch(search)
+        poison.append(trial.params)
+        release(search.study, trial.number)
+    assert poison[0] == poison[1] == poison[2] != poison[3]
+
+
+def test_a_beat_that_stands_still_is_a_lost_trial(monkeypatch):
+    """Time is the watchman's own: clocks of other machines do not matter."""
+    now = [0.0]
+    monkeypatch.setattr("polynsd.search.workers.time.monotonic", lambda: now[0])
+    search = toy_search(trials=2, batch=2)
+    silent, alive = ask_batch(search)
+    for trial in (silent, alive):
+        trial.set_user_attr("worker", "elsewhere:1")
+    watchman = Watchman(search.study, grace=10)
+    for moment in (0, 9, 18):
+        now[0] = moment
+        alive.set_user_attr("beat", moment)
+        assert watchman.recover() == ([] if moment < 10 else [silent.number])
+
+
+def test_trials_beat_while_they_train():
+    search = toy_search(trials=1)
+    trials = ask_batch(search)
+    with beating(trials, seconds=0.01):
+        while "beat" not in search.study.trials[0].user_attrs:
+            pass
+
+
+def test_who_was_taken_for_dead_does_no_harm(caplog):
+    """Its trial was given away; what it says of it afterwards does not count."""
+    search = toy_search(trials=2, batch=2, pruner="median", look=1, startup=1)
+    slow = ask_batch(search)
+    for trial in slow:
+        assert release(search.study, trial.number)
+        assert not release(search.study, trial.number)
+    run_batch(search, slow)
+    assert "given to another worker" in caplog.text
+    assert finished(search.study) == 0
+    work(search)
+    check_shared(search.study, 2)
+
+
+def test_workers_that_ask_at_once_do_not_exceed_the_order(monkeypatch):
+    search = toy_search(trials=3)
+    monkeypatch.setattr("polynsd.search.batch._num_taken", lambda study: 0)  # neither sees the other's trials
+    assert len(ask_batch(search)) == 3
+    assert ask_batch(search) == []
+    surplus = search.study.trials[3:]
+    assert surplus
+    assert all(trial.user_attrs["reason"] == SURPLUS for trial in surplus)
+    assert trial_rows(search.study)[3]["state"] == "surplus"
+
+
+def test_a_worker_that_only_helps_does_not_wait():
+    search = toy_search(trials=4)
+    other = ask_batch(search)
+    work(search, wait=False)
+    assert finished(search.study) == 0
+    run_batch(search, other)
+
+
+@pytest.mark.parametrize("grace", [0.2])
+def test_who_waits_takes_over_in_the_end(grace):
+    search = toy_search(trials=2, batch=2)
+    for trial in ask_batch(search):
+        trial.set_user_attr("worker", "elsewhere:1")
+    work(search, grace=grace)
+    check_shared(search.study, 2)
