@@ -37,26 +37,33 @@ def test_unknown_command(capsys):
 
 
 def test_train_prints_and_records(tmp_path, capsys):
-    record_file = tmp_path / "deep" / "run.json"
+    folder = tmp_path / "deep" / "run"
     data = ["--data", "num_nodes=60", "num_classes=2", "legacy=false"]
-    main(["train", *data, *TINY, "--maps", "general", "--degree", "3", "--out", str(record_file)])
+    main(["train", *data, *TINY, "--maps", "general", "--degree", "3", "--out", str(folder)])
     out = capsys.readouterr().out
     assert "polynsd (general)" in out
-    assert "60 nodes" in out
-    record = json.loads(record_file.read_text())
-    (result,) = record["models"].values()
+    assert "2 splits by stratified(0.6, 0.2, 0.2)" in " ".join(out.split())
+    result = json.loads((folder / "result.json").read_text())["result"]
     assert result["config"]["layer"]["degree"] == 3
-    assert len(record["splits"]) == len(result["test"]) == 2
-    assert record["data"]["num_nodes"] == 60
+    assert len(result["splits"]) == 2
+    assert result["num_nodes"] == 60
     assert f"{100 * result['mean']:.1f} ± {100 * result['std']:.1f}" in out
-    assert not record_file.with_suffix(".partial").exists()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json",
+        "environment.json",
+        "lock",
+        "metrics.jsonl",
+        "model.safetensors",
+        "predictions.parquet",
+        "result.json",
+    ]
 
 
-def test_train_twice_gives_the_same_numbers(tmp_path):
-    files = [tmp_path / f"{i}.json" for i in range(2)]
-    for file in files:
-        main(["train", "--data", "num_nodes=60", *TINY, "--dropout", "0.4", "--out", str(file)])
-    assert files[0].read_text() == files[1].read_text()
+def test_train_says_how_it_goes(capsys):
+    main(["train", "--data", "num_nodes=60", *TINY[:-1]])
+    err = capsys.readouterr().err
+    assert "60 nodes" in err
+    assert "2 of 2 splits done" in err
 
 
 @pytest.mark.parametrize("model", ["nsd", "identity-sheaf", "poly-spectral", "gcn", "mlp"])
@@ -125,7 +132,7 @@ def test_interrupt(monkeypatch, capsys):
 
     monkeypatch.setattr("polynsd.commands.Train.run", interrupted)
     code, _, err = exit_of(["train"], capsys)
-    assert (code, err) == (130, "polynsd: interrupted\n")
+    assert (code, err) == (130, "polynsd: interrupted; a run folder goes on where it was left\n")
 
 
 def test_installed_command():
@@ -135,32 +142,47 @@ def test_installed_command():
     assert result.stdout == f"polynsd {__version__}\n"
 
 
+def result_of(folder):
+    return json.loads((folder / "result.json").read_text())["result"]
+
+
 def test_train_on_a_file_uses_its_own_splits(tmp_path, capsys):
     graph = syntax_chain(num_nodes=200, num_classes=4, num_features=6)
     save_graph(tmp_path / "words.npz", graph)
-    record = tmp_path / "run.json"
-    main(["train", "--dataset", str(tmp_path / "words.npz"), *TINY, "--out", str(record)])
+    main(["train", "--dataset", str(tmp_path / "words.npz"), *TINY, "--out", str(tmp_path / "run")])
     assert "2 splits by stored" in " ".join(capsys.readouterr().out.split())
     hashes = [graph.masks["default"].split(i).fingerprint for i in range(2)]
-    assert json.loads(record.read_text())["splits"] == hashes
+    assert [row["fingerprint"] for row in result_of(tmp_path / "run")["splits"]] == hashes
 
 
 @pytest.mark.data
 @pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
-def test_train_on_a_benchmark_follows_its_own_rules(tmp_path, capsys):
-    record = tmp_path / "run.json"
-    main(["train", "--dataset", "texas", *TINY, "--out", str(record)])
-    about = json.loads(record.read_text())["data"]
-    assert (about["graph"], about["protocol"], about["features"]) == ("texas", "geom-gcn", "row-normalize")
+def test_train_on_a_benchmark_follows_its_own_rules(tmp_path):
+    main(["train", "--dataset", "texas", *TINY, "--out", str(tmp_path / "run")])
+    result = result_of(tmp_path / "run")
+    own = (result["dataset"], result["protocol"], result["features"])
+    assert own == ("texas", "geom-gcn", "row-normalize")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["train", "--data", "num_nodes=60", *TINY, "--out"], ["bench", "step", "--json"]]
-)
-def test_a_folder_is_no_place_for_a_result(arguments, tmp_path, capsys):
-    code, _, err = exit_of([*arguments, str(tmp_path)], capsys)
+def test_a_folder_is_no_place_for_a_table(tmp_path, capsys):
+    code, _, err = exit_of(["bench", "step", "--json", str(tmp_path)], capsys)
     assert code == 2
     assert "is a folder. Name a file in it" in err
+
+
+def test_a_file_is_no_place_for_a_run(tmp_path, capsys):
+    (tmp_path / "run").touch()
+    code, _, err = exit_of(["train", "--data", "num_nodes=60", *TINY, "--out", str(tmp_path / "run")], capsys)
+    assert code == 2
+    assert "a run is a folder" in err
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.tex").touch()
+    code, _, err = exit_of(["train", "--data", "num_nodes=60", *TINY, "--out", str(tmp_path)], capsys)
+    assert code == 2
+    assert "holds no run: it contains thesis.tex" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_system_errors_are_told_in_one_line(tmp_path, capsys):
