@@ -15,6 +15,7 @@ from polynsd.benchmarks.samples import Sample
 from polynsd.benchmarks.timing import replayed, times_of
 from polynsd.kernels import BlockOperator
 from polynsd.nn import SheafLayer
+from polynsd.sheaf.laplacian import SheafLaplacian
 
 FIELDS = (
     "forward_ms",
@@ -77,6 +78,7 @@ class Problem(NamedTuple):
             layer = SheafLayer(case.C, case.layer)
             x, g = torch.randn(2, sample.topology.num_nodes, case.d, case.C).to(sample.x.device)
             L = layer.to(x.device).laplacian(x, sample.topology)
+            assert isinstance(L, SheafLaplacian)  # there are no fixed channels
             diag, off, phi = L.blocks.diag, L.blocks.off, layer.filter.chebyshev_coefficients()  # type: ignore[operator]
         for t in (diag, off, phi, x):
             t.requires_grad_()

@@ -20,8 +20,10 @@ from torch.nn import functional
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
+from polynsd.kernels import blocks
 from polynsd.nn.precision import in_full_precision
-from polynsd.sheaf.families import append_channels
+from polynsd.sheaf.direct_sum import DirectSum
+from polynsd.sheaf.families import append_channels, channel_maps
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
@@ -122,7 +124,7 @@ class SheafLayer(nn.Module):
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
-    ) -> SheafLaplacian:
+    ) -> SheafLaplacian | DirectSum:
         """The sheaf that this layer sees in a state."""
         config = self.config
         if self.learner is None and config.family.is_learned:
@@ -133,18 +135,34 @@ class SheafLayer(nn.Module):
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
         else:
             maps = self.learner(self._dropout(x, config.learner_dropout), topology, edge_attr)
-        is_forward = topology.row < topology.col
-        return SheafLaplacian(
-            topology,
-            append_channels(maps, config.fixed_channels, is_forward, config.stalk_dim),
-            config.normalization,
-            edge_weight=edge_weight,
-            orthogonal_columns=config.family.orthogonal_columns,
-            stalk_dim=config.total_stalk_dim,
-            batch=batch,
-        )
+        return self._assembled(maps, topology, edge_weight, batch)
 
-    def diffuse(self, x: Tensor, L: SheafLaplacian) -> Tensor:
+    def _assembled(
+        self, maps: Tensor, topology: Topology, edge_weight: Tensor | None, batch: Tensor | None
+    ) -> SheafLaplacian | DirectSum:
+        """Learned and fixed coordinates; apart, where the learned blocks are dense."""
+        config, is_forward = self.config, topology.row < topology.col
+
+        def laplacian(maps: Tensor, stalk_dim: int, orthogonal_columns: bool) -> SheafLaplacian:
+            return SheafLaplacian(
+                topology,
+                maps,
+                config.normalization,
+                edge_weight=edge_weight,
+                orthogonal_columns=orthogonal_columns,
+                stalk_dim=stalk_dim,
+                batch=batch,
+            )
+
+        orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
+        if not channels or blocks.is_elementwise(maps):
+            return laplacian(
+                append_channels(maps, channels, is_forward, d), config.total_stalk_dim, orthogonal
+            )
+        fixed = channel_maps(channels, is_forward).to(maps.dtype)
+        return DirectSum([laplacian(maps, d, orthogonal), laplacian(fixed, len(channels), True)])
+
+    def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         """The update of a state by a given Laplacian."""
         early = self.config.dropout_position == "before"
         h = self._mix(self._dropout(x, self.config.dropout) if early else x)
@@ -155,7 +173,7 @@ class SheafLayer(nn.Module):
         return self.residual_gain() * x - ACTIVATION[self.config.activation](z)
 
     @in_full_precision
-    def _filtered(self, h: Tensor, L: SheafLaplacian) -> Tensor:
+    def _filtered(self, h: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:

@@ -163,9 +163,7 @@ def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor,
     """
     if not channels:
         return maps
-    one = torch.ones_like(is_forward, dtype=maps.dtype)
-    sign = {"laplacian": one, "signless": torch.where(is_forward, one, -one)}
-    fixed = torch.stack([sign[name] for name in channels], -1)  # [H, f]
+    fixed = channel_maps(channels, is_forward).squeeze(-1).to(maps.dtype)
     fixed = fixed.expand(*maps.shape[:-3], *fixed.shape)
     if blocks.is_elementwise(maps):
         learned = maps.squeeze(-1).expand(*maps.shape[:-2], d)
@@ -175,3 +173,10 @@ def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor,
     whole[..., :d, :d] = maps
     whole[..., d:, d:] = torch.diag_embed(fixed)
     return whole
+
+
+def channel_maps(channels: tuple[str, ...], is_forward: Tensor) -> Tensor:
+    """`[H, f, 1]` the maps of fixed channels alone, as diagonal blocks."""
+    one = torch.ones_like(is_forward, dtype=torch.get_default_dtype())
+    sign = {"laplacian": one, "signless": torch.where(is_forward, one, -one)}
+    return torch.stack([sign[name] for name in channels], -1)[..., None]

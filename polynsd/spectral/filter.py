@@ -12,6 +12,7 @@ extra product, and every basis runs the same recurrence.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -119,9 +120,8 @@ class PolynomialFilter(nn.Module):
         """Filters a signal x `[..., N, d, C]`; λ_max is the operator's analytic bound unless given."""
         if lam_max is None:
             lam_max = L.lambda_max() if self.fitted_on is None else self._fitted_bound(L)
-        return kernels.chebyshev_filter(
-            L.blocks, self.chebyshev_coefficients(), L.checked(x), _scale(lam_max)
-        )
+        phi, scale = self.chebyshev_coefficients(), _scale(lam_max)
+        return _on_parts(L, lambda part, piece: kernels.chebyshev_filter(part.blocks, phi, piece, scale), x)
 
     def _fitted_bound(self, L: SpectralOperator) -> float:
         """The λ_max that the coefficients were fitted for, which must cover the operator's spectrum."""
@@ -184,7 +184,7 @@ class Diffusion(nn.Module):
 
     def forward(self, L: SpectralOperator, x: Tensor, lam_max: Tensor | float | None = None) -> Tensor:
         """L x; λ_max plays no part."""
-        return kernels.block_product(L.blocks, L.checked(x))
+        return _on_parts(L, lambda part, piece: kernels.block_product(part.blocks, piece), x)
 
     def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
         """m(λ) = λ."""
@@ -192,6 +192,14 @@ class Diffusion(nn.Module):
 
     def reset_parameters(self) -> None:
         """Nothing to reset."""
+
+
+def _on_parts(
+    L: SpectralOperator, function: Callable[[SpectralOperator, Tensor], Tensor], x: Tensor
+) -> Tensor:
+    """The function on an operator and a signal, part by part where the operator is a direct sum."""
+    apply = getattr(L, "apply", None)
+    return function(L, L.checked(x)) if apply is None else apply(function, x)
 
 
 def _scale(lam_max: Tensor | float) -> Tensor | float:
