@@ -11,7 +11,7 @@ help:
 	@echo "make test       run the test suite with coverage"
 	@echo "make lint       ruff: style, imports, formatting"
 	@echo "make typecheck  mypy --strict over polynsd/"
-	@echo "make bench      time the filter and a training step on every backend of the CPU (a few minutes)"
+	@echo "make bench      time the filter, a training step and a protocol on the CPU (a few minutes)"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,7 @@ demo: $(READY)
 	$(BIN)/polynsd demo
 
 test: $(READY)
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -35,6 +35,7 @@ typecheck: $(READY)
 bench: $(READY)
 	$(BIN)/polynsd bench kernels
 	$(BIN)/polynsd bench step --repeats 3
+	$(BIN)/polynsd bench protocol
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -4,6 +4,9 @@
 they are first used.
 """
 
+from importlib import import_module
+from typing import Any
+
 from polynsd import data, kernels, nn, sheaf, spectral, training
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.data import heterophilous_graph, minesweeper
@@ -14,6 +17,22 @@ from polynsd.spectral import Basis, PolynomialFilter, get_basis, heat_kernel, re
 from polynsd.topology import Topology, as_topology
 
 __version__ = "0.1.0"
+
+_LATER = {
+    "SheafClassifier": "polynsd.estimator",
+    "SheafRegressor": "polynsd.estimator",
+    "load_estimator": "polynsd.estimator",
+    "Run": "polynsd.runs",
+    "read_run": "polynsd.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators and runs, whose packages load when they are first asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'polynsd' has no attribute '{name}'")
+    return getattr(import_module(_LATER[name]), name)
+
 
 __all__ = [
     "NSD",

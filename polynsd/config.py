@@ -226,12 +226,17 @@ def save_config(path: str | Path, config: Any) -> None:
 
 def load_config(path: str | Path, kind: type[C]) -> C:
     """Reads a configuration of the given kind back from a `.json` or `.yaml` file."""
+    return from_options(kind, read_options(path, f"the options of a {kind.__name__}"))
+
+
+def read_options(path: str | Path, what: str = "options") -> dict[str, Any]:
+    """The mapping in a `.json` or `.yaml` file."""
     path = Path(path)
     text = path.read_text(encoding="utf-8")
     options = _yaml().safe_load(text) if _is_yaml(path) else json.loads(text)
     if not isinstance(options, dict):
-        raise ConfigError(f"{path} must hold the options of a {kind.__name__}; got {type(options).__name__}.")
-    return from_options(kind, options)
+        raise ConfigError(f"{path} must hold {what}; got {type(options).__name__}.")
+    return options
 
 
 def _is_yaml(path: Path) -> bool:

@@ -75,7 +75,7 @@ def test_bad_layer_options(options, words):
         (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be positive"),
         (TrainConfig, {"weight_decay": -1.0}, "weight_decay must not be negative"),
         (TrainConfig, {"sheaf_decay": -1.0}, "sheaf_decay must not be negative"),
-        (TrainConfig, {"select": "test"}, "unknown select 'test'; choose from: loss, metric"),
+        (TrainConfig, {"select": "test"}, "unknown select 'test'; choose from: acc, auc, loss, metric"),
     ],
 )
 def test_bad_model_and_training_options(kind, options, words):

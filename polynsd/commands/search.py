@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polynsd.commands.data import read_any
-from polynsd.data import Graph, get_splits
-from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
-from polynsd.data.preprocess import apply
-from polynsd.errors import ConfigError, require_at_least
+from polynsd.commands.source import Source
+from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, SearchPlan, SearchView, Trial, Watcher, print_table
 from polynsd.search.settings import SearchConfig
 
@@ -25,20 +22,8 @@ FAILED = {"FAIL": "failed"}
 class Search:
     """Search for the best configuration on validation, with any number of workers, and test it once."""
 
-    dataset: str | None = None
-    """A benchmark by name (polynsd data list) or a graph file; otherwise a graph is generated."""
-    generate: str = "heterophily"
-    """The generator: heterophily, minesweeper, streets or chain."""
-    data: tuple[str, ...] = ()
-    """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
-    protocol: str | None = None
-    """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
-    features: str | None = None
-    """Preprocessing: raw, row-normalize or nsd-normalize; the benchmark's own unless given."""
-    metric: str | None = None
-    """accuracy or roc_auc; the dataset's own unless given."""
-    splits: int = 10
-    """How many splits, from the first on; a trial's value is the mean over them."""
+    source: Source = field(default_factory=lambda: Source(splits=10))
+    """The graph; a trial's value is the mean over its splits."""
     space: str = "default"
     """What is tried: default, paper, or a YAML file."""
     model: str | None = None
@@ -53,8 +38,6 @@ class Search:
     """The folder of the search; runs/search/STUDY unless given."""
     final: bool = True
     """Wait for all trials and test the best; --no-final for workers that only help."""
-    device: str = "cpu"
-    """Where to train: cpu, cuda or cuda:N."""
     quiet: bool = False
     """No progress."""
     json: bool = False
@@ -66,11 +49,10 @@ class Search:
         """Works until the trials are done; the result, unless other workers are to see to it."""
         from polynsd.search import conclude, get_space, open_study, work
 
-        require_at_least("splits", self.splits, 1)
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
-        space = get_space(self.space, self.dataset, self.model, self.maps)
-        problem = self._problem()
+        space = get_space(self.space, self.source.dataset, self.model, self.maps)
+        problem = self.source.problem(self.search.seed)
         out = self.out or Path("runs") / "search" / self._name()
         storage = self.storage or f"sqlite:///{out / 'study.db'}"
         search = open_study(storage, self._name(), space, problem, self.search)
@@ -87,7 +69,7 @@ class Search:
         return result
 
     def _name(self) -> str:
-        graph = self.dataset or self.generate
+        graph = self.source.dataset or self.source.generate
         parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
         return self.study or "-".join(part for part in parts if part)
 
@@ -100,34 +82,6 @@ class Search:
         return SearchPlan(
             self.search.trials, problem.task.metric, _earlier(trial_rows(study)), study.study_name
         )
-
-    def _problem(self) -> Problem:
-        from polynsd.search import Problem
-        from polynsd.training import get_task
-
-        graph, own = self._graph()
-        protocol = self.protocol or own["protocol"]
-        rule = self.features or own["features"]
-        if rule == "standardize(train)":
-            raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
-        splits = tuple(get_splits(graph, protocol, self.splits))
-        about = {"dataset": graph.name, "protocol": protocol, "features": rule}
-        data = apply(rule, graph).to_pyg().to(self.device)
-        return Problem(data, splits, get_task(self.metric or own["metric"]), self.search.seed, about)
-
-    def _graph(self) -> tuple[Graph, dict[str, str]]:
-        """The graph and the rules that belong to it."""
-        if self.dataset is None:
-            graph = make_graph(self.generate, **parse_arguments(self.generate, self.data))
-            metric = get_embedded(self.generate).metric
-            return graph, {"protocol": "stratified(0.6, 0.2, 0.2)", "features": "raw", "metric": metric}
-        if self.data:
-            raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry = read_any(self.dataset)
-        if entry is None:
-            return graph, {"protocol": "stored", "features": "raw", "metric": "accuracy"}
-        rules = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
-        return graph, rules
 
 
 def _told(record: dict[str, Any]) -> Trial:

@@ -11,11 +11,12 @@ from typing import Any
 
 from polynsd.commands.source import Source
 from polynsd.config import ModelConfig, TrainConfig
+from polynsd.errors import ConfigError
 from polynsd.experiments.protocol_run import ProtocolRun, Result
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
 from polynsd.report.pace import score_name, score_text
 from polynsd.runs.run import SNAPSHOT_SECONDS
-from polynsd.search.options import Configuration
+from polynsd.search.options import Configuration, read_configuration
 from polynsd.training.presets import get_rules
 
 
@@ -27,6 +28,8 @@ class Train:
     """The graph."""
     rules: str = "default"
     """Training rules: default, paper, paper-acc or platonov; options of training replace parts of them."""
+    config: Path | None = None
+    """A file {model: …, training: …} to begin with, such as best.yaml of a search; in place of --rules."""
     seeds: int = 1
     """Models per split."""
     seed: int = 0
@@ -52,11 +55,17 @@ class Train:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         parser.add_argument("--rules", default="default")
         parser.add_argument("--dataset", default=None)
+        parser.add_argument("--config", default=None)
         try:
             named, _ = parser.parse_known_args(list(arguments))
         except argparse.ArgumentError:  # an option without its value: whoever reads all of them will say so
             return cls()
-        return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
+        if named.config is None:
+            return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
+        if named.rules != "default":
+            raise ConfigError("--config holds training rules already; leave out --rules.")
+        model, training = read_configuration(named.config)
+        return cls(config=Path(named.config), model=model, training=training)
 
     def run(self) -> Result:
         """Trains, prints, and keeps the run where asked for."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from polynsd.config import ModelConfig, TrainConfig, from_options
+from polynsd.config import ModelConfig, TrainConfig, from_options, read_options
 from polynsd.errors import ConfigError, unknown_name
 
 ROOTS = {"model": ModelConfig, "training": TrainConfig}
@@ -93,3 +94,13 @@ def read_value(name: str, value: Any) -> Any:
 def _is_flag(value: Any, kind: type) -> bool:
     """True is an int to Python, but not to a person."""
     return isinstance(value, bool) and kind is not bool
+
+
+def read_configuration(path: str | Path) -> Configuration:
+    """What `best.yaml` of a search holds: {model: …, training: …}; what is left out has its default."""
+    options = read_options(path, "a configuration {model: …, training: …}")
+    for name in options:
+        if name not in ROOTS:
+            raise unknown_name("part of a configuration", name, ROOTS)
+    model, training = options.get("model", {}), options.get("training", {})
+    return Configuration(from_options(ModelConfig, model), from_options(TrainConfig, training))

@@ -7,7 +7,9 @@ import pytest
 import yaml
 from toys import toy_search, toy_space
 
+from polynsd.cli import main
 from polynsd.commands.search import Search
+from polynsd.commands.source import Source
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
@@ -19,7 +21,8 @@ CONFIG = SearchConfig(trials=5, batch=3, startup=2, look=2)
 
 def command(tmp_path, **options):
     toy_space().save(tmp_path / "small.yaml")
-    options = {"data": ("num_nodes=60",), "splits": 2, "search": CONFIG, "quiet": True, **options}
+    source = Source(options.pop("dataset", None), data=("num_nodes=60",), splits=2)
+    options = {"source": source, "search": CONFIG, "quiet": True, **options}
     return Search(**{"space": str(tmp_path / "small.yaml"), "out": tmp_path / "out", **options})
 
 
@@ -45,6 +48,17 @@ def test_best_yaml_is_a_configuration(tmp_path):
     assert from_options(ModelConfig, best["model"]).model == "mlp"
     assert from_options(TrainConfig, best["training"]).epochs == 4
     assert best == {key: result["chosen"][key] for key in ("model", "training")}
+
+
+def test_best_yaml_trains(tmp_path, capsys):
+    result = command(tmp_path).run()
+    config = str(tmp_path / "out" / "best.yaml")
+    graph = ["--data", "num_nodes=60", "--splits", "2", "--seed", str(SEED_OFFSET), "--quiet"]
+    main(["train", "--config", config, *graph, "--out", str(tmp_path / "run")])
+    assert read_run(tmp_path / "run").result["mean"] == result["final"]["test_mean"]
+    with pytest.raises(SystemExit):
+        main(["train", "--config", config, "--rules", "paper", *graph])
+    assert "--config holds training rules already" in capsys.readouterr().err
 
 
 def test_json_is_one_object_per_line(tmp_path, capsys):
