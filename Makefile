@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .PHONY: demo test lint typecheck bench clean help
 
 help:
-	@echo "make demo       train PolyNSD and its controls on an embedded graph (about two minutes)"
+	@echo "make demo       train PolyNSD and its controls on an embedded graph (about a minute)"
 	@echo "make test       run the test suite with coverage"
 	@echo "make lint       ruff: style, imports, formatting"
 	@echo "make typecheck  mypy --strict over polynsd/"

@@ -65,7 +65,7 @@ class Train:
         if named.rules != "default":
             raise ConfigError("--config holds training rules already; leave out --rules.")
         model, training = read_configuration(named.config)
-        return cls(config=Path(named.config), model=model, training=training)
+        return cls(config=Path(named.config), rules="config", model=model, training=training)
 
     def run(self) -> Result:
         """Trains, prints, and keeps the run where asked for."""
@@ -80,7 +80,7 @@ class Train:
             Configuration(self.model, self.training),
             self.rules,
             self.seeds,
-            get_rules(self.rules).ddof,
+            0 if self.rules == "config" else get_rules(self.rules).ddof,
             self._watcher(),
         )
 

@@ -16,13 +16,22 @@ from torch import Tensor
 
 Rule = Callable[..., tuple[Any, Any]]
 functorch: Any = getattr(torch._C, "_functorch", None)
-NEEDED = ("get_interpreter_stack", "TransformType", "maybe_get_level", "maybe_get_bdim", "get_unwrapped")
+NEEDED = (
+    "unwrap_if_dead",
+    "get_interpreter_stack",
+    "TransformType",
+    "maybe_get_level",
+    "maybe_get_bdim",
+    "get_unwrapped",
+)
 try:
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _outside
 except ImportError:
     IS_KNOWN = False
 else:
-    IS_KNOWN = functorch is not None and all(hasattr(functorch, name) for name in (*NEEDED, "_add_batch_dim"))
+    IS_KNOWN = functorch is not None and all(
+        hasattr(functorch, name) for name in (*NEEDED, "unwrap_if_dead", "_add_batch_dim")
+    )
 
 
 class Info(NamedTuple):
@@ -57,15 +66,35 @@ def _merge(t: Tensor, dim: int | None, B: int, R: int) -> Tensor:
     return t.expand(B, R, *t.shape[2:]).flatten(0, 1)
 
 
-def called(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
-    """`function(*args)`, by way of its rule if this is a plain `torch.vmap`."""
+def transformed() -> bool:
+    """Whether a transform of `torch.func` is active."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+def called(
+    function: Callable[..., Any], unwatched: Callable[..., Any], rule: Rule, args: tuple[Any, ...]
+) -> Any:
+    """`function(*args)`, by way of its rule if this is a plain `torch.vmap`.
+
+    Args:
+        function: can be called anywhere.
+        unwatched: the same where no transform is active.
+        rule: of the function, under `torch.vmap`.
+        args: tensors and whatever else.
+    """
+    if not IS_KNOWN:
+        return function(*args)
+    # tensors may still wear the wrappers of a transform that is over
+    args = tuple(functorch.unwrap_if_dead(t) if isinstance(t, Tensor) else t for t in args)
+    if not transformed():
+        return unwatched(*args)
     level = _plain_vmap()
     if level is None:
         return function(*args)
     is_batched = [isinstance(t, Tensor) and functorch.maybe_get_level(t) == level for t in args]
     if not any(is_batched):
         with _outside():
-            return function(*args)
+            return unwatched(*args)
     dims = tuple(functorch.maybe_get_bdim(t) if b else None for t, b in zip(args, is_batched, strict=True))
     plain = [functorch.get_unwrapped(t) if b else t for t, b in zip(args, is_batched, strict=True)]
     size = next(t.size(dim) for t, dim in zip(plain, dims, strict=True) if dim is not None)
@@ -78,8 +107,6 @@ def called(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> A
 
 def _plain_vmap() -> int | None:
     """The level of the one `torch.vmap` that is active, and nothing else is."""
-    if not IS_KNOWN:
-        return None
     stack = functorch.get_interpreter_stack()
     if stack is None or len(stack) != 1 or stack[0].key() != functorch.TransformType.Vmap:
         return None
@@ -88,6 +115,8 @@ def _plain_vmap() -> int | None:
 
 def all_replicas(t: Tensor) -> Tensor | None:
     """The tensor behind one that is vmapped, with all its replicas; None where it cannot be had."""
-    if functorch is None or not functorch.is_functorch_wrapped_tensor(t):
+    if not IS_KNOWN:
+        return None if transformed() else t
+    if not functorch.is_functorch_wrapped_tensor(t):
         return t
     return functorch.get_unwrapped(t) if _plain_vmap() is not None else None

@@ -51,11 +51,11 @@ def dropout(dtype: torch.dtype) -> Any:
         n = item(sizes, COUNT)
         x, out = carray(replica(tensors, 0, r, like), n), carray(replica(tensors, 3, r, like), n)
         key, rate = np.uint32(item(replica(tensors, 1, r, KEY), 0)), item(replica(tensors, 2, r, DOUBLE), 0)
-        limit = np.uint64(math.ceil(rate * 4294967296.0))
+        limit = np.uint32(min(math.ceil(rate * 4294967296.0), 4294967295.0))
         scale = kind(1 / (1 - rate)) if rate < 1 else kind(0)
         for i in range(first(sizes, number), first(sizes, number + 1)):
             bits = mixed(np.uint32(mixed(np.uint32(i) ^ key) + key))
-            out[i] = x[i] * scale if np.uint64(bits) >= limit else kind(0)
+            out[i] = x[i] * scale if bits >= limit else kind(0)
 
     return share
 

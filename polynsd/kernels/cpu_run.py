@@ -67,7 +67,7 @@ def run(compiled: Any, tasks: int, steps: range, tensors: Sequence[Tensor], size
 
     The first dimension of a tensor with several counts replicas; what a loop writes to must be contiguous.
     """
-    tensors = [t if t.dim() > 1 and t[:1].is_contiguous() else t.contiguous() for t in tensors]  # kept alive
+    tensors = [t if t.is_contiguous() else _replicas_contiguous(t) for t in tensors]  # kept alive
     table = np.array([(t.data_ptr(), _stride(t)) for t in tensors], dtype=np.intp)
     numbers = np.array(sizes, dtype=np.intp)
     work = (compiled.address, tasks, steps.start, steps.stop, steps.step, table, numbers)
@@ -78,6 +78,10 @@ def run(compiled: Any, tasks: int, steps: range, tensors: Sequence[Tensor], size
         with _launching:
             numba.set_num_threads(threads)
             _run(True, *work)
+
+
+def _replicas_contiguous(t: Tensor) -> Tensor:
+    return t if t.dim() > 1 and t[:1].is_contiguous() else t.contiguous()
 
 
 @contextmanager

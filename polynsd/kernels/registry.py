@@ -137,6 +137,7 @@ def backend_for(tensor: Tensor) -> Backend:
     return load("reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name)
 
 
+@cache
 def load(name: str) -> Backend:
     """The module of a backend, imported at first use."""
     return import_module(f"polynsd.kernels.{'reference' if name == 'assembled' else name}")

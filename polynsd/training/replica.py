@@ -21,7 +21,7 @@ class Replica:
             in nothing but their parameters and dropout rates.
         split: the nodes to train on, to select on and to test on.
         seed: of the weights and the dropout.
-        config: the training rules; `select` and `capture` are the same for all.
+        config: the training rules; `select`, `precision` and `capture` are the same for all.
     """
 
     build: Callable[[], nn.Module]

@@ -71,7 +71,7 @@ def fit_replicas(
         on_epoch: called with the number of the replica and its epoch; on a GPU in bunches.
         stop: called at every look with the number of the last epoch; replicas that it returns end there.
         snapshots: where the state is kept, and from which an interrupted training goes on.
-        chunk: how many train at once, at most; as many as fit into memory unless given.
+        chunk: how many train at once; as many as fit into memory unless given.
 
     The global random state is left as it was.
     """
@@ -114,11 +114,15 @@ class _Training:
 
     def _probes(self) -> list[Probe]:
         """One per replica; who shares a `build` shares the probe."""
-        by_build: dict[int, Probe] = {}
+        known: list[tuple[object, Probe]] = []
+        found = []
         for replica, model in zip(self.replicas, self.models, strict=True):
-            if id(replica.build) not in by_build:
-                by_build[id(replica.build)] = probe(model, self.predict)
-        return [by_build[id(replica.build)] for replica in self.replicas]
+            seen = next((one for build, one in known if build == replica.build), None)  # methods are equal
+            if seen is None:
+                seen = probe(model, self.predict)
+                known.append((replica.build, seen))
+            found.append(seen)
+        return found
 
     def _require_alike(self, probes: Sequence[Probe]) -> None:
         """The code of one model, run with another's parameters, must do what the other does."""
