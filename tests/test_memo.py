@@ -6,9 +6,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 
 from polynsd import GraphError, PolyNSD, SheafLaplacian, Topology, as_topology
+from polynsd.data import Split
 from polynsd.memo import TensorMemo, may_look_at_values, without_looks
 from polynsd.testing import random_edges, random_maps, random_tensor
-from polynsd.training import get_task, trainer
+from polynsd.training import Replica, get_task, replicas
 
 EDGE_INDEX = random_edges(12, 30)
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, 12)
@@ -64,15 +65,14 @@ def test_the_second_call_reads_nothing_back(maps, normalization):
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "r2"])
-def test_training_and_evaluation_read_nothing_back(metric):
-    task, model = get_task(metric), make_model()
+def test_an_epoch_reads_nothing_back(metric):
     y = torch.arange(12) % 2 if metric == "accuracy" else X[:, :2]
     data = Data(x=X, edge_index=EDGE_INDEX, edge_weight=weights(), y=y)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # on a CPU Adam reads its own step
-    nodes = trainer._nodes(torch.arange(12) < 8, data)
-    trainer._predict(model, data)
-    assert reads(lambda: trainer._step(model, data, nodes, task, optimizer)) == []
-    assert reads(lambda: trainer._predict(model, data)) == []
+    split = Split(torch.arange(12) < 6, (torch.arange(12) // 3) == 2, torch.arange(12) > 8)
+    training = replicas._Training([Replica(make_model, split)] * 2, data, get_task(metric), None)
+    population = training._population(training.everyone)
+    population.run_epoch()
+    assert reads(population.run_epoch) == []
 
 
 def test_differentiable_edge_features_and_weights_need_no_look_but_the_check():

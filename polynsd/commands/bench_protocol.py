@@ -10,7 +10,7 @@ from polynsd.benchmarks.environment import environment, require_device
 from polynsd.benchmarks.protocols import WAYS, Protocol, measure_protocol, polynsd_model
 from polynsd.benchmarks.samples import load_sample
 from polynsd.benchmarks.tables import number
-from polynsd.errors import require_at_least, require_choice
+from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.report import ProgressReporter, print_table, require_file_name, write_json
 
 EPOCHS = {"cpu": 50, "cuda": 500}
@@ -52,6 +52,9 @@ class BenchProtocol:
         require_device(self.device)
         require_file_name(self.json)
         require_at_least("splits", self.splits, 1)
+        for option in ("graphs", "ways"):
+            if not getattr(self, option):
+                raise ConfigError(f"nothing to measure: --{option} is an empty list.")
         for way in self.ways:
             require_choice("way", way, WAYS)
         record: Row = {"environment": environment(self.device), "rows": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import Any
 from tyro.conf import Positional
 
 from polynsd.commands.source import Source
-from polynsd.errors import require_choice
+from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.experiments.catalogue import EXPERIMENTS, get_experiment
 from polynsd.experiments.experiment import Cell, Experiment
 from polynsd.experiments.protocol_run import ProtocolRun, Result
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs import read_run
-from polynsd.runs.durable import write_durably
+from polynsd.runs.durable import make_folder, write_durably
 from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
 
@@ -56,9 +57,8 @@ class Reproduce:
             return None
         experiment = get_experiment(self.name)
         cells = experiment.cells(self._datasets(experiment), self._axes(experiment))
-        rows = self._trained(experiment, cells)
         path = self._folder(experiment).with_suffix(".csv")
-        write_durably(path, _csv(rows).encode())
+        rows = self._trained(experiment, cells, path)
         _print(experiment, rows, path)
         return path
 
@@ -82,16 +82,23 @@ class Reproduce:
             axes[name] = tuple(known[value] for value in values.split(","))
         return axes
 
-    def _trained(self, experiment: Experiment, cells: Sequence[Cell]) -> Sequence[Result]:
+    def _trained(self, experiment: Experiment, cells: Sequence[Cell], path: Path) -> Sequence[Result]:
+        """A row per cell; a cell that fails has its reason in place of numbers, and the others go on."""
         rows: Any = []
-        problem = None
+        problems: dict[str, Problem] = {}
+        make_folder(path.parent)
         with ProgressReporter(len(cells), unit="cells", quiet=self.quiet) as progress:
             for cell in cells:
                 progress.advance(0, str(cell))
-                if problem is None or problem.about["dataset"] != cell.dataset:
-                    problem = self._problem(experiment, cell.dataset)
-                rows.append(self._row(experiment, cell, problem))
+                try:
+                    if cell.dataset not in problems:
+                        problems = {cell.dataset: self._problem(experiment, cell.dataset)}  # one at a time
+                    rows.append(self._row(experiment, cell, problems[cell.dataset]))
+                except (DataError, ConfigError) as error:
+                    nothing = dict.fromkeys(COLUMNS)
+                    rows.append({"dataset": cell.dataset, **cell.options, **nothing, "error": str(error)})
                 progress.advance(1, str(cell))
+                write_durably(path, _csv(rows).encode())
         return rows
 
     def _problem(self, experiment: Experiment, dataset: str) -> Problem:
@@ -111,7 +118,8 @@ class Reproduce:
             "epochs": max(epochs),
             "seconds": read_run(folder).timings.get("seconds"),
         }
-        return {"dataset": cell.dataset, **cell.options, **{name: known[name] for name in COLUMNS}}
+        numbers = {name: known[name] for name in COLUMNS}
+        return {"dataset": cell.dataset, **cell.options, **numbers, "error": None}
 
 
 def _csv(rows: Sequence[Result]) -> str:
@@ -129,11 +137,14 @@ def _print(experiment: Experiment, rows: Sequence[Result], path: Path) -> None:
     table: dict[tuple[str, ...], dict[Any, str]] = {}
     for row in rows:
         key = (row["dataset"], *(str(row[name]) for name in others))
-        table.setdefault(key, {})[row[across]] = f"{100 * row['mean']:.2f} ± {100 * row['std']:.2f}"
+        if row["error"] is None:
+            table.setdefault(key, {})[row[across]] = f"{100 * row['mean']:.2f} ± {100 * row['std']:.2f}"
     header = ("dataset", *others, *(f"{across}={value}" for value in values))
     cells = [[*key, *(numbers.get(value, "—") for value in values)] for key, numbers in table.items()]
     print_table(f"{experiment.name}: {experiment.title}; {experiment.protocol} splits", header, cells)
     seconds = sum(row["seconds"] or 0.0 for row in rows)
+    for reason, count in Counter(row["error"] for row in rows if row["error"]).items():
+        print(f"{count} of {len(rows)} cells failed: {reason}")  # noqa: T201
     print(f"{len(rows)} cells, {seconds:.1f} s of training\ntable: {path}")  # noqa: T201
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from polynsd.data import Split
 from polynsd.data.splits import PARTS
 from polynsd.search.problem import Problem
-from polynsd.training.replicas import output_of
+from polynsd.training.output import output_of
 
 
 def prediction_table(problem: Problem, models: Sequence[tuple[int, int, nn.Module]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -22,9 +23,11 @@ from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
 from polynsd.training import Epoch, FitResult, ProtocolResult, Replica, fit_replicas
+from polynsd.training.checks import check_replicas
 from polynsd.training.trainer import require_finite
 
 Result = dict[str, Any]
+logger = logging.getLogger("polynsd")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,9 @@ class ProtocolRun:
 
     def run(self, out: Path | None, snapshot_seconds: float = SNAPSHOT_SECONDS) -> Result:
         """Trains, or reads what a finished run in the folder says."""
+        check_replicas(
+            self._replicas(), self.problem.data, self.problem.task, None
+        )  # before there is a folder
         with self._folder(out, snapshot_seconds) as run:
             if run is None or run.result is None:
                 return self._trained(run)
@@ -117,7 +123,7 @@ class ProtocolRun:
             snapshots=None if run is None else run.snapshots,
         )
         for number, fit in enumerate(fits):
-            watcher.done(number, require_finite(fit))
+            watcher.done(number, _require_some(fit))
         return fits
 
     def _result(self, fits: Sequence[FitResult]) -> Result:
@@ -148,6 +154,7 @@ class ProtocolRun:
             "test": fit.test_metric,
             "best_epoch": fit.best_epoch,
             "epochs": fit.epochs,
+            "diverged": fit.diverged,
         }
 
     def _predictions(self, fits: Sequence[FitResult]) -> Any:
@@ -170,3 +177,14 @@ def _earlier(folder: Path) -> dict[int, tuple[Epoch, Epoch]]:
 def _weights(fits: Sequence[FitResult]) -> dict[str, Any]:
     states = {number: fit.model.state_dict() for number, fit in enumerate(fits)}
     return {f"{number}.{name}": tensor for number, state in states.items() for name, tensor in state.items()}
+
+
+def _require_some(fit: FitResult) -> FitResult:
+    """A training that diverged later on has a best epoch all the same; one that never had any is refused."""
+    if not fit.best_epoch:
+        return require_finite(fit)
+    if fit.diverged:
+        logger.warning(
+            "a training diverged after epoch %d; its best epoch %d counts.", fit.epochs, fit.best_epoch
+        )
+    return fit

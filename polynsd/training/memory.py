@@ -24,8 +24,23 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
-    try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"))
-    except OSError:
-        return None
+    amounts = [amount for amount in (_host(), _container()) if amount is not None]
+    return min(amounts, default=None)
+
+
+def _host() -> int | None:
+    found = re.search(r"MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"))
     return int(found[1]) * 1024 if found else None
+
+
+def _container() -> int | None:
+    """What a control group leaves to its processes."""
+    limit, used = (_text(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except OSError:
+        return ""

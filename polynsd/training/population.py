@@ -112,7 +112,7 @@ class Population:
         val_metric = self.task.metrics(output, self.y, rows.val)
         was_active = rows.active.clone()
         improved = self._keep_best(self._scores(output, val_loss, val_metric), val_loss, val_metric)
-        rows.active.logical_and_(train_loss.isfinite())
+        rows.active.logical_and_(train_loss.isfinite() & val_loss.isfinite())
         seen = torch.stack(
             [train_loss.double(), val_loss, val_metric, improved.double(), was_active.double()], -1
         )
@@ -170,7 +170,7 @@ class Population:
 
     def _keep_best(self, score: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
         rows = self.rows
-        improved = rows.active & ((score > rows.best_score) | (rows.best_epoch == 0))
+        improved = rows.active & loss.isfinite() & ((score > rows.best_score) | (rows.best_epoch == 0))
         copy_rows(rows.best_theta, rows.theta, improved)
         copy_rows(rows.best_moving, rows.moving, improved)
         for best, new in (

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ConfigError, DataError
-from polynsd.nn import PolyNSD
 from polynsd.training.capture import captured
-from polynsd.training.checks import check_replicas
+from polynsd.training.checks import check_model, check_output, check_replicas
 from polynsd.training.memory import replicas_at_once
+from polynsd.training.output import output_of
 from polynsd.training.population import (
     IS_BEST,
     TRAIN_LOSS,
@@ -87,6 +87,7 @@ class _Training:
 
     def __init__(self, replicas: Sequence[Replica], data: Data, task: Task, chunk: int | None) -> None:
         self.replicas, self.data, self.task, self.device = replicas, data, task, data.x.device
+        self.y = data.y if task.is_regression else data.y.long()
         self.config = replicas[0].config
         self.window = self._window()
         self.predict: Predict = lambda model: output_of(model, data)
@@ -97,7 +98,7 @@ class _Training:
         row_bytes = 8 * self.everyone.theta[0].numel() * self.everyone.theta.element_size()
         self.bytes_each = probes[0].saved_bytes + row_bytes
         self.size = chunk or replicas_at_once(len(replicas), self.bytes_each, self.device)
-        self.part, self.members, self.diverged = 0, self._members(0), set[int]()
+        self.start, self.members, self.diverged = 0, self._members(0), set[int]()
         self.is_vectorised = True
         first = self.everyone.take(self.members[:1])
         self.is_vectorised = is_vectorisable(self._population(first).try_pass)
@@ -109,6 +110,7 @@ class _Training:
     def _built(self, replica: Replica) -> nn.Module:
         torch.manual_seed(replica.seed)
         model = replica.build().to(self.device)
+        check_model(model, self.data)
         materialise(model, self.predict)
         return model
 
@@ -120,6 +122,7 @@ class _Training:
             seen = next((one for build, one in known if build == replica.build), None)  # methods are equal
             if seen is None:
                 seen = probe(model, self.predict)
+                check_output(seen.output, self.y, self.task)
                 known.append((replica.build, seen))
             found.append(seen)
         return found
@@ -137,8 +140,8 @@ class _Training:
                     f"{number} computes something else than replica 0. Train it in another call."
                 )
 
-    def _members(self, part: int) -> Tensor:
-        numbers = range(len(self.replicas))[part * self.size : (part + 1) * self.size]
+    def _members(self, start: int) -> Tensor:
+        numbers = range(len(self.replicas))[start : start + self.size]
         return torch.tensor(numbers, dtype=torch.long, device=self.device)
 
     def _population(self, rows: Rows) -> Population:
@@ -146,7 +149,7 @@ class _Training:
             self.models[0],
             rows,
             self.moving,
-            self.data.y,
+            self.y,
             self.task,
             self.predict,
             self.config.select,
@@ -157,18 +160,24 @@ class _Training:
 
     def run(self, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None) -> None:
         """Trains part by part, from where the snapshot left off."""
-        epoch = 0
         kept = None if snapshots is None else snapshots.load()
-        if kept is not None:
-            epoch = self._restore(kept)
-        while self.part * self.size < len(self.replicas):
-            self._train_part(epoch, on_epoch, stop, snapshots)
-            epoch, self.part = 0, self.part + 1
-            self.members = self._members(self.part)
+        epoch = 0 if kept is None else self._restore(kept)
+        while self.start < len(self.replicas):
+            try:
+                self._train_part(epoch, on_epoch, stop, snapshots)
+            except torch.OutOfMemoryError:
+                if self.has_looked or self.size == 1:
+                    raise
+                self.size = -(-self.size // 2)  # the estimate was too bold
+                self.members = self._members(self.start)
+                continue
+            epoch, self.start = 0, self.start + self.size
+            self.members = self._members(self.start)
 
     def _train_part(
         self, epoch: int, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None
     ) -> None:
+        self.has_looked = False
         while len(self.members):
             population = self._population(self.everyone.take(self.members))
             population.epoch.fill_(epoch)
@@ -198,7 +207,7 @@ class _Training:
     def _look(
         self, population: Population, epoch: int, count: int, on_epoch: OnEpoch | None, stop: Stop | None
     ) -> None:
-        members = self.members.tolist()
+        members, self.has_looked = self.members.tolist(), True
         history = population.history.cpu()
         for number in range(epoch - count + 1, epoch + 1):
             self._report(number, history[(number - 1) % self.window], members, on_epoch)
@@ -211,7 +220,7 @@ class _Training:
         for member, row in zip(members, seen.tolist(), strict=True):
             if not row[WAS_ACTIVE]:
                 continue
-            if not math.isfinite(row[TRAIN_LOSS]):
+            if not (math.isfinite(row[TRAIN_LOSS]) and math.isfinite(row[VAL_LOSS])):
                 self.diverged.add(member)
             if on_epoch is not None:
                 losses_and_metric = (row[TRAIN_LOSS], row[VAL_LOSS], row[VAL_METRIC])
@@ -227,28 +236,32 @@ class _Training:
         """Everything that training has changed so far, on the host."""
         self.everyone.put(self.members, population.rows)
         state = {name: getattr(self.everyone, name).cpu() for name in CHANGING}
-        numbers = {"place": [self.size, self.part, epoch], "diverged": sorted(self.diverged)}
+        numbers = {"place": [self.size, self.start, epoch], "diverged": sorted(self.diverged)}
         state |= {name: torch.tensor(value, dtype=torch.long) for name, value in numbers.items()}
         return state | {"members": self.members.cpu()}
 
     def _restore(self, state: Mapping[str, Tensor]) -> int:
-        for name in CHANGING:
-            target = getattr(self.everyone, name)
-            if name not in state or state[name].shape != target.shape or state[name].dtype != target.dtype:
+        expected = {name: getattr(self.everyone, name) for name in CHANGING}
+        for name in (*expected, "place", "members", "diverged"):
+            kept, here = state.get(name), expected.get(name)
+            if kept is None or (here is not None and (kept.shape, kept.dtype) != (here.shape, here.dtype)):
                 raise DataError(f"the snapshot is of another training: '{name}' does not fit.")
-            target.copy_(state[name])
-        self.size, self.part, epoch = state["place"].tolist()
-        self.members = state["members"].to(self.device)
-        self.diverged = set(state["diverged"].tolist())
-        return int(epoch)
+        for name, here in expected.items():
+            here.copy_(state[name])
+        self.size, self.start, epoch = (int(number) for number in state["place"])
+        self.members, self.diverged = state["members"].to(self.device), set(state["diverged"].tolist())
+        numbers = {*self.members.tolist(), *self.diverged, self.start}
+        if self.size < 1 or not numbers <= set(range(len(self.replicas) + self.size)):
+            raise DataError("the snapshot is of another training: it speaks of other replicas.")
+        return epoch
 
     def results(self) -> list[FitResult]:
         """The test set is read here, once, with the best state of every replica."""
         tests: list[float] = []
-        for part in range(-(-len(self.replicas) // self.size)):
-            rows = self.everyone.take(self._members(part))
+        for start in range(0, len(self.replicas), self.size):
+            rows = self.everyone.take(self._members(start))
             output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
-            tests += self.task.metrics(output, self.data.y, rows.test).tolist()
+            tests += self.task.metrics(output, self.y, rows.test).tolist()
         return [self._result(number, test) for number, test in enumerate(tests)]
 
     def _result(self, number: int, test: float) -> FitResult:
@@ -265,16 +278,6 @@ class _Training:
             self.replicas[number].seed,
             number in self.diverged,
         )
-
-
-def output_of(model: nn.Module, data: Data) -> Tensor:
-    """What a model says of the data; it sees edge features if it was built to (`edge_dim`)."""
-    extra = {}
-    if data.edge_weight is not None:
-        extra["edge_weight"] = data.edge_weight
-    if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
-        extra["edge_attr"] = data.edge_attr
-    return model(data.x, data.edge_index, **extra)
 
 
 def _current(device: torch.device) -> AbstractContextManager[object]:

@@ -202,7 +202,7 @@ def test_classes_cannot_choose_the_epochs_of_numbers(capsys, heights):
 def test_auc_needs_two_classes(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--data", "num_nodes=60", "num_classes=3", "--select", "auc"])
-    assert "ROC-AUC needs two classes; got 3" in capsys.readouterr().err
+    assert "select='auc' needs two classes; the labels have 3" in capsys.readouterr().err
 
 
 # run folders
