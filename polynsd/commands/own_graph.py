@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -69,8 +70,12 @@ class OwnGraph:
     """Standardise numeric features by the training rows."""
     seed: int = 0
     """Of the held-out rows, the weights and the dropout."""
+    device: str = "auto"
+    """Where to train: cpu, cuda or cuda:N; auto takes a GPU where there is one."""
     quiet: bool = False
     """No progress and no summary."""
+    json: bool = False
+    """No progress, and the summary as a JSON object."""
 
     def run(self) -> Path:
         """Reads, trains, writes the run folder and tells what came of it."""
@@ -85,16 +90,20 @@ def train_own_graph(asked: OwnGraph) -> Path:
     given = read_first(asked.edges, asked.nodes, read_options(asked))
     _say(asked, f"{given.graph.name}: {given.report}")
     estimator = _estimator(asked, given)
+    estimator.check(given.graph)  # before there is a folder, which would belong to these options
     config = {**describe(estimator), "tables": vars(read_options(asked))}
     inputs = {part: _sha256(path) for part, path in (("edges", asked.edges), ("nodes", asked.nodes)) if path}
     with Run.start(asked.out, KIND, config, inputs) as run:
         if run.result is None:
-            _fit(estimator, given.graph, asked.quiet, run.log)
+            _fit(estimator, given.graph, asked.quiet or asked.json, run.log)
             result = {**learned(estimator), "schema": given.schema.to_dict()}
             run.finish(result, weights(estimator), unlabelled_rows(estimator, given))
         else:
             _say(asked, f"{asked.out} was finished before; nothing is trained.")
-        _say(asked, _summary(asked, run.result or {}))
+        facts = _facts(asked, given, run.result or {})
+    _say(asked, _summary(facts))
+    if asked.json:
+        print(json.dumps(facts))  # noqa: T201
     return asked.out
 
 
@@ -144,6 +153,7 @@ def _estimator(asked: OwnGraph, given: Assembled) -> SheafEstimator:
         "validation_fraction": asked.validation_fraction,
         "standardize": asked.standardize,
         "random_state": asked.seed,
+        "device": asked.device,
     }
     if given.schema.task == "classification":
         calibrate = "temperature" if asked.calibrate else None
@@ -167,18 +177,34 @@ def _fit(estimator: SheafEstimator, graph: Graph, quiet: bool, log: Callable[[di
         estimator.fit(graph, on_epoch=on_epoch)
 
 
-def _summary(asked: OwnGraph, result: dict[str, Any]) -> str:
-    values = result["values"]
-    chosen = values["search_results_"][0]
+def _facts(asked: OwnGraph, given: Assembled, result: dict[str, Any]) -> dict[str, Any]:
+    """What came of it, as plain data."""
+    values, predictions = result["values"], asked.out / PREDICTIONS
+    return {
+        "run": str(asked.out),
+        "reading": str(given.report),
+        "trained": values["n_train_"],
+        "held_out": values["n_val_"],
+        "metric": values["metric_"],
+        "val_score": values["val_score_"],
+        "model": values["search_results_"][0],
+        "candidates": len(values["search_results_"]),
+        "predictions": str(predictions) if predictions.exists() else None,
+    }
+
+
+def _summary(facts: dict[str, Any]) -> str:
+    chosen = facts["model"]
+    score = "undefined" if facts["val_score"] is None else f"{facts['val_score']:.4f}"
     lines = [
-        f"{values['n_train_']} rows trained, {values['n_val_']} rows were held out to choose on: "
-        f"{values['metric_']} {values['val_score_']:.4f} there (chosen on them, so a little too good)",
+        f"{facts['trained']} rows trained, {facts['held_out']} rows were held out to choose on: "
+        f"{facts['metric']} {score} there (chosen on them, so a little too good)",
         f"model: {chosen['maps']} maps, d={chosen['stalk_dim']}, K={chosen['degree']}, "
-        f"dropout {chosen['dropout']}, best of {len(values['search_results_'])} candidates",
-        f"run: {asked.out}",
+        f"dropout {chosen['dropout']}, best of {facts['candidates']} candidates",
+        f"run: {facts['run']}",
     ]
-    if (asked.out / PREDICTIONS).exists():
-        lines.append(f"rows without a label are predicted in {asked.out / PREDICTIONS}")
+    if facts["predictions"]:
+        lines.append(f"rows without a label are predicted in {facts['predictions']}")
     return "\n".join(lines)
 
 
@@ -190,5 +216,5 @@ def _sha256(path: Path) -> str:
 
 
 def _say(asked: OwnGraph, text: str) -> None:
-    if not asked.quiet:
+    if not asked.quiet and not asked.json:
         print(text)  # noqa: T201

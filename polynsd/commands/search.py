@@ -48,9 +48,12 @@ class Search:
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; the result, unless other workers are to see to it."""
         from polynsd.search import conclude, get_space, open_study, work
+        from polynsd.search.optional import yaml
 
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
+        if self.final:
+            yaml()  # missing it is better known before the trials than after
         space = get_space(self.space, self.source.dataset, self.model, self.maps)
         problem = self.source.problem(self.search.seed)
         out = self.out or Path("runs") / "search" / self._name()
@@ -99,14 +102,18 @@ def _earlier(rows: list[dict[str, Any]]) -> tuple[Trial, ...]:
     return tuple(trials)
 
 
+def _percent(value: float | None) -> str:
+    return "undefined" if value is None else f"{100 * value:.1f}"
+
+
 def _print_result(out: Path, result: dict[str, Any]) -> None:
     chosen, final, metric = result["chosen"], result["final"], result["metric"]
     rows = [
         ("trials (pruned, failed)", f"{result['trials']} ({result['pruned']}, {result['failed']})"),
         ("chosen", f"trial {chosen['trial']}"),
         (f"its val {metric} %", f"{100 * chosen['val_mean']:.1f}"),
-        (f"val {metric} %, new seeds", f"{100 * final['val_mean']:.1f}"),
-        (f"test {metric} %, new seeds", f"{100 * final['test_mean']:.1f} ± {100 * final['test_std']:.1f}"),
+        (f"val {metric} %, new seeds", _percent(final["val_mean"])),
+        (f"test {metric} %, new seeds", f"{_percent(final['test_mean'])} ± {_percent(final['test_std'])}"),
         ("written to", str(out)),
     ]
     print_table(result["study"], ("", ""), rows)

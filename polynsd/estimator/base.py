@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.data import Graph
-from polynsd.errors import ConfigError, require_at_least
+from polynsd.errors import ConfigError
 from polynsd.estimator.candidates import DEFAULTS, Candidate, candidates
 from polynsd.estimator.inputs import as_graph, features_of, is_table
 from polynsd.estimator.manners import BaseEstimator, NotFittedError
+from polynsd.estimator.parameters import as_python, device_of, seed_of
 from polynsd.estimator.scaling import Scaling
 from polynsd.estimator.search import OnEpoch, Problem, find_best, seconds_of
 from polynsd.estimator.targets import HeldOut, Labels, divide, labelled, own_labels, read_labels
@@ -51,7 +52,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.2,
         standardize: bool = True,
         device: str = "auto",
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.maps, self.stalk_dim, self.degree = maps, stalk_dim, degree
         self.hidden_channels, self.num_layers, self.dropout = hidden_channels, num_layers, dropout
@@ -77,13 +78,28 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
             val: the nodes to choose on; a share of every class of the training nodes by default
                 (`validation_fraction`).
-            edges: with a table of features: an edge index `[2, E]` or an adjacency matrix.
+            edges: with a table of features: an edge index `[2, E]` or SciPy's sparse adjacency matrix.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
         """
         if hasattr(self, "model_"):
             del self.model_  # a fit that fails leaves no half of an older one
-        seconds = seconds_of(self.budget)
-        require_at_least("random_state", self.random_state, 0)
+        source, target, split = self._prepare(graph, y, train, val, edges)
+        self._train(source, target, split, on_epoch)
+        self._calibrate(target)
+        return self
+
+    def check(
+        self, graph: Any, y: Any = None, *, train: Any = None, val: Any = None, edges: Any = None
+    ) -> None:
+        """Raises what `fit` would raise before it trains; the estimator stays as it is."""
+        trial = copy.deepcopy(self)
+        trial.candidates(trial._prepare(graph, y, train, val, edges)[0])
+
+    def _prepare(self, graph: Any, y: Any, train: Any, val: Any, edges: Any) -> tuple[Graph, Tensor, HeldOut]:
+        """Graph, target and split; everything of `fit` that comes before training."""
+        seconds_of(as_python(self.budget))
+        self._device()
+        self.seed_ = seed_of(self.random_state)
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
         if source.masks and train is None and val is None:
@@ -92,15 +108,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
         strata = self._learn_classes(self._labels)
         known = self._labels.known
-        split = divide(known, strata, train, val, self.validation_fraction, self.random_state)
+        split = divide(known, strata, train, val, self.validation_fraction, self.seed_)
         self.train_mask_, self.val_mask_ = split.train.numpy(), split.val.numpy()
         self.n_train_, self.n_val_ = int(split.train.sum()), int(split.val.sum())
         self._learn_scaling(source)
         target = self._as_target(self._labels)
         self.metric_ = self._choose_metric(target)
-        self._train(source, target, split, seconds, on_epoch)
-        self._calibrate(target)
-        return self
+        return source, target, split
 
     def score(self, graph: Any = None, y: Any = None, *, nodes: Any = None, edges: Any = None) -> float:
         """`metric_` on the labelled nodes, or on those in `nodes`.
@@ -122,14 +136,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         target = self._as_target(labels)[chosen]
         return get_task(self.metric_).score(torch.from_numpy(outputs[chosen]), target)
 
-    def _train(
-        self, source: Graph, target: Tensor, split: HeldOut, seconds: float | None, on_epoch: OnEpoch | None
-    ) -> None:
+    def _train(self, source: Graph, target: Tensor, split: HeldOut, on_epoch: OnEpoch | None) -> None:
         """Finds the best candidate, and keeps it."""
         self.graph_ = self._as_data(source)
         data = copy.copy(self.graph_)
         data.x, data.y = data.x.float(), target.to(data.x.device)
-        problem = Problem(data, split, self._task(target), self._num_outputs(), self.random_state)
+        problem = Problem(data, split, self._task(target), self._num_outputs(), self.seed_)
+        seconds = seconds_of(as_python(self.budget))
         best, trials = find_best(self.candidates(source), problem, seconds, on_epoch)
         self._keep(best.candidate, best.result.model)
         self.val_score_, self.best_epoch_ = best.result.val_metric, best.result.best_epoch
@@ -137,7 +150,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
 
     def candidates(self, source: Graph) -> list[Candidate]:
         """What `fit` will try on a graph."""
-        given = {name: getattr(self, name) for name in DEFAULTS}
+        given = {name: as_python(getattr(self, name)) for name in DEFAULTS}
         edge_dim = 0 if source.edge_attr is None else source.edge_attr.shape[1]
         return candidates(given, self.budget is not None, edge_dim)
 
@@ -161,9 +174,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return as_data(graph, self.feature_scaling_, self.edge_scaling_).to(self._device())
 
     def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+        return device_of(self.device)
 
     @torch.no_grad()
     def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.calibration import fit_temperature
 from polynsd.estimator.manners import ClassifierMixin
+from polynsd.estimator.parameters import as_python
 from polynsd.estimator.targets import UNLABELLED, Labels
 from polynsd.training import Task, get_task
 
@@ -47,11 +48,13 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         calibrate: `"temperature"` rescales probabilities on the validation nodes; None leaves them.
         validation_fraction: the share of every class that is held out where `fit` gets no `val`.
         standardize: features that are not 0/1 are standardised, by the training nodes.
-        device: `cpu`, `cuda`, or `auto`.
-        random_state: of the held-out nodes, the weights and the dropout.
+        device: `cpu`, `cuda`, `cuda:N`, or `auto`.
+        random_state: of the held-out nodes, the weights and the dropout: a seed, a NumPy RandomState to draw
+            one from, or None for another one in every `fit`.
 
     Attributes:
         classes_: the classes, sorted.
+        seed_: the seed that was used.
         train_mask_: who trained.
         val_mask_: who was held out to choose on.
         metric_: the metric in use.
@@ -78,7 +81,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.2,
         standardize: bool = True,
         device: str = "auto",
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         super().__init__(
             maps=maps,
@@ -117,7 +120,10 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         require_choice("metric", self.metric, ("auto", "accuracy", "roc_auc"))
         self.classes_ = sorted_classes(labels)
         if len(self.classes_) < 2:
-            raise DataError(f"classification needs at least two classes; got 1 class, {self.classes_[0]!r}.")
+            raise DataError(
+                f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}."
+            )
+        self._check_class_weight()
         return self._as_target(labels).numpy()
 
     def _as_target(self, labels: Labels) -> Tensor:
@@ -148,11 +154,18 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             trained = target[torch.from_numpy(self.train_mask_)]
             counts = trained.bincount(minlength=len(self.classes_)).clamp(min=1)
             return counts.sum() / (len(counts) * counts)
-        if not isinstance(self.class_weight, Mapping):
-            raise ConfigError(
-                f"class_weight must be 'balanced', a weight per class, or None; got {self.class_weight!r}."
-            )
         return torch.tensor([float(self.class_weight.get(name, 1.0)) for name in self.classes_.tolist()])
+
+    def _check_class_weight(self) -> None:
+        given = self.class_weight
+        if given is None or (isinstance(given, str) and given == "balanced"):
+            return
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"class_weight must be 'balanced', a weight per class, or None; got {given!r}.")
+        classes = self.classes_.tolist()
+        strange = [as_python(name) for name in given if name not in classes]
+        if strange:
+            raise ConfigError(f"class_weight names {strange}, not among the classes {classes}; correct it.")
 
     def _num_outputs(self) -> int:
         return len(self.classes_)

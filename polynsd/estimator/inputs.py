@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data import Graph
-from polynsd.errors import DataError, GraphError
+from polynsd.errors import DataError, GraphError, ShapeError
 from polynsd.estimator.manners import check_table, count_features, forget_feature_names
 
 
@@ -21,7 +21,8 @@ def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = Fal
     Args:
         estimator: remembers (`reset`), or has remembered, the number and the names of the features.
         given: a `Graph`; PyG's `Data`; a pair (x, edges); or a table of features `[n, F]`.
-        edges: with a table: an edge index `[2, E]` or an adjacency matrix `[n, n]`; none by default.
+        edges: with a table: an edge index `[2, E]` or SciPy's sparse adjacency matrix `[n, n]`; none by
+            default.
         reset: whether this is `fit`.
     """
     if isinstance(given, tuple) and len(given) == 2:
@@ -72,8 +73,13 @@ def _table_graph(x: NDArray[np.float64], edges: Any) -> Graph:
         return Graph("table", np.empty((2, 0), dtype=np.int64), len(x), x=x)
     from torch_geometric.data import Data
 
-    index = torch.from_numpy(np.array(_plain(edges)))
-    return replace(Graph.from_pyg(Data(edge_index=index, num_nodes=len(x))), x=x)
+    index = np.array(_plain(edges))
+    if index.shape == (len(x), len(x)) and len(x) != 2:
+        raise ShapeError(
+            f"edges must be an edge index [2, E] or a sparse adjacency matrix; got a dense {index.shape}. "
+            "Make it sparse: scipy.sparse.csr_array(edges)."
+        )
+    return replace(Graph.from_pyg(Data(edge_index=torch.from_numpy(index), num_nodes=len(x))), x=x)
 
 
 def _remember_features(estimator: Any, graph: Graph) -> None:

@@ -17,6 +17,7 @@ from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.candidates import Candidate
 from polynsd.estimator.classifier import SheafClassifier
+from polynsd.estimator.parameters import from_plain, to_plain
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.scaling import Scaling
 from polynsd.nn.build import build_model
@@ -30,6 +31,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
 SCALINGS = ("feature_scaling_", "edge_scaling_", "target_scaling_")
 VALUES = (
     "n_features_in_",
+    "seed_",
     "n_train_",
     "n_val_",
     "metric_",
@@ -65,7 +67,7 @@ def restored(record: RunRecord) -> SheafEstimator:
     if result is None:
         raise DataError(f"the run {record.folder} has not finished. Start it again to go on.")
     try:
-        estimator = ESTIMATORS[name](**record.config["parameters"])
+        estimator = ESTIMATORS[name](**from_plain(record.config["parameters"]))
         _restore(estimator, result, record.weights())
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{record.folder} is damaged or of another version: {error!r}.") from error
@@ -73,8 +75,11 @@ def restored(record: RunRecord) -> SheafEstimator:
 
 
 def describe(estimator: SheafEstimator) -> dict[str, Any]:
-    """The estimator before `fit`, as plain data."""
-    return {"estimator": type(estimator).__name__, "parameters": estimator.get_params()}
+    """The estimator before `fit`, as plain data; of a RandomState the seed that was drawn."""
+    parameters = estimator.get_params()
+    if isinstance(parameters["random_state"], np.random.RandomState):
+        parameters["random_state"] = estimator.seed_
+    return {"estimator": type(estimator).__name__, "parameters": to_plain(parameters)}
 
 
 def learned(estimator: SheafEstimator) -> dict[str, Any]:

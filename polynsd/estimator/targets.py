@@ -1,11 +1,12 @@
 """Labels and masks: who is labelled, who trains, who validates.
 
-In a graph a node without a label (−1, NaN or None) is one to predict. In a plain table every row has a
-label, and −1 is a class like any other.
+In a graph a node without a label is one to predict: NaN or None, and −1 among integer classes; a number
+to regress on may be −1. In a plain table every row has a label, and −1 is a class like any other.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from torch import Tensor
 from polynsd.data import Graph, Split
 from polynsd.errors import ConfigError, DataError, ShapeError
 from polynsd.estimator.manners import check_table_labels
+
+logger = logging.getLogger("polynsd")
 
 UNLABELLED = -1
 Mask = NDArray[np.bool_]
@@ -43,11 +46,15 @@ class HeldOut(Split):
 def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> Labels:
     """Labels that were given, one per node; those in a plain table are all known."""
     values = check_table_labels(y, is_regression) if in_table else _array(y)
+    if is_regression and values.dtype.kind == "O":
+        values = _numbers(values)
     if values.shape != (num_nodes,):
         raise ShapeError(f"y must hold one label per node, [{num_nodes}]; got {list(values.shape)}.")
-    known = np.ones(num_nodes, dtype=bool) if in_table else _known(values)
+    known = np.ones(num_nodes, dtype=bool) if in_table else _known(values, is_regression)
     if not known.any():
         raise DataError("no node has a label, and some are needed. Check the labels, or pass y.")
+    if not is_regression:
+        _warn_of_signs(values, known)
     return Labels(values, known)
 
 
@@ -127,11 +134,37 @@ def _array(y: Any) -> NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _known(values: NDArray[Any]) -> Mask:
+def _known(values: NDArray[Any], is_regression: bool) -> Mask:
     if values.dtype.kind == "f":
         return ~np.isnan(values)
-    if values.dtype.kind == "i":
+    if values.dtype.kind == "i" and not is_regression:
         return values != UNLABELLED
     if values.dtype.kind == "O":
-        return np.array([value is not None and value == value and str(value) != "<NA>" for value in values])
+        return np.array([_is_given(value) for value in values])
     return np.ones(len(values), dtype=bool)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and str(value) != "<NA>" and value == value
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Targets with gaps as floats, NaN in the gaps; as they are if there is anything else among them."""
+    known = np.array([_is_given(value) for value in values.ravel()]).reshape(values.shape)
+    if not all(isinstance(value, int | float | np.number) for value in values[known]):
+        return values
+    return np.where(known, values, np.nan).astype(np.float64)
+
+
+def _warn_of_signs(values: NDArray[Any], known: Mask) -> None:
+    """−1 beside +1 alone, or beside other negative classes, was probably meant as a class."""
+    count = int((~known).sum())
+    if not count or values.dtype.kind != "i":
+        return
+    classes = np.unique(values[known]).tolist()
+    if classes[0] < UNLABELLED or classes == [1]:
+        logger.warning(
+            "%d labels are -1, which means 'no label', beside the classes %s; if -1 is a class, rename it.",
+            count,
+            ", ".join(map(str, classes)),
+        )

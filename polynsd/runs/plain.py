@@ -1,4 +1,8 @@
-"""Plain data: what JSON can hold, written the same way every time."""
+"""Plain data: what JSON can hold, written the same way every time.
+
+JSON has no word for NaN and infinity: null stands for them in every file. Files that have these words
+all the same are read as if they had null.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ ABSENT = "(absent)"
 
 
 def plain(value: Any, what: str) -> Any:
-    """The value as JSON will give it back: tuples become lists, keys become strings."""
+    """The value as JSON will give it back: tuples are lists, keys are strings, NaN and infinity are None."""
     try:
-        return json.loads(json.dumps(value))
+        return decode(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"the {what} of a run must be plain data (dict, list, str, int, float, bool or None): {error}. "
@@ -24,14 +28,19 @@ def plain(value: Any, what: str) -> Any:
         ) from error
 
 
+def decode(text: str | bytes) -> Any:
+    """JSON as it was written; NaN and infinity are None."""
+    return json.loads(text, parse_constant=lambda _: None)
+
+
 def encode(value: Any) -> bytes:
-    """JSON for files: sorted keys, floats that read back to the same bits."""
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+    """JSON for files, of plain data: sorted keys, floats that read back to the same bits."""
+    return (json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def compact(value: Any) -> str:
     """JSON on one line with sorted keys: equal text means equal data."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(value: Any) -> str:
@@ -42,7 +51,7 @@ def digest(value: Any) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; everything else is an error that names the file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = decode(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing.") from error
     except OSError as error:

@@ -7,7 +7,6 @@ damage is noticed; files from elsewhere may come without.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor
 from polynsd.errors import DataError
 from polynsd.runs.durable import write_durably
 from polynsd.runs.header import check_header
-from polynsd.runs.plain import compact, plain
+from polynsd.runs.plain import compact, decode, plain
 
 SEAL = "polynsd"  # the only entry of our metadata: the library orders several at random
 
@@ -94,7 +93,7 @@ def _opened(metadata: Mapping[str, str], tensors: Mapping[str, Tensor], path: Pa
     if SEAL not in metadata:
         return {}
     try:
-        seal = json.loads(metadata[SEAL])
+        seal = decode(metadata[SEAL])
         about, expected = seal["about"], seal["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is damaged: its metadata cannot be read.") from error

@@ -27,8 +27,9 @@ from polynsd.nn.precision import grad_scaler, lowered
 from polynsd.scale.inference import core_output, current, evaluating
 from polynsd.scale.parts import PartHalos
 from polynsd.scale.reach import resolve_depth
-from polynsd.training import Epoch, FitResult, Task
-from polynsd.training.checks import check_trainable
+from polynsd.training import Epoch, FitResult, Replica, Task, get_task
+from polynsd.training.checks import check_replicas
+from polynsd.training.population import METRIC_OF
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -47,7 +48,7 @@ def fit_in_parts(
     seed: int = 0,
     parts_per_step: int = 1,
     update: str = "part",
-    precision: str = "float32",
+    precision: str | None = None,
     method: str = "auto",
     device: torch.device | str | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
@@ -67,13 +68,14 @@ def fit_in_parts(
             as it was.
         parts_per_step: how many parts, drawn anew in every epoch, are joined into one step.
         update: `part` (a step of Adam after each step's parts) or `epoch` (one, with the gradients of all).
-        precision: `float32`, or `bf16`, `fp16` for the linear maps.
+        precision: `float32`, or `bf16`, `fp16` for the linear maps of the training steps; that of `config`
+            unless given. Evaluation is in full precision.
         method: of the partition.
         device: where parts are computed; data's unless given.
         on_epoch: called after every epoch.
     """
     config = TrainConfig() if config is None else config
-    check_trainable(data, split, task)
+    check_replicas([Replica(build, split, seed, config)], data, task, None)
     require_at_least("parts_per_step", parts_per_step, 1)
     require_choice("update", update, ("part", "epoch"))
     device = data.x.device if device is None else torch.device(device)
@@ -81,7 +83,7 @@ def fit_in_parts(
         torch.manual_seed(seed)
         model = build().to(device)
         halos = PartHalos(data, num_parts, method, seed)
-        rules = _Rules(task, config, device, precision, parts_per_step, update)
+        rules = _Rules(task, config, device, precision or config.precision, parts_per_step, update)
         hops = resolve_depth(model, depth)
         eval_hops = hops if eval_depth is None else resolve_depth(model, eval_depth)
         training = _Training(model, halos, split, rules, hops, eval_hops)
@@ -118,12 +120,14 @@ class _Training:
         """Trains until the patience or the epochs end; the test set is read once."""
         generator, config = torch.Generator().manual_seed(seed), self.rules.config
         best: Epoch | None = None
+        best_score = -math.inf
         state: dict[str, Tensor] = {}
         for number in range(1, config.epochs + 1):
             train_loss = self._train_epoch(generator)
-            epoch = Epoch(number, train_loss, *self._evaluate(self.val), False)
-            if best is None or _improves(epoch, best, config.select):
-                best = epoch = Epoch(number, train_loss, epoch.val_loss, epoch.val_metric, True)
+            val_loss, val_metric, score = self._evaluate(self.val)
+            epoch = Epoch(number, train_loss, val_loss, val_metric, best is None or score > best_score)
+            if best is None or epoch.is_best:
+                best, best_score = epoch, score
                 state = copy.deepcopy(self.model.state_dict())
             if on_epoch is not None:
                 on_epoch(epoch)
@@ -132,7 +136,7 @@ class _Training:
         assert best is not None  # epochs >= 1
         self.optimizer.zero_grad()
         self.model.load_state_dict(state)
-        _, test = self._evaluate(self.test)
+        test = self.rules.task.score(*self._predict(self.test))
         return FitResult(
             model=self.model.eval(), best_epoch=best.epoch, epochs=number, val_metric=best.val_metric,
             test_metric=test, val_loss=best.val_loss, seed=seed,
@@ -180,13 +184,20 @@ class _Training:
         self.scaler.update()
         self.optimizer.zero_grad()
 
+    def _evaluate(self, mask: Tensor) -> tuple[float, float, float]:
+        """Loss and metric over the nodes of a mask, and what chooses the epoch: the higher the better."""
+        task, select, (output, y) = self.rules.task, self.rules.config.select, self._predict(mask)
+        loss, metric = float(task.loss(output, y)), task.score(output, y)
+        if select in METRIC_OF:
+            return loss, metric, get_task(METRIC_OF[select]).score(output, y)
+        return loss, metric, -loss if select == "loss" else metric
+
     @torch.no_grad()
-    def _evaluate(self, mask: Tensor) -> tuple[float, float]:
-        """(loss, metric) over the nodes of a mask, part by part."""
-        with evaluating(self.model), lowered(self.rules.precision, self.rules.device):
-            pairs = list(self._outputs(mask))
-        output, y = (torch.cat(values) for values in zip(*pairs, strict=True))
-        return float(self.rules.task.loss(output, y)), self.rules.task.score(output, y)
+    def _predict(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and labels of the nodes of a mask, part by part."""
+        with evaluating(self.model):
+            outputs, labels = zip(*self._outputs(mask), strict=True)
+        return torch.cat(outputs), torch.cat(labels)
 
     def _outputs(self, mask: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for part, core in enumerate(self.halos.cores):
@@ -209,7 +220,3 @@ def _parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, o
     sheaf_decay = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
     groups: list[dict[str, object]] = [{"params": others, "weight_decay": config.weight_decay}]
     return groups + ([{"params": sheaf, "weight_decay": sheaf_decay}] if sheaf else [])
-
-
-def _improves(new: Epoch, old: Epoch, select: str) -> bool:
-    return new.val_loss < old.val_loss if select == "loss" else new.val_metric > old.val_metric

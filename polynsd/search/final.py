@@ -20,6 +20,7 @@ from polynsd.nn.build import build_model
 from polynsd.report import write_json
 from polynsd.runs import Run
 from polynsd.search.batch import Search
+from polynsd.search.optional import yaml
 from polynsd.search.options import Configuration
 from polynsd.search.table import state_of, write_trials
 from polynsd.training import ProtocolResult, run_splits
@@ -39,13 +40,12 @@ def best_trial(study: Any) -> Any:
 
 def write_choice(folder: Path, search: Search) -> Configuration:
     """Writes `space.yaml`, `trials.csv` and `best.yaml`; returns the configuration chosen."""
-    import yaml
-
+    write = yaml().safe_dump
     folder.mkdir(parents=True, exist_ok=True)
     search.space.save(folder / "space.yaml")
     write_trials(folder / "trials.csv", search.study)
     chosen = search.space.configuration(best_trial(search.study).params)
-    text = yaml.safe_dump(plain_configuration(chosen), sort_keys=False)
+    text = write(plain_configuration(chosen), sort_keys=False)
     (folder / "best.yaml").write_text(text, encoding="utf-8")
     return chosen
 

@@ -1,4 +1,4 @@
-"""Optuna, loaded when a search begins."""
+"""Optuna and YAML, loaded when a search begins."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ def optuna() -> Any:
         raise ConfigError("a search needs Optuna; install it with: pip install 'polynsd[search]'") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def yaml() -> Any:
+    """The package that reads and writes spaces; its absence is an error that names the extra."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigError(
+            "files of a search need PyYAML; install it with: pip install 'polynsd[search]'"
+        ) from error
+    return yaml
 
 
 @contextmanager

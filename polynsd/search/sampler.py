@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import optuna
 
 from polynsd.errors import require_choice
-from polynsd.search.optional import experimental
+from polynsd.search.optional import experimental, optuna
 from polynsd.search.space import Space
 
 SAMPLERS = ("tpe", "random")
 
 
-class BatchSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]
+class BatchSampler(optuna().samplers.BaseSampler):  # type: ignore[misc]
     """Optuna's sampler of that name, with the shape of a batch held fixed.
 
     Args:
@@ -53,13 +52,13 @@ class BatchSampler(optuna.samplers.BaseSampler):  # type: ignore[misc]
         """A fresh sampler, so that nothing but the seed and the number decides."""
         seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
         shape = self._shape_of_batch(study.get_trials(deepcopy=False), number)
-        samplers = optuna.samplers
+        samplers = optuna().samplers
         with experimental():
             base = samplers.RandomSampler(seed) if self._name == "random" else self._tpe(seed)
             return samplers.PartialFixedSampler(shape, base) if shape else base
 
     def _tpe(self, seed: int) -> Any:
-        return optuna.samplers.TPESampler(
+        return optuna().samplers.TPESampler(
             seed=seed,
             multivariate=True,
             constant_liar=True,  # trials under way count as bad ones: workers do not crowd one place

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.search.optional import optuna
+from polynsd.search.optional import optuna, yaml
 from polynsd.search.options import FREE, Configuration, configure, option_types, read_value, require_option
 
 DIGITS = 12  # 3 steps of 0.1 are 0.3, not 0.30000000000000004
@@ -116,9 +116,7 @@ class Space:
     @classmethod
     def load(cls, path: str | Path) -> Space:
         """A space from a `.yaml` file."""
-        import yaml
-
-        plain = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        plain = yaml().safe_load(Path(path).read_text(encoding="utf-8"))
         if not isinstance(plain, dict) or not plain:
             raise ConfigError(
                 f"{path} must map option names to what they may be; got {type(plain).__name__}."
@@ -127,9 +125,7 @@ class Space:
 
     def save(self, path: str | Path) -> None:
         """Writes the space to a `.yaml` file."""
-        import yaml
-
-        Path(path).write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+        Path(path).write_text(yaml().safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same space."""

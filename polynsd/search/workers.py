@@ -11,7 +11,9 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -22,9 +24,23 @@ GRACE = 120.0
 ATTEMPTS = 3  # at one set of parameters: it may be what kills its workers
 
 
+@cache
+def place() -> str:
+    """Where a process number means this process: the machine since its start, and the container in it.
+
+    Containers may share the name of the host and have processes of equal numbers.
+    """
+    parts = [platform.node()]
+    with suppress(OSError):  # Linux has both, others neither
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    with suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return "/".join(parts)
+
+
 def sign(trial: Any) -> None:
     """Notes whose trial it is."""
-    trial.set_user_attr("worker", f"{platform.node()}:{os.getpid()}")
+    trial.set_user_attr("worker", f"{place()}:{os.getpid()}")
 
 
 @contextmanager
@@ -95,9 +111,9 @@ def unless_taken() -> Iterator[list[Exception]]:
 
 
 def _died_here(worker: str) -> bool:
-    """Whether the worker was a process of this machine that is no more."""
-    host, _, pid = worker.rpartition(":")
-    if host != platform.node() or os.name != "posix":
+    """Whether the worker was a process of this machine, or container, that is no more."""
+    where, _, pid = worker.rpartition(":")
+    if where != place() or os.name != "posix":
         return False
     try:
         os.kill(int(pid), 0)  # asks only

@@ -17,19 +17,18 @@ from polynsd.commands.own_graph import OwnGraph
 from polynsd.commands.predict import Predict
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
 from polynsd.runs import read_run
+from polynsd.training import Epoch
 
 CHOOSE = own_graph._estimator
 
 
 def test_options_reach_the_estimator():
-    asked = OwnGraph(Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7)
-    model = CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="classification")))
-    assert (model.metric, model.budget, model.calibrate, model.random_state) == (
-        "roc_auc",
-        3.5,
-        "temperature",
-        7,
+    asked = OwnGraph(
+        Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7, device="cpu"
     )
+    model = CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="classification")))
+    chosen = (model.metric, model.budget, model.calibrate, model.random_state, model.device)
+    assert chosen == ("roc_auc", 3.5, "temperature", 7, "cpu")
     plain = CHOOSE(
         OwnGraph(Path("e"), "kind", Path("r")), SimpleNamespace(schema=SimpleNamespace(task="regression"))
     )
@@ -284,6 +283,54 @@ def test_training_tells_what_it_did(tmp_path, capsys):
     assert "rows were held out to choose on: accuracy" in told.out
     assert "diagonal, d=2, K=2" in told.err
     assert "left)" in told.err
+
+
+def test_json_is_one_object(tmp_path, capsys):
+    edges, nodes = tables()
+    for _ in range(2):  # trained, and reported again
+        train(tmp_path, edges, nodes, quiet=False, json=True)
+        told = capsys.readouterr()
+        facts = json.loads(told.out)
+        assert told.err == ""
+        assert facts["model"]["maps"] == "diagonal"
+        assert facts["trained"] + facts["held_out"] == 22
+        assert facts["metric"] == "accuracy"
+        assert facts["val_score"] == read_run(tmp_path / "run").result["values"]["val_score_"]
+        assert len(pd.read_parquet(facts["predictions"])) == 8
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget": -1.0},
+        {"validation_fraction": 2.0},
+        {"device": "foo"},
+        {"metric": "f1"},
+        {"seed": -1},
+        {"label": "unlabelled"},
+    ],
+)
+def test_what_is_refused_leaves_no_folder(tmp_path, monkeypatch, wrong):
+    monkeypatch.setattr(own_graph, "_estimator", CHOOSE)
+    edges, nodes = tables()
+    nodes["unlabelled"] = "one class"
+    with pytest.raises((ConfigError, DataError)):
+        train(tmp_path, edges, nodes, features=("size",), **wrong)
+    assert not (tmp_path / "run").exists()
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_log(tmp_path, monkeypatch):
+    fit = SheafClassifier.fit
+
+    def diverging(self, graph, on_epoch):
+        on_epoch("diagonal", Epoch(0, float("nan"), float("inf"), 0.5, False))
+        return fit(self, graph, on_epoch=on_epoch)
+
+    monkeypatch.setattr(SheafClassifier, "fit", diverging)
+    train(tmp_path, *tables())
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    first, *_ = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert (first["train_loss"], first["val_loss"], first["val_metric"]) == (None, None, 0.5)
 
 
 def test_mistakes_are_found_before_any_work(tmp_path):

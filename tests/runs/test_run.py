@@ -9,7 +9,7 @@ import torch
 from fake_training import CONFIG, INPUTS, content, train
 
 from polynsd.errors import ConfigError, DataError
-from polynsd.runs import Run, read_run
+from polynsd.runs import Run, read_run, runs_table
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -133,6 +133,30 @@ def test_only_plain_data_is_configuration(tmp_path, value):
 def test_tuples_and_numbers_as_keys_come_back_as_json_has_them(tmp_path):
     first = train(tmp_path / "run", {"sizes": (1, 2), "by": {1: float("nan")}})
     assert train(tmp_path / "run", {"sizes": [1, 2], "by": {"1": float("nan")}}) == first
+
+
+def test_what_is_not_finite_is_null_in_every_file(tmp_path):
+    diverged = {"val": float("nan"), "losses": [1.5, float("inf"), -float("inf")]}
+    with start(tmp_path / "run", {"rate": float("inf")}) as run:
+        run.log(diverged)
+        run.finish(diverged, {}, timings={"rate": float("nan")})
+        assert run.result == {"val": None, "losses": [1.5, None, None]}
+    for path in (tmp_path / "run").glob("*.json*"):
+        for line in [path.read_text()] if path.suffix == ".json" else path.read_text().splitlines():
+            json.loads(line, parse_constant=pytest.fail)
+    record = read_run(tmp_path / "run")
+    assert (record.result, record.metrics()) == (run.result, [run.result])
+    assert len(runs_table(tmp_path)) == 1
+
+
+def test_files_that_say_nan_are_still_read(tmp_path):
+    first = train(tmp_path / "run", {"rate": float("nan")})
+    path = tmp_path / "run" / "config.json"
+    content = path.read_text()
+    assert "null" in content
+    path.write_text(content.replace("null", "NaN"))
+    assert read_run(tmp_path / "run").config["rate"] is None
+    assert train(tmp_path / "run", {"rate": float("nan")}) == first
 
 
 def test_seconds_cannot_be_negative(tmp_path):

@@ -8,6 +8,7 @@ from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn import gcn
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
+from polynsd.scale.inference import core_output
 from polynsd.scale.parts import PartHalos
 from polynsd.training import fit, get_task
 
@@ -103,6 +104,40 @@ def test_it_learns_with_shallow_halos_in_every_precision(precision):
     assert result.test_metric > majority + 0.15
 
 
+@pytest.mark.parametrize(("select", "other"), [("auc", "accuracy"), ("acc", "roc_auc")])
+def test_what_selects_may_differ_from_the_metric(select, other):
+    """As in full-batch training, which it then is."""
+    data, split = awkward_graph(), thirds(40)
+    data.y = data.y.clamp(max=1)
+    task, build = get_task(other), lambda: PolyNSD(5, 3, 2, 2, degree=1, stalk_dim=2).double()
+    config = TrainConfig(epochs=25, patience=25, learning_rate=0.05, select=select)
+    one, _, expected = history(fit, build, data, split, task, config, seed=1)
+    result, _, epochs = history(
+        fit_in_parts, build, data, split, task, config, num_parts=3, seed=1, update="epoch"
+    )
+    assert [e.is_best for e in epochs] == [e.is_best for e in expected]
+    assert (result.best_epoch, result.val_metric) == (one.best_epoch, one.val_metric)
+    best = max(e.val_metric for e in epochs)
+    assert any(e.val_metric == best and not e.is_best for e in epochs) or result.val_metric < best
+
+
+def test_precision_is_that_of_the_rules_and_of_training_only(monkeypatch):
+    data, split = awkward_graph(dtype=torch.float32), thirds(40)
+    seen = set()
+
+    def watched(model, halo, device):
+        seen.add((model.training, torch.is_autocast_enabled("cpu")))
+        return core_output(model, halo, device)
+
+    monkeypatch.setattr("polynsd.scale.fit.core_output", watched)
+    run = lambda **options: fit_in_parts(small, data, split, TASK, num_parts=2, **options)  # noqa: E731
+    run(config=TrainConfig(epochs=1, precision="bf16"))
+    assert seen == {(True, True), (False, False)}
+    seen.clear()
+    run(config=TrainConfig(epochs=1, precision="bf16"), precision="float32")
+    assert seen == {(True, False), (False, False)}
+
+
 def test_numbers_can_be_predicted():
     data = path_graph(30, torch.float32)
     data.y = data.x[:, 0] + 0.5 * data.x[:, 1]
@@ -135,5 +170,7 @@ def test_refusals():
             run(**options)
     with pytest.raises(ConfigError, match="lambda_max='analytic'"):
         fit_in_parts(lambda: PolyNSD(5, 3, 1, 3, lambda_max="lanczos"), data, split, TASK, num_parts=3)
+    with pytest.raises(DataError, match="select='auc' needs two classes"):
+        run(config=TrainConfig(select="auc"))
     with pytest.raises(DataError, match="not finite"):
         run(config=TrainConfig(learning_rate=1e30))

@@ -12,7 +12,7 @@ from worker import PATIENCE, wait_for
 
 from polynsd.search import finished, trial_rows, work
 from polynsd.search.batch import SURPLUS, ask_batch, run_batch
-from polynsd.search.workers import Watchman, beating, release
+from polynsd.search.workers import Watchman, beating, place, release
 
 HERE = Path(__file__).parent
 TRIALS = 18
@@ -72,11 +72,29 @@ def dead_process():
 def test_a_dead_process_of_this_machine_is_seen_at_once():
     search = toy_search(trials=4)
     lost = ask_batch(search)
-    lost[0].set_user_attr("worker", f"{platform.node()}:{dead_process()}")
+    lost[0].set_user_attr("worker", f"{place()}:{dead_process()}")
     assert Watchman(search.study).recover() == [0]
     retried = ask_batch(search)
     assert retried[0].params == lost[0].params
     assert search.study.trials[retried[0].number].user_attrs["retry_of"] == 0
+
+
+def test_containers_of_one_name_do_not_take_each_others_trials(monkeypatch):
+    """Equal host names; but a process number means another process there."""
+    search = toy_search(trials=4)
+    trial = ask_batch(search)[0]
+    elsewhere = place().rpartition("/")[0] + "/12345"
+    for where in (elsewhere, platform.node()):
+        trial.set_user_attr("worker", f"{where}:{dead_process()}")
+        assert Watchman(search.study).recover() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_place_is_a_machine_since_its_start_and_a_container():
+    name, boot, namespace = place().rsplit("/", 2)
+    assert name == platform.node()
+    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert namespace.isdigit()
 
 
 def test_parameters_that_kill_their_workers_are_given_up():
