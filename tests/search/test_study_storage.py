@@ -48,6 +48,7 @@ def test_what_is_no_database_is_refused(tmp_path):
 
 
 def test_a_server_that_is_not_there_is_an_error_without_the_password():
+    pytest.importorskip("psycopg2")
     with pytest.raises(ConfigError, match="cannot be opened") as error:
         open_storage("postgresql://me:secret@localhost:1/studies")
     assert "secret" not in str(error.value)
