@@ -39,8 +39,8 @@ def compare(
             def build(config: ModelConfig = config) -> nn.Module:
                 return build_model(config, data.num_features, num_outputs)
 
-            def on_epoch(split: int, _: Epoch, name: str = name) -> None:
-                progress.advance(1, f"{name}, split {split + 1}/{len(splits)}")
+            def on_epoch(split: int, epoch: Epoch, name: str = name) -> None:
+                progress.advance(1, f"{name}, {len(splits)} splits")
 
             results[name] = run_splits(build, data, splits, task, training, seed, on_epoch)
             progress.skip_to(number * budget)  # the epochs saved by stopping early
