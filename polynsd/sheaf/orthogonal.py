@@ -33,7 +33,7 @@ def householder(params: Tensor, d: int) -> Tensor:
     """Q = H_1 … H_d, H_i = I − 2 v_i v_iᵀ/‖v_i‖², v_i = column i of (I + strict lower triangle)."""
     eye = torch.eye(d, dtype=params.dtype, device=params.device)
     V = _strict_lower(params, d) + eye
-    V = V / V.norm(dim=-2, keepdim=True)
+    V = V * V.square().sum(-2, keepdim=True).rsqrt()  # at least 1; PyTorch's norm of short columns is slow
     Q = eye - 2 * V[..., :, :1] * V[..., None, :, 0]
     for i in range(1, d - 1):
         Q = small.multiply(Q, eye - 2 * V[..., :, i, None] * V[..., None, :, i])
