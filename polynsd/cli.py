@@ -48,7 +48,8 @@ def _parse(arguments: Sequence[str]) -> Any:
     rest = list(arguments[words:])
     command = variant(name, rest)
     given = {"default": command.default_for(rest)} if hasattr(command, "default_for") else {}
-    return tyro.cli(command, args=rest, prog=f"polynsd {name}", config=(tyro.conf.OmitArgPrefixes,), **given)
+    prog = f"polynsd {name}" if command is COMMANDS[name] else f"polynsd {name} --edges EDGES"
+    return tyro.cli(command, args=rest, prog=prog, config=(tyro.conf.OmitArgPrefixes,), **given)
 
 
 def _overview(commands: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from polynsd.training.presets import get_rules
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on all splits of a graph together, or (with --edges) on your own tables."""
+    """Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help)."""
 
     source: Source = field(default_factory=Source)
     """The graph."""
