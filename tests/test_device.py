@@ -78,8 +78,8 @@ def test_a_model_that_waits_trains_on_without_capture(caplog):
     capture._warn.cache_clear()
     assert trajectory("auto", Waiting) == trajectory("off", Waiting)
     (message,) = (text for text in caplog.messages if text.startswith("training without a CUDA graph"))
-    assert "it waits for the GPU at" in message
-    with pytest.raises(ConfigError, match="waits for the GPU at"):
+    assert "it waits for the GPU at test_device.py" in message
+    with pytest.raises(ConfigError, match=r"waits for the GPU at test_device\.py"):
         trajectory("on", Waiting)
     torch.cuda.empty_cache()  # the allocator is in order
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
-
-import torch
 
 from polynsd.commands.data import read_any
 from polynsd.data import Graph, get_splits
 from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
 from polynsd.data.preprocess import apply
+from polynsd.devices import get_device
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.search.problem import Problem
 from polynsd.training import get_task
@@ -39,7 +37,7 @@ class Source:
     splits: int | None = None
     """How many splits, from the first on; all that there are unless given."""
     device: str = "cpu"
-    """Where to train: cpu, cuda or cuda:N."""
+    """Where to train: cpu, cuda, cuda:N, or auto."""
 
     def problem(self, seed: int = 0) -> Problem:
         """The graph on its device, with splits and task."""
@@ -47,7 +45,7 @@ class Source:
             require_at_least("splits", self.splits, 1)
         if self.features == "standardize(train)":
             raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
-        device = _device(self.device)
+        device = get_device(self.device)
         graph, arguments, own = self._graph()
         rules = {name: getattr(self, name) or value for name, value in own.items()}
         task = get_task(rules.pop("metric"))
@@ -69,12 +67,3 @@ class Source:
             return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
         own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
         return graph, {}, own
-
-
-def _device(name: str) -> torch.device:
-    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
-        raise ConfigError(f"unknown device '{name}'; write cpu, cuda or cuda:N.")
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device '{name}' was asked for, but PyTorch finds no CUDA device here. Use cpu.")
-    return device

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.data import Graph
+from polynsd.devices import get_device
 from polynsd.errors import ConfigError
 from polynsd.estimator.candidates import DEFAULTS, Candidate, candidates
 from polynsd.estimator.inputs import as_graph, features_of, is_table
 from polynsd.estimator.manners import BaseEstimator, NotFittedError
-from polynsd.estimator.parameters import as_python, device_of, seed_of
+from polynsd.estimator.parameters import as_python, seed_of
 from polynsd.estimator.scaling import Scaling
 from polynsd.estimator.search import OnEpoch, Problem, find_best, seconds_of
 from polynsd.estimator.targets import HeldOut, Labels, divide, labelled, own_labels, read_labels
@@ -174,7 +175,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return as_data(graph, self.feature_scaling_, self.edge_scaling_).to(self._device())
 
     def _device(self) -> torch.device:
-        return device_of(self.device)
+        return get_device(self.device)
 
     @torch.no_grad()
     def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:

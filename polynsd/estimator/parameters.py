@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
-from polynsd.errors import ConfigError, require_at_least
+from polynsd.errors import require_at_least
 
 SEEDS = 2**31
 
@@ -27,18 +25,6 @@ def seed_of(random_state: Any) -> int:
         return int(random_state.randint(SEEDS, dtype=np.int64))
     require_at_least("random_state", random_state, 0)
     return int(random_state)
-
-
-def device_of(name: Any) -> torch.device:
-    """The device of that name; `auto` is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if re.fullmatch(r"cpu|cuda(:\d+)?", str(name)) is None:
-        raise ConfigError(f"unknown device {str(name)!r}; write auto, cpu, cuda or cuda:N.")
-    device, count = torch.device(name), torch.cuda.device_count()
-    if device.type == "cuda" and (device.index or 0) >= count:
-        raise ConfigError(f"device '{name}' was asked for, but PyTorch finds {count} CUDA devices. Use cpu.")
-    return device
 
 
 def to_plain(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from polynsd.errors import ShapeError
-from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.sheaf.laplacian import SheafLaplacian, checked_signal
 from polynsd.topology import Topology
 
 
@@ -94,13 +93,7 @@ class DirectSum:
 
     def checked(self, x: Tensor) -> Tensor:
         """The signal itself; raises unless it is `[..., N, d, C]`."""
-        expected = (self.topology.num_nodes, self.stalk_dim)
-        if x.dim() < 3 or tuple(x.shape[-3:-1]) != expected:
-            raise ShapeError(
-                f"a signal on this sheaf must have shape [..., {expected[0]}, {expected[1]}, C] "
-                f"(nodes, stalk, channels); got {list(x.shape)}."
-            )
-        return x
+        return checked_signal(x, self.topology.num_nodes, self.stalk_dim)
 
 
 def _block_diagonal(blocks: Sequence[Tensor]) -> Tensor:

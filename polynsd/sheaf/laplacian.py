@@ -220,19 +220,23 @@ class SheafLaplacian:
 
     def checked(self, x: Tensor) -> Tensor:
         """The signal itself; raises unless it is `[..., N, d, C]`."""
-        expected = (self.topology.num_nodes, self.stalk_dim)
-        if x.dim() < 3 or tuple(x.shape[-3:-1]) != expected:
-            raise ShapeError(
-                f"a signal on this sheaf must have shape [..., {expected[0]}, {expected[1]}, C] "
-                f"(nodes, stalk, channels); got {list(x.shape)}."
-            )
-        return x
+        return checked_signal(x, self.topology.num_nodes, self.stalk_dim)
 
     def __repr__(self) -> str:
         return (
             f"SheafLaplacian({self.topology!r}, stalk_dim={self.stalk_dim}, "
             f"normalization={self.normalization})"
         )
+
+
+def checked_signal(x: Tensor, num_nodes: int, stalk_dim: int) -> Tensor:
+    """The signal itself; raises unless it is `[..., N, d, C]`."""
+    if x.dim() < 3 or tuple(x.shape[-3:-1]) != (num_nodes, stalk_dim):
+        raise ShapeError(
+            f"a signal on this sheaf must have shape [..., {num_nodes}, {stalk_dim}, C] "
+            f"(nodes, stalk, channels); got {list(x.shape)}."
+        )
+    return x
 
 
 def _check_maps(maps: Tensor, topology: Topology, stalk_dim: int | None) -> None:

@@ -9,17 +9,20 @@ not wait for the device.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.memo import without_looks
+from polynsd.training import streams
 
 logger = logging.getLogger("polynsd")
 
@@ -141,16 +144,33 @@ def _stream(device: int) -> torch.cuda.Stream:
 def _watched() -> Iterator[list[str]]:
     """Collects the places where the host waits for the device; other warnings are passed on."""
     waits: list[str] = []
+    others: list[tuple[Any, ...]] = []
     mode = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as caught:
+
+    def hear(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+        if "synchronizing CUDA operation" in str(message):
+            waits.append(_place(filename, lineno))
+        elif "Synchronization debug mode" not in str(message):
+            others.append((message, category, filename, lineno))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.showwarning = hear  # type: ignore[assignment]
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield waits
         finally:
             torch.cuda.set_sync_debug_mode(mode)
-    for warning in caught:
-        if "synchronizing CUDA operation" in str(warning.message):
-            waits.append(f"{Path(warning.filename).name}:{warning.lineno}")
-        elif "Synchronization debug mode" not in str(warning.message):
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    for warning in others:
+        warnings.warn_explicit(*warning)
+
+
+def _place(filename: str, lineno: int) -> str:
+    """Where the model made the call; dropout is intercepted, so all its calls pass through that file."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename != filename:
+        frame = frame.f_back
+    while filename == streams.__file__ and frame.f_back is not None:
+        frame = frame.f_back
+        filename, lineno = frame.f_code.co_filename, frame.f_lineno
+    return f"{Path(filename).name}:{lineno}"

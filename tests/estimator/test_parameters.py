@@ -6,8 +6,8 @@ import torch
 from toy import classifier, regressor, toy_graph
 
 from polynsd import ConfigError
+from polynsd.devices import get_device
 from polynsd.estimator import load_estimator
-from polynsd.estimator.parameters import device_of
 
 
 def test_class_weights_come_back_with_their_classes(tmp_path):
@@ -40,7 +40,7 @@ def test_devices_that_are_not_there_are_refused(monkeypatch):
     for name in ("cuda", "cuda:3"):
         with pytest.raises(ConfigError, match="finds 0 CUDA devices"):
             classifier(device=name).fit(toy_graph())
-    assert device_of("auto") == device_of(torch.device("cpu")) == torch.device("cpu")
+    assert get_device("auto") == get_device(torch.device("cpu")) == torch.device("cpu")
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

@@ -13,6 +13,7 @@ from polynsd.config import load_config, save_config
 from polynsd.data import stratified_split
 from polynsd.memo import may_look_at_values
 from polynsd.training import CapturedStep, capture, fit, get_task, replicas
+from polynsd.training.streams import DropoutRates
 
 ACCURACY = get_task("accuracy")
 
@@ -81,6 +82,16 @@ def test_a_step_that_waits_for_the_device_is_not_recorded(gpu, caplog):
     assert step.reason.startswith("it waits for the GPU at test_capture.py:")
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert step.reason in caplog.text
+
+
+def test_the_place_is_that_of_the_model_though_its_calls_are_intercepted(gpu):
+    def wait():  # as PyTorch does from C++: the innermost Python frame is the interception's
+        if gpu.sync_mode == "warn":
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=2)
+
+    step = CapturedStep(Descent(gpu, also=lambda: DropoutRates().__torch_function__(wait, ())))
+    losses(step, 4)
+    assert step.reason.startswith("it waits for the GPU at test_capture.py:")
 
 
 def test_a_look_at_values_is_left_out_and_no_obstacle(gpu):

@@ -1,18 +1,7 @@
 """Packages that only this part of the library needs, loaded when they are first used."""
 
-from importlib import import_module
-from typing import Any
+from functools import partial
 
-from polynsd.errors import ConfigError
+from polynsd.optional import load_optional
 
-
-def load(module: str) -> Any:
-    """The module, or an error that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ConfigError(
-            f"reading and writing tables needs the package '{package}', which is not installed; "
-            "install it with: pip install 'polynsd[data]'"
-        ) from error
+load = partial(load_optional, purpose="reading and writing tables needs", extra="data")
