@@ -166,8 +166,8 @@ class _Training:
             try:
                 self._train_part(epoch, on_epoch, stop, snapshots)
             except torch.OutOfMemoryError:
-                if self.has_looked or self.size == 1:
-                    raise
+                if epoch or self.has_looked or self.size == 1:
+                    raise  # a part that is under way cannot be divided
                 self.size = -(-self.size // 2)  # the estimate was too bold
                 self.members = self._members(self.start)
                 continue

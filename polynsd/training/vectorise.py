@@ -30,6 +30,8 @@ def is_vectorisable(run: Callable[[], object]) -> bool:
     """Whether a vmapped pass through a model works; if not, the reason is logged."""
     try:
         run()
+    except torch.OutOfMemoryError:
+        raise
     except RuntimeError as error:
         tell_once(str(error).splitlines()[0])
         return False

@@ -11,6 +11,7 @@ from polynsd.data import random_split, stratified_split
 from polynsd.nn import MLP
 from polynsd.training import Replica, fit, fit_replicas, get_task, memory
 from polynsd.training import replicas as engine
+from polynsd.training.vectorise import is_vectorisable
 
 ACCURACY = get_task("accuracy")
 SHORT = TrainConfig(epochs=3, patience=3)
@@ -24,6 +25,17 @@ def data():
 @pytest.fixture
 def split(data):
     return stratified_split(data.y, seed=0)
+
+
+class Kept:
+    def __init__(self, state=None):
+        self.state = state
+
+    def load(self):
+        return self.state
+
+    def offer(self, state):
+        self.state = state()
 
 
 def trained(data, split, build, task=ACCURACY, seed=0, config=SHORT):
@@ -114,6 +126,34 @@ def test_too_bold_an_estimate_of_memory_is_corrected(data, split, monkeypatch):
         assert result.val_loss == pytest.approx(expected.val_loss, rel=1e-5)
 
 
+def test_a_part_under_way_is_not_divided(data, split, monkeypatch):
+    """Its replicas are at one epoch; those that went into a new part would begin anew."""
+    replicas = [Replica(partial(MLP, 5, 4, 2, 3), split, seed, SHORT) for seed in range(4)]
+    kept, first = Kept(), []
+
+    class FirstOnly(Kept):
+        def offer(self, state):
+            first.append(state()) if not first else None
+
+    fit_replicas(replicas, data, ACCURACY, snapshots=FirstOnly())
+    kept.state = first[0]
+
+    def full(self):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(engine.Population, "run_epoch", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        fit_replicas(replicas, data, ACCURACY, snapshots=kept)
+
+
+def test_a_lack_of_memory_says_nothing_about_vmap():
+    def full():
+        raise torch.OutOfMemoryError("no room")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        is_vectorisable(full)
+
+
 def test_a_container_may_leave_less_than_the_machine_has(monkeypatch):
     files = {
         "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
@@ -128,17 +168,6 @@ def test_a_container_may_leave_less_than_the_machine_has(monkeypatch):
     files.clear()
     assert memory.free_bytes(cpu) is None
     assert memory.replicas_at_once(9, 10**12, cpu) == 9
-
-
-class Kept:
-    def __init__(self, state=None):
-        self.state = state
-
-    def load(self):
-        return self.state
-
-    def offer(self, state):
-        self.state = state()
 
 
 @pytest.mark.parametrize("change", ["place", "members", "diverged", "theta", "size", "member"])
