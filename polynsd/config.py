@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,10 +20,11 @@ from polynsd.spectral.bases import get_basis
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 
 FILTERS = ("polynomial", "diffusion")
-MIXINGS = ("both", "stalk", "channel", "none", "idle")
+MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
 GATES = ("tanh", "linear", "none")
 SELECTIONS = ("metric", "loss", "acc", "auc")
 UPDATES = ("elu", "relu", "tanh", "identity")
+NORMS = ("none", "layer", "batch")
 
 C = TypeVar("C")
 
@@ -64,7 +65,10 @@ class LayerConfig:
     lambda_max: str = "analytic"
     """analytic (certified) or lanczos (tighter)."""
     mixing: str = "both"
-    """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; idle: they exist but are not applied."""
+    """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix for all D·C numbers of a node;
+    idle: W₁ and W₂ exist but are not applied."""
+    norm: str = "none"
+    """Of the state that the learner and the filter see: none, layer, batch; the residual stays as it is."""
     gate: str = "tanh"
     """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none)."""
     activation: str = "elu"
@@ -124,6 +128,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "correction": tuple(CORRECTIONS),
     "lambda_max": BOUNDS,
     "mixing": MIXINGS,
+    "norm": NORMS,
     "gate": GATES,
     "activation": UPDATES,
     "dropout_position": ("before", "after"),
@@ -142,8 +147,8 @@ def from_options(kind: type[C], options: dict[str, Any]) -> C:
 
 def _restored(value: Any, default: Any) -> Any:
     """Lists become tuples and mappings become configurations again."""
-    if isinstance(value, dict):
-        return from_options(type(default), value)
+    if isinstance(value, dict) and is_dataclass(default):
+        return from_options(type(default), value)  # type: ignore[arg-type]
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -157,9 +162,9 @@ class ModelConfig:
     """A whole model: which one, how large, and its layers."""
 
     model: str = "polynsd"
-    """polynsd, nsd, identity-sheaf, poly-spectral, gcn, mlp."""
+    """polynsd, nsd, identity-sheaf, poly-spectral, or a model of the zoo: gcn, mlp, h2gcn, …"""
     hidden_channels: int = 16
-    """Per stalk coordinate for sheaf models, in total for gcn and mlp."""
+    """Per stalk coordinate for sheaf models, in total for others."""
     num_layers: int = 2
     """L."""
     input_dropout: float = 0.0
@@ -173,7 +178,9 @@ class ModelConfig:
     checkpoint_layers: bool = False
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
     layer: LayerConfig = LayerConfig()
-    """The layers of sheaf models; gcn and mlp use its dropout only."""
+    """The layers of sheaf models; models of the zoo use its dropout only."""
+    options: dict[str, int | float | bool | str] = field(default_factory=dict)
+    """Further options of a model of the zoo, e.g. heads 8."""
 
     def __post_init__(self) -> None:
         require_at_least("hidden_channels", self.hidden_channels, 1)

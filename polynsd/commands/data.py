@@ -168,18 +168,13 @@ def read_any(
     name: str, tables: TableOptions | None = None, extras: bool = False
 ) -> tuple[Graph, Entry | None]:
     """A graph from a file, or from the catalogue together with its entry there."""
-    from polynsd.data.archive import load_graph
-    from polynsd.data.catalogue import get_entry, load
-    from polynsd.data.own import read_graph
+    from polynsd.data.reading import find_graph
 
-    path, tables = Path(name), tables or TableOptions()
-    if path.suffix == ".npz":
-        return load_graph(path, extras=extras), None
-    if path.suffix or path.is_file():
-        graph, report = read_graph(path, tables.nodes, label=tables.label, weight=tables.weight)
+    tables = tables or TableOptions()
+    graph, entry, report = find_graph(name, tables.nodes, tables.label, tables.weight, extras)
+    if report is not None:
         print(report)  # noqa: T201
-        return graph, None
-    return load(name), get_entry(name)
+    return graph, entry
 
 
 def _fact_rows(graph: Graph, facts: Description) -> list[tuple[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,41 +10,44 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from polynsd.commands.source import Source
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.experiments.catalogue import EXPERIMENTS, get_experiment
-from polynsd.experiments.experiment import Cell, Experiment
-from polynsd.experiments.protocol_run import ProtocolRun, Result
+from polynsd.experiments.experiment import Budget, Cell, Experiment
+from polynsd.experiments.record import read_records
+from polynsd.experiments.runner import Runner
 from polynsd.report import ProgressReporter, print_table
-from polynsd.runs import read_run
-from polynsd.runs.durable import make_folder, write_durably
-from polynsd.search.options import Configuration
-from polynsd.search.problem import Problem
-
-FAST_EPOCHS = 30
-COLUMNS = ("metric", "mean", "std", "val_mean", "splits", "protocol", "epochs", "seconds", "parameters")
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run an experiment of the paper: train what is missing, resume what was interrupted, write a table."""
+    """Run an experiment of the paper: train what is missing, resume what was interrupted, write its table."""
 
     name: Positional[str | None] = None
     """The experiment; --list names them."""
     list: bool = False
-    """Say what there is, what it needs and how far it is."""
+    """Say what there is, what it needs, how long it takes and how far it is."""
     datasets: tuple[str, ...] = ()
     """Only these; all of the experiment unless given."""
     only: tuple[str, ...] = ()
     """Only some values of what is varied, e.g. --only maps=diagonal K=1,16."""
     splits: int | None = None
     """Only the first so many splits."""
+    trials: int | None = None
+    """Of a search; the experiment's own budget unless given."""
+    seconds: float | None = None
+    """Of a search; the experiment's own budget unless given."""
     fast: bool = False
-    """Thirty epochs per split: a look at times and shapes, not at results."""
+    """Thirty epochs, two trials, one seed: a look at times and shapes, not at results."""
+    again: bool = False
+    """Train cells that have a record once more, with the configuration that the record holds."""
+    table: bool = False
+    """Only write the table and the figure of what is there."""
     device: str = "cpu"
     """Where to train: cpu, cuda or cuda:N."""
     out: Path = Path("results")
-    """Where runs and tables go."""
+    """Where records, tables and figures go."""
+    work: Path = Path("runs/reproduce")
+    """Where searches and trainings under way are kept."""
     quiet: bool = False
     """No progress."""
 
@@ -56,19 +57,28 @@ class Reproduce:
             _print_list(self.out)
             return None
         experiment = get_experiment(self.name)
-        cells = experiment.cells(self._datasets(experiment), self._axes(experiment))
-        path = self._folder(experiment).with_suffix(".csv")
-        rows = self._trained(experiment, cells, path)
-        _print(experiment, rows, path)
+        cells = self._cells(experiment)
+        failures = {} if self.table else self._train(experiment, cells)
+        records = read_records(self._folder(experiment))
+        if not records:
+            raise DataError(_nothing(experiment, failures))
+        from polynsd.experiments.tables import write_tables
+
+        path = write_tables(self._named(experiment), records, self.out)
+        _print_failures(failures)
         return path
 
-    def _folder(self, experiment: Experiment) -> Path:
-        return self.out / (f"{experiment.name}-fast" if self.fast else experiment.name)
+    def _named(self, experiment: Experiment) -> Experiment:
+        """Fast results have files of their own."""
+        return replace(experiment, name=f"{experiment.name}-fast") if self.fast else experiment
 
-    def _datasets(self, experiment: Experiment) -> tuple[str, ...]:
+    def _folder(self, experiment: Experiment) -> Path:
+        return self.out / self._named(experiment).name
+
+    def _cells(self, experiment: Experiment) -> Sequence[Cell]:
         for dataset in self.datasets:
             require_choice(f"dataset of {experiment.name}", dataset, experiment.datasets)
-        return self.datasets or experiment.datasets
+        return experiment.cells(self.datasets, self._axes(experiment))
 
     def _axes(self, experiment: Experiment) -> dict[str, tuple[Any, ...]]:
         """What is varied, less what is not wanted."""
@@ -82,85 +92,73 @@ class Reproduce:
             axes[name] = tuple(known[value] for value in values.split(","))
         return axes
 
-    def _trained(self, experiment: Experiment, cells: Sequence[Cell], path: Path) -> Sequence[Result]:
-        """A row per cell; a cell that fails has its reason in place of numbers, and the others go on."""
-        rows: Any = []
-        problems: dict[str, Problem] = {}
-        make_folder(path.parent)
+    def _budget(self, experiment: Experiment, dataset: str) -> Budget | None:
+        if self.trials is None and self.seconds is None:
+            return None
+        own = experiment.budget(dataset)
+        return replace(own, trials=self.trials or own.trials, seconds=self.seconds or own.seconds)
+
+    def _train(self, experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
+        """The reasons of cells that failed; the others go on."""
+        failures: dict[str, str] = {}
         with ProgressReporter(len(cells), unit="cells", quiet=self.quiet) as progress:
+            runner = Runner(
+                self._named(experiment),
+                self._folder(experiment),
+                self.work / self._named(experiment).name,
+                self.device,
+                self.splits,
+                fast=self.fast,
+                again=self.again,
+                on_step=lambda text: progress.advance(0, text),
+            )
             for cell in cells:
+                runner.budget = self._budget(experiment, cell.dataset)
                 progress.advance(0, str(cell))
                 try:
-                    if cell.dataset not in problems:
-                        problems = {cell.dataset: self._problem(experiment, cell.dataset)}  # one at a time
-                    rows.append(self._row(experiment, cell, problems[cell.dataset]))
+                    runner.record(cell)
                 except (DataError, ConfigError) as error:
-                    nothing = dict.fromkeys(COLUMNS)
-                    rows.append({"dataset": cell.dataset, **cell.options, **nothing, "error": str(error)})
+                    failures[str(cell)] = str(error)
                 progress.advance(1, str(cell))
-                write_durably(path, _csv(rows).encode())
-        return rows
-
-    def _problem(self, experiment: Experiment, dataset: str) -> Problem:
-        source = Source(dataset, protocol=experiment.protocol, splits=self.splits, device=self.device)
-        return source.problem()
-
-    def _row(self, experiment: Experiment, cell: Cell, problem: Problem) -> Result:
-        model, training = cell.configuration
-        if self.fast:
-            training = replace(training, epochs=FAST_EPOCHS, patience=FAST_EPOCHS)
-        folder = self._folder(experiment) / cell.folder
-        result = ProtocolRun(problem, Configuration(model, training), cell.rules).run(folder)
-        epochs = [row["epochs"] for row in result["splits"]]
-        known = {
-            **result,
-            "splits": len(epochs),
-            "epochs": max(epochs),
-            "seconds": read_run(folder).timings.get("seconds"),
-        }
-        numbers = {name: known[name] for name in COLUMNS}
-        return {"dataset": cell.dataset, **cell.options, **numbers, "error": None}
+        return failures
 
 
-def _csv(rows: Sequence[Result]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _nothing(experiment: Experiment, failures: dict[str, str]) -> str:
+    reasons = "; ".join(dict.fromkeys(failures.values()))
+    return f"{experiment.name} has no results yet. {reasons or 'Leave --table out to train.'}"
 
 
-def _print(experiment: Experiment, rows: Sequence[Result], path: Path) -> None:
-    """A row per dataset and all axes but the last, a column per value of the last."""
-    *others, across = experiment.axes
-    values = [value for value in experiment.axes[across] if any(row[across] == value for row in rows)]
-    table: dict[tuple[str, ...], dict[Any, str]] = {}
-    for row in rows:
-        key = (row["dataset"], *(str(row[name]) for name in others))
-        if row["error"] is None:
-            table.setdefault(key, {})[row[across]] = f"{100 * row['mean']:.2f} ± {100 * row['std']:.2f}"
-    header = ("dataset", *others, *(f"{across}={value}" for value in values))
-    cells = [[*key, *(numbers.get(value, "—") for value in values)] for key, numbers in table.items()]
-    print_table(f"{experiment.name}: {experiment.title}; {experiment.protocol} splits", header, cells)
-    seconds = sum(row["seconds"] or 0.0 for row in rows)
-    for reason, count in Counter(row["error"] for row in rows if row["error"]).items():
-        print(f"{count} of {len(rows)} cells failed: {reason}")  # noqa: T201
-    print(f"{len(rows)} cells, {seconds:.1f} s of training\ntable: {path}")  # noqa: T201
+def _print_failures(failures: dict[str, str]) -> None:
+    for reason, count in Counter(failures.values()).items():
+        cells = [cell for cell, other in failures.items() if other == reason]
+        print(f"{count} cells failed, {cells[0]} first: {reason}")  # noqa: T201
 
 
 def _print_list(out: Path) -> None:
     rows = [
-        (name, experiment.title, f"{_done(out / name, experiment)} of {len(_all(experiment))} cells")
+        (
+            name,
+            experiment.title,
+            f"{_done(out / name, experiment)} of {len(experiment.cells())} cells",
+            experiment.minutes,
+        )
         for name, experiment in EXPERIMENTS.items()
     ]
-    print_table(f"experiments; results in {out}", ("name", "what", "done"), rows)
+    print_table(f"experiments; results in {out}", ("name", "what", "done", "takes"), rows)
     for experiment in EXPERIMENTS.values():
-        print(f"{experiment.name} needs: {', '.join(experiment.datasets)}")  # noqa: T201
+        print(f"{experiment.name} needs: {', '.join(_needs(experiment))}")  # noqa: T201
 
 
-def _all(experiment: Experiment) -> list[Cell]:
-    return experiment.cells(experiment.datasets, experiment.axes)
+def _needs(experiment: Experiment) -> list[str]:
+    """The graphs, with a word on those that are not at hand."""
+    from polynsd.data.catalogue import is_at_hand
+
+    generated = {cell.dataset for cell in experiment.cells() if any(s.dataset is None for s in cell.sources)}
+    return [
+        name if name in generated or is_at_hand(name) else f"{name} (not here)"
+        for name in experiment.datasets
+    ]
 
 
 def _done(folder: Path, experiment: Experiment) -> int:
-    return sum((folder / cell.folder / "result.json").exists() for cell in _all(experiment))
+    return sum((folder / cell.path).exists() for cell in experiment.cells())

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from polynsd.commands.source import Source
+from polynsd.experiments.source import Source
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.experiments.protocol_run import ProtocolRun, Result

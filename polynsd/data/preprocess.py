@@ -5,7 +5,10 @@
     nsd-normalize        the rule of the reference implementation of Neural Sheaf Diffusion, to the letter:
                          minus the smallest entry of the matrix, then each row over max(its sum, 1)
     standardize(train)   every column to mean 0 and deviation 1 over the training nodes
+    standardize          the same over all nodes; features only, so no label is looked at
+    adjacency            [X ‖ A]: who the neighbours are, as N further features of 0 and 1
 
+Rules are joined by +: `row-normalize+adjacency`. With `adjacency` a model is tied to its graph.
 On bags of words, with zeros somewhere and row sums of at least 1, the two row rules agree. Do not
 use `nsd-normalize` on real-valued features: the shift turns all rows into nearly the same constant
 vector. Results under different rules are not comparable, so a rule leaves its name behind:
@@ -32,10 +35,16 @@ def apply(rule: str, graph: Graph, split: Split | None = None) -> Graph:
     """The graph with preprocessed features; sparse ones stay sparse unless the rule shifts them.
 
     Args:
-        rule: one of `RULES`.
+        rule: one of `RULES`, or several joined by +, which are applied in turn.
         graph: any graph with features.
         split: where the training nodes are taken from, for rules that need them.
     """
+    for one in rule.split("+"):
+        graph = _apply_one(one, graph, split)
+    return graph
+
+
+def _apply_one(rule: str, graph: Graph, split: Split | None) -> Graph:
     require_choice("preprocessing", rule, RULES)
     if rule == "raw":
         return graph
@@ -45,7 +54,9 @@ def apply(rule: str, graph: Graph, split: Split | None = None) -> Graph:
             "give the graph some."
         )
     record = np.array([*applied_rules(graph), rule])
-    return replace(graph, x=RULES[rule](graph, split), extras={**graph.extras, RECORD: record})
+    names = None if rule == "adjacency" else graph.feature_names
+    extras = {**graph.extras, RECORD: record}
+    return replace(graph, x=RULES[rule](graph, split), feature_names=names, extras=extras)
 
 
 def applied_rules(graph: Graph) -> tuple[str, ...]:
@@ -69,19 +80,34 @@ def _nsd_normalize(graph: Graph, split: Split | None) -> Features:
     return _scale_rows(shifted, np.maximum(_row_sums(shifted), 1.0))
 
 
+def _standardize_by_training(graph: Graph, split: Split | None) -> Features:
+    return _standardized(graph, _training_nodes(graph, split))
+
+
 def _standardize(graph: Graph, split: Split | None) -> Features:
+    return _standardized(graph, np.ones(graph.num_nodes, dtype=bool))
+
+
+def _standardized(graph: Graph, nodes: NDArray[np.bool_]) -> Features:
     x = _dense(graph.x).astype(np.float64)
-    train = x[_training_nodes(graph, split)]
-    mean, deviation = train.mean(axis=0), train.std(axis=0)
+    mean, deviation = x[nodes].mean(axis=0), x[nodes].std(axis=0)
     is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
     return ((x - mean) / np.where(is_constant, 1.0, deviation)).astype(np.float32)
+
+
+def _with_adjacency(graph: Graph, split: Split | None) -> Features:
+    (u, v), ones = graph.edge_index, np.ones(graph.edge_index.shape[1], dtype=np.float32)
+    half = sparse.coo_matrix((ones, (u, v)), shape=(graph.num_nodes,) * 2)  # every edge once
+    return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(graph.x), half + half.T]), dtype=np.float32)
 
 
 RULES: Mapping[str, Callable[[Graph, Split | None], Features]] = {
     "raw": lambda graph, split: graph.x,
     "row-normalize": _row_normalize,
     "nsd-normalize": _nsd_normalize,
-    "standardize(train)": _standardize,
+    "standardize(train)": _standardize_by_training,
+    "standardize": _standardize,
+    "adjacency": _with_adjacency,
 }
 
 

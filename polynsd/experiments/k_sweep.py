@@ -45,4 +45,6 @@ K_SWEEP = Experiment(
     DATASETS,
     {"maps": ("diagonal", "orthogonal", "general"), "K": (1, 2, 4, 8, 12, 16)},
     _cell,
+    seeds=1,
+    minutes="about 18 GPU-minutes",
 )

@@ -40,6 +40,7 @@ class ProtocolRun:
         rules: the name of the training rules.
         seeds: models per split.
         ddof: of the standard deviation.
+        keep: weights, predictions and the course of the training; otherwise only the result stays.
     """
 
     problem: Problem
@@ -48,6 +49,7 @@ class ProtocolRun:
     seeds: int = 1
     ddof: int = 0
     watcher: Watcher = field(default_factory=Watcher)
+    keep: bool = True
 
     def __post_init__(self) -> None:
         require_at_least("seeds", self.seeds, 1)
@@ -79,14 +81,15 @@ class ProtocolRun:
         return Run.start(out, "protocol", *identity, snapshot_seconds=snapshot_seconds)
 
     def _trained(self, run: Run | None) -> Result:
-        log = [] if run is None else [Records(run.log, every=1)]
+        log = [Records(run.log, every=1)] if run is not None and self.keep else []
         with watchers(self.watcher, *log) as watcher:
             start = time.perf_counter()
             fits = self._train(watcher, run)
             seconds = time.perf_counter() - start
             result = self._result(fits)
             if run is not None:
-                run.finish(result, _weights(fits), self._predictions(fits), {"seconds": round(seconds, 3)})
+                kept = (_weights(fits), self._predictions(fits)) if self.keep else ({}, None)
+                run.finish(result, *kept, {"seconds": round(seconds, 3)})
             self.watcher.finish(result)  # what is told is on the disk
         return result
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
 from polynsd.config import LayerConfig, ModelConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.nn.baselines import MLP, gcn
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+from polynsd.nn.zoo.registry import ZOO, build_zoo
 
 SHEAF_MODELS: dict[str, type[PolyNSD]] = {
     "polynsd": PolyNSD,
@@ -18,17 +17,22 @@ SHEAF_MODELS: dict[str, type[PolyNSD]] = {
     "identity-sheaf": IdentitySheaf,
     "poly-spectral": PolySpectralGNN,
 }
-BASELINES: dict[str, Callable[..., nn.Module]] = {"gcn": gcn, "mlp": MLP}
+ALL_MODELS = (*SHEAF_MODELS, *ZOO)
 
 
 def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.Module:
     """The model that a configuration describes."""
     sizes = (in_channels, config.hidden_channels, config.num_layers, out_channels)
-    if config.model in BASELINES:
+    if config.model in ZOO:
         _require_plain(config)
-        return BASELINES[config.model](*sizes, dropout=config.layer.dropout)
+        return build_zoo(config.model, sizes, config.layer.dropout, config.options)
     if config.model not in SHEAF_MODELS:
-        raise unknown_name("model", config.model, [*SHEAF_MODELS, *BASELINES])
+        raise unknown_name("model", config.model, ALL_MODELS)
+    if config.options:
+        raise ConfigError(
+            f"{config.model} has its options under layer; options are for models of the zoo. "
+            f"Got {config.options}."
+        )
     kind = SHEAF_MODELS[config.model]
     return kind(
         *sizes,
@@ -51,7 +55,7 @@ def model_label(config: ModelConfig) -> str:
 def _require_plain(config: ModelConfig) -> None:
     """Raises for options of sheaf models that a baseline would ignore."""
     plain = ModelConfig(layer=LayerConfig(dropout=config.layer.dropout))
-    used = ("model", "hidden_channels", "num_layers", "layer")
+    used = ("model", "hidden_channels", "num_layers", "layer", "options")
     pairs = [(config, plain), (config.layer, plain.layer)]
     ignored = [
         name

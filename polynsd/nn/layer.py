@@ -1,7 +1,7 @@
 """`SheafLayer`: one step of learned sheaf diffusion on a state `[..., N, D, C]`.
 
-    L  = SheafLaplacian(learner(x))
-    h  = W₁ dropout(x) W₂
+    L  = SheafLaplacian(learner(norm(x)))
+    h  = W₁ dropout(norm(x)) W₂
     z  = p(L̃) h + α c(L) h
     x⁺ = (1 + tanh ε) ∘ x − φ(z)
 
@@ -12,7 +12,7 @@ by m(λ).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,11 @@ from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
 NARROW = 128  # width of a state, up to which W₁ ⊗ W₂ is cheaper than W₁ and W₂
+NORMS: dict[str, Callable[[int], Any]] = {
+    "none": lambda width: None,
+    "layer": nn.LayerNorm,
+    "batch": nn.BatchNorm1d,
+}
 ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": functional.elu,
     "relu": torch.relu,
@@ -77,6 +82,8 @@ class SheafLayer(nn.Module):
         self.filter = build_filter(config) if filter is None else filter
         self.stalk_mixing = _square(D) if config.mixing in ("both", "stalk", "idle") else None
         self.channel_mixing = _square(channels) if config.mixing in ("both", "channel", "idle") else None
+        self.full_mixing = _square(D * channels) if config.mixing == "full" else None
+        self.norm = NORMS[config.norm](D * channels)
         self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate != "none" else None
         self.reset_parameters()
 
@@ -94,14 +101,17 @@ class SheafLayer(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """W₁ = I, W₂ random orthogonal, ε = 0; the learner and the filter by their own rules."""
+        """W₁ = I, W₂ (or the full matrix) random orthogonal, ε = 0; all else by its own rules."""
         if self.learner is not None:
             self.learner.reset_parameters()
         self.filter.reset_parameters()
         if self.stalk_mixing is not None:
             nn.init.eye_(self.stalk_mixing)
-        if self.channel_mixing is not None:
-            nn.init.orthogonal_(self.channel_mixing)
+        for mixing in (self.channel_mixing, self.full_mixing):
+            if mixing is not None:
+                nn.init.orthogonal_(mixing)
+        if self.norm is not None:
+            self.norm.reset_parameters()
         if self.epsilon is not None:
             nn.init.zeros_(self.epsilon)
 
@@ -134,7 +144,7 @@ class SheafLayer(nn.Module):
                 raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
         else:
-            maps = self.learner(self._dropout(x, config.learner_dropout), topology, edge_attr)
+            maps = self.learner(self._dropout(self._normed(x), config.learner_dropout), topology, edge_attr)
         return self._assembled(maps, topology, edge_weight, batch)
 
     def _assembled(
@@ -164,8 +174,8 @@ class SheafLayer(nn.Module):
 
     def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         """The update of a state by a given Laplacian."""
-        early = self.config.dropout_position == "before"
-        h = self._mix(self._dropout(x, self.config.dropout) if early else x)
+        early, y = self.config.dropout_position == "before", self._normed(x)
+        h = self._mix(self._dropout(y, self.config.dropout) if early else y)
         z = self._filtered(h, L)
         if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
             z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
@@ -192,10 +202,15 @@ class SheafLayer(nn.Module):
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)
 
+    def _normed(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x.flatten(-2)).unflatten(-1, x.shape[-2:])
+
     def _mix(self, x: Tensor) -> Tensor:
         """(I ⊗ W₁) x W₂ᵀ."""
         if self.config.mixing == "idle":
             return x
+        if self.full_mixing is not None:
+            return functional.linear(x.flatten(-2), self.full_mixing).unflatten(-1, x.shape[-2:])
         if (
             self.stalk_mixing is not None
             and self.channel_mixing is not None

@@ -195,6 +195,12 @@ class PolySpectralGNN(PolyNSD):
     preset: ClassVar[dict[str, Any]] = {"maps": "identity", "stalk_dim": 1, "normalization": "sheaf"}
 
 
+def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters with a weight decay of their own, of whatever model says that it has such."""
+    own: list[nn.Parameter] = model.sheaf_parameters() if hasattr(model, "sheaf_parameters") else []  # type: ignore[operator]
+    return own
+
+
 def count_parameters(model: nn.Module) -> int:
     """Number of learnable numbers."""
     return sum(p.numel() for p in model.parameters() if not isinstance(p, torch.nn.UninitializedParameter))

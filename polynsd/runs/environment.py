@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,19 @@ def _cpu_name() -> str:
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
+
+
+def commit() -> str:
+    """The commit of the code, with a + where files were changed since; `unknown` without a repository."""
+    state = _repository()
+    if state is None:
+        return os.environ.get("POLYNSD_COMMIT", "unknown")
+    return f"{state['commit'][:10]}{'+' if state['dirty'] else ''}"
+
+
+def device_name(device: torch.device) -> str:
+    """The name of a processor."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
 
 
 def _repository() -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from polynsd.config import TrainConfig
 from polynsd.data import Split
 from polynsd.errors import DataError, require_at_least, require_choice
-from polynsd.nn import PolyNSD
+from polynsd.nn.models import sheaf_parameters
 from polynsd.nn.precision import grad_scaler, lowered
 from polynsd.scale.inference import core_output, current, evaluating
 from polynsd.scale.parts import PartHalos
@@ -214,7 +214,7 @@ def _raised(output: Tensor) -> Tensor:
 
 def _parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, object]]:
     """Adam's groups: the map learners have a weight decay of their own."""
-    sheaf = model.sheaf_parameters() if isinstance(model, PolyNSD) else []
+    sheaf = sheaf_parameters(model)
     taken = {id(p) for p in sheaf}
     others = [p for p in model.parameters() if id(p) not in taken]
     sheaf_decay = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay

@@ -23,7 +23,7 @@ from torch import nn
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.nn import MLP, PolyNSD
+from polynsd.nn import GCN, MLP, PolyNSD
 from polynsd.sheaf import Orthogonal
 
 logger = logging.getLogger("polynsd")
@@ -89,10 +89,11 @@ def _normalizer_is_learned(config: LayerConfig) -> bool:
 
 def _convolution_field(model: nn.Module) -> int:
     """One hop for every layer of a GCN, and one for the degrees."""
-    from torch_geometric.nn.models import GCN
+    from torch_geometric.nn.models import GCN as PyGs
 
-    if isinstance(model, GCN) and all(isinstance(norm, nn.Identity) for norm in model.norms or []):
-        return int(model.num_layers) + 1
+    gnn = model.gnn if isinstance(model, GCN) else model
+    if isinstance(gnn, PyGs) and all(isinstance(norm, nn.Identity) for norm in gnn.norms or []):
+        return int(gnn.num_layers) + 1
     raise ConfigError(
         f"the receptive field of {type(model).__name__} is not known; give the depth of the halos as a "
         "number, e.g. its number of message-passing steps and one more for degrees."

@@ -10,7 +10,7 @@ from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
 from polynsd.search.storage import open_storage
-from polynsd.search.study import finished, open_study, work
+from polynsd.search.study import finished, open_study, spent, work
 from polynsd.search.table import trial_rows, write_trials
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "open_storage",
     "open_study",
     "plain_configuration",
+    "spent",
     "trial_rows",
     "work",
     "write_choice",

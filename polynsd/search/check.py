@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from polynsd.config import ModelConfig
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.nn.build import build_model
+from polynsd.nn.zoo import ZOO
 from polynsd.search.options import configure
 from polynsd.search.space import Range, Space
 
@@ -39,10 +41,14 @@ def check_space(space: Space) -> None:
         raise ConfigError("the space leaves nothing to search: every option is fixed.")
     try:
         for values in _combinations(space):
-            model = configure(values).model
-            build_model(replace(model, hidden_channels=1, num_layers=1), 1, 2)
+            build_model(_small(configure(values).model), 8, 2)
     except PolyNSDError as error:
         raise ConfigError(f"the space holds a model that cannot be built: {error}") from error
+
+
+def _small(model: ModelConfig) -> ModelConfig:
+    """One layer is enough to see; the width too, where it need not be a multiple of something."""
+    return replace(model, num_layers=1, hidden_channels=model.hidden_channels if model.model in ZOO else 1)
 
 
 def _combinations(space: Space) -> Iterator[dict[str, Any]]:

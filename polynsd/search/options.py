@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from polynsd.config import ModelConfig, TrainConfig, from_options, read_options
 from polynsd.errors import ConfigError, unknown_name
+from polynsd.nn.zoo import option_kinds
 
 ROOTS = {"model": ModelConfig, "training": TrainConfig}
 
@@ -19,6 +20,10 @@ FREE = frozenset(
         "model.input_dropout",
         "model.layer.dropout",
         "model.layer.map_dropout",
+        "model.options.drop_edge",
+        "model.options.feature_dropout",
+        "model.options.filter_dropout",
+        "model.options.input_dropout",
         "training.epochs",
         "training.learning_rate",
         "training.patience",
@@ -58,7 +63,9 @@ def require_option(name: str) -> None:
 @cache
 def option_types() -> dict[str, type]:
     """Every option by its dotted name, with its type; `float` also where None is allowed."""
-    return {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
+    known = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
+    del known["model.options"]
+    return known | {f"model.options.{name}": kind for name, kind in option_kinds().items()}
 
 
 def _leaves(prefix: str, config: Any) -> dict[str, type]:

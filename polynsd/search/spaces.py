@@ -9,7 +9,8 @@ from typing import Any
 
 from polynsd.config import published
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.nn.build import BASELINES, SHEAF_MODELS
+from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS
+from polynsd.nn.zoo import ZOO, zoo_class
 from polynsd.search.check import check_space
 from polynsd.search.space import Space
 
@@ -50,8 +51,6 @@ PUBLISHED = {
 CHANNELS = [[], ["signless"], ["laplacian"], ["signless", "laplacian"]]
 DROPOUT = {"low": 0.0, "high": 0.9, "step": 0.1}
 DECAY = {"low": 1e-6, "high": 1e-2, "log": True}
-
-ALL_MODELS = (*SHEAF_MODELS, *BASELINES)
 
 
 def get_space(
@@ -146,12 +145,21 @@ def _default(maps: str | None) -> dict[str, Any]:
     }
 
 
+def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Sizes, dropout and training, and what the model itself says is worth varying."""
+    kind: Any = zoo_class(model)
+    sizes = ("model.num_layers", "model.hidden_channels", "model.layer.dropout")
+    kept = {n: v for n, v in options.items() if n in sizes or n.startswith("training.")}
+    if not hasattr(kind, "sheaf_parameters"):
+        kept.pop("training.sheaf_decay", None)
+    own = {f"model.options.{n}": v for n, v in kind.space.items() if n not in ZOO[model].preset}
+    return {"model.model": model, **kept, **own}
+
+
 def _used_by(model: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options that mean something to a model, and the model itself."""
-    if model in BASELINES:
-        sizes = ("model.num_layers", "model.hidden_channels", "model.layer.dropout")
-        kept = {n: v for n, v in options.items() if n in sizes or n.startswith("training.")}
-        return {"model.model": model, **{n: v for n, v in kept.items() if n != "training.sheaf_decay"}}
+    if model in ZOO:
+        return _of_zoo(model, options)
     preset = SHEAF_MODELS[model].preset
     dropped = {f"model.layer.{name}" for name in preset}
     if preset.get("maps") == "identity":

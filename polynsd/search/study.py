@@ -65,6 +65,7 @@ def work(
     on_trial: OnTrial | None = None,
     wait: bool = True,
     grace: float = GRACE,
+    seconds: float = math.inf,
 ) -> None:
     """Trains trials until the number ordered is reached, by this worker and all others.
 
@@ -73,11 +74,14 @@ def work(
         on_trial: called with a record of every trial that this worker finished.
         wait: also for the trials of other workers that are still under way.
         grace: seconds without a sign of life after which another worker is taken for dead.
+        seconds: no batch is begun once the trials of the study have taken so long together.
     """
     watchman = Watchman(search.study, grace)
     told = None if on_trial is None else lambda candidate: on_trial(record(search, candidate))
     while True:
         watchman.recover()
+        if spent(search.study) >= seconds:
+            return
         trials = ask_batch(search)
         if trials:
             run_batch(search, trials, told)
@@ -90,6 +94,11 @@ def work(
 def finished(study: Any) -> int:
     """How many of the trials ordered have come to their end."""
     return sum(is_finished(trial) for trial in study.get_trials(deepcopy=False))
+
+
+def spent(study: Any) -> float:
+    """Seconds that the trials of a study have taken, whoever trained them and whenever."""
+    return sum(trial.user_attrs.get("seconds", 0.0) for trial in study.get_trials(deepcopy=False))
 
 
 def record(search: Search, candidate: Candidate) -> dict[str, Any]:

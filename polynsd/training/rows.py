@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from polynsd.config import TrainConfig
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
-from polynsd.nn import PolyNSD
+from polynsd.nn.models import sheaf_parameters
 from polynsd.training.population import Layout, Rows, beside, trainable
 from polynsd.training.probe import Probe
 from polynsd.training.replica import Replica
@@ -97,7 +97,7 @@ def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
 
 def decays(model: nn.Module, config: TrainConfig) -> Tensor:
     """The weight decay of every parameter: the map learners have one of their own."""
-    sheaf = {id(p) for p in model.sheaf_parameters()} if isinstance(model, PolyNSD) else set()
+    sheaf = {id(p) for p in sheaf_parameters(model)}
     own = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
     parts = [
         torch.full((p.numel(),), own if id(p) in sheaf else config.weight_decay)

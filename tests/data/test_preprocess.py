@@ -75,7 +75,7 @@ def test_sparse_and_dense_agree_and_rows_stay_sparse(x):
         full = apply(rule, graph_of(x), split)
         thin = apply(rule, graph_of(sparse.csr_matrix(x)), split)
         assert np.array_equal(dense(thin), dense(full))
-        assert sparse.issparse(thin.x) == (rule != "standardize(train)")
+        assert sparse.issparse(thin.x) == (not rule.startswith("standardize"))
         assert full.x.dtype == thin.x.dtype == np.float32
 
 

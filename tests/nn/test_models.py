@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, elu, mse_loss
 from polynsd import NSD, IdentitySheaf, LayerConfig, ModelConfig, PolyNSD, PolySpectralGNN, Topology
 from polynsd.errors import ConfigError
 from polynsd.nn import count_parameters
-from polynsd.nn.build import BASELINES, SHEAF_MODELS, build_model
+from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
 FAMILIES = ["identity", "diagonal", "orthogonal", "general"]
@@ -190,7 +190,7 @@ def test_compiled_models_agree(maps, graph):
     assert close(*gradients)
 
 
-@pytest.mark.parametrize("name", [*SHEAF_MODELS, *BASELINES])
+@pytest.mark.parametrize("name", ALL_MODELS)
 def test_models_are_built_by_name(name):
     model = build_model(ModelConfig(model=name, hidden_channels=6), NUM_FEATURES, 3)
     assert model(features(dtype=torch.float32), EDGE_INDEX).shape == (NUM_NODES, 3)

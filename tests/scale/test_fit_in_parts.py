@@ -6,7 +6,7 @@ from scale_graphs import awkward_graph, path_graph, thirds
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
-from polynsd.nn import gcn
+from polynsd.nn import GCN as gcn
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
 from polynsd.scale.inference import core_output
 from polynsd.scale.parts import PartHalos

@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError, GraphError
-from polynsd.nn import MLP, gcn
+from polynsd.nn import GCN as gcn
+from polynsd.nn import MLP
 from polynsd.scale import Halos, partition, predict_in_parts, receptive_field
 from polynsd.testing.strategies import edge_lists
 

@@ -7,7 +7,8 @@ from torch import nn
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError
-from polynsd.nn import MLP, gcn
+from polynsd.nn import GCN as gcn
+from polynsd.nn import MLP
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
 

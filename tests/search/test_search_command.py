@@ -9,7 +9,7 @@ from toys import toy_search, toy_space
 
 from polynsd.cli import main
 from polynsd.commands.search import Search
-from polynsd.commands.source import Source
+from polynsd.experiments.source import Source
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.nn.build import BASELINES, SHEAF_MODELS, build_model
+from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
 from polynsd.search import Choice, Fixed, Range, Space, configure, get_space
 from polynsd.search.options import FREE, option_types
 from polynsd.search.spaces import PUBLISHED
@@ -64,7 +64,7 @@ def test_the_papers_spaces_round_trip_and_build(dataset, maps, tmp_path):
         assert (model.layer.maps, training.select, model.shared_filter) == (maps, "loss", True)
 
 
-@pytest.mark.parametrize("model", [*SHEAF_MODELS, *BASELINES])
+@pytest.mark.parametrize("model", ALL_MODELS)
 def test_everything_in_the_default_space_builds(model):
     space = get_space("default", model=model)
     for params in samples(space, 300 if model == "polynsd" else 40):

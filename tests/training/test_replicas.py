@@ -10,7 +10,8 @@ from torch_geometric.nn import GAT, models
 
 from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.nn import MLP, NSD, IdentitySheaf, PolySpectralGNN, gcn
+from polynsd.nn import GCN as gcn
+from polynsd.nn import MLP, NSD, IdentitySheaf, PolySpectralGNN
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
 

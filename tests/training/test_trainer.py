@@ -9,7 +9,8 @@ from torch_geometric.data import Data
 
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
-from polynsd.nn import MLP, gcn
+from polynsd.nn import GCN as gcn
+from polynsd.nn import MLP
 from polynsd.training import fit, get_task, run_splits
 from polynsd.training.rows import decays
 

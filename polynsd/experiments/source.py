@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from polynsd.commands.data import read_any
 from polynsd.data import Graph, get_splits
 from polynsd.data.embedded import get_embedded, make_graph, parse_arguments
 from polynsd.data.preprocess import apply
+from polynsd.data.reading import find_graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.search.problem import Problem
@@ -62,7 +62,9 @@ class Source:
             return graph, arguments, {**GENERATED, "metric": get_embedded(self.generate).metric}
         if self.data:
             raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry = read_any(self.dataset)
+        graph, entry, report = find_graph(self.dataset)
+        if report is not None:
+            print(report)  # noqa: T201
         if entry is None:
             return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
         own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}

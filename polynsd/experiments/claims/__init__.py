@@ -1,0 +1,61 @@
+"""The claims of the paper as data, each with a check that computes or reads its evidence.
+
+    python -m polynsd.experiments.claims            # examine all of them, write results/claims.md
+    python -m polynsd.experiments.claims C07 C15    # print the findings of some
+
+| file            | claims about                                              |
+|-----------------|-----------------------------------------------------------|
+| `first_order`   | degree 1 and NSD                                          |
+| `filters`       | reach, energy and boundedness of filters                  |
+| `approximation` | which responses can be had, and how well                  |
+| `spectra`       | eigenvalues and λ_max                                     |
+| `response`      | the correction and the gate                               |
+| `efficiency`    | time and memory                                           |
+| `parameters`    | parameter counts                                          |
+| `protocol`      | how numbers were chosen                                   |
+| `generator`     | the synthetic graphs                                      |
+| `accuracy`      | searched tables                                           |
+| `sweeps`        | one thing varied                                          |
+| `trade_off`     | NSD and PolyNSD at what they cost                         |
+| `long_range`    | street graphs and synthetic panels                        |
+| `later`         | what the library cannot test yet                          |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from polynsd.experiments.claims import (
+    accuracy,
+    approximation,
+    efficiency,
+    filters,
+    first_order,
+    generator,
+    later,
+    long_range,
+    parameters,
+    protocol,
+    response,
+    spectra,
+    sweeps,
+    trade_off,
+)
+from polynsd.experiments.claims.claim import VERDICTS, Claim, Evidence, Finding
+from polynsd.experiments.claims.ledger import ledger
+
+_FILES = (
+    first_order, filters, approximation, spectra, response, efficiency, parameters, protocol, generator,
+    accuracy, sweeps, trade_off, long_range, later,
+)  # fmt: skip
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted((claim for file in _FILES for claim in file.CLAIMS), key=lambda claim: claim.id)
+)
+
+
+def examine(evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> dict[Claim, Finding]:
+    """The findings, in the order of the claims."""
+    return {claim: claim.examine(evidence) for claim in claims}
+
+
+__all__ = ["CLAIMS", "VERDICTS", "Claim", "Evidence", "Finding", "examine", "ledger"]

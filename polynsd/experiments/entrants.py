@@ -1,0 +1,106 @@
+"""Who takes part in a searched table, and what a search may vary of each.
+
+All entrants have the same training rules, the same ranges for learning rate, decay and dropout, and spaces of the
+same kind; only what belongs to a model differs. Basis and degree are searched like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from polynsd.nn.build import SHEAF_MODELS
+from polynsd.nn.zoo import ZOO, zoo_class
+from polynsd.search.space import Space
+
+TRAINING: dict[str, Any] = {
+    "training.learning_rate": {"low": 2e-3, "high": 3e-2, "log": True},
+    "training.weight_decay": {"low": 1e-5, "high": 5e-3, "log": True},
+    "training.epochs": 300,
+    "training.patience": 80,
+    "training.select": "metric",
+    "model.layer.dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
+}
+SHEAF: dict[str, Any] = {
+    "training.sheaf_decay": {"low": 1e-5, "high": 5e-3, "log": True},
+    "model.input_dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
+    "model.second_linear": [False, True],
+    "model.num_layers": [1, 2, 4],
+    "model.hidden_channels": [16, 32],
+    "model.layer.stalk_dim": [2, 3, 4],
+    "model.layer.fixed_channels": [[], ["laplacian"]],
+    "model.layer.mixing": ["both", "full"],
+    "model.layer.norm": ["none", "layer"],
+}
+FILTER: dict[str, Any] = {
+    "model.layer.degree": [2, 4, 8],
+    "model.layer.basis": ["chebyshev1", "legendre", "jacobi(0.5, 0.5)"],
+    "model.layer.coefficients": ["convex", "free"],
+    "model.layer.correction": ["linear", "high-pass", "none"],
+}
+PLAIN: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
+NARROW = {"model.layer.stalk_dim": 1, "model.hidden_channels": [48, 96]}  # as wide as d > 1
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A row of a table.
+
+    Args:
+        model: by name.
+        fixed: options that make the row.
+        group: the architecture it belongs to; rows of one group are not rivals.
+        features: a rule of its own for the features, instead of the dataset's.
+    """
+
+    model: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    features: str | None = None
+
+    def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
+        """What a search may vary; `deeper` replaces ranges of the experiment."""
+        options = {**_space_of(self.model), **self.fixed}
+        for name, rule in (deeper or {}).items():
+            if name in options and name not in self.fixed:
+                options[name] = rule
+        return Space.from_dict({"model.model": self.model, **options})
+
+
+@cache
+def _space_of(model: str) -> dict[str, Any]:
+    if model in ZOO:
+        kind: Any = zoo_class(model)
+        own = {f"model.options.{n}": rule for n, rule in kind.space.items() if n not in ZOO[model].preset}
+        wide = {"model.hidden_channels": [16, 32]} if "stalk_dim" in kind.space else {}
+        return {**TRAINING, **PLAIN, **wide, **own}
+    preset = SHEAF_MODELS[model].preset
+    options = {**TRAINING, **SHEAF, **({} if "filter" in preset else FILTER)}
+    if preset.get("maps") == "identity":
+        del options["training.sheaf_decay"]
+    return {name: rule for name, rule in options.items() if name.rpartition(".")[2] not in preset}
+
+
+FAMILIES = ("diagonal", "orthogonal", "general")
+
+
+def _sheaf(model: str, maps: str) -> Entrant:
+    return Entrant(model, {"model.layer.maps": maps}, group=model)
+
+
+ADJACENCY = "row-normalize+adjacency"
+
+ENTRANTS: dict[str, Entrant] = {
+    **{f"polynsd-{maps}": _sheaf("polynsd", maps) for maps in FAMILIES},
+    **{f"nsd-{maps}": _sheaf("nsd", maps) for maps in FAMILIES},
+    "identity-sheaf": Entrant("identity-sheaf", group="identity-sheaf"),
+    "identity-sheaf-1": Entrant("identity-sheaf", NARROW, group="identity-sheaf"),
+    "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": [48, 96]}, group="poly-spectral"),
+    **{name: Entrant(name, group=name) for name in ZOO},
+}
+WITH_ADJACENCY: dict[str, Entrant] = {
+    "polynsd+adjacency": Entrant("polynsd", group="polynsd+adjacency", features=ADJACENCY),
+    "mlp+adjacency": Entrant("mlp", group="mlp+adjacency", features=ADJACENCY),
+}

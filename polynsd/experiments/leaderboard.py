@@ -1,0 +1,42 @@
+"""The leaderboard: every model of the zoo on the nine standard graphs, each searched with the same budget."""
+
+from __future__ import annotations
+
+from polynsd.experiments.entrants import ENTRANTS, WITH_ADJACENCY, Entrant
+from polynsd.experiments.experiment import Budget, Cell, Experiment
+from polynsd.experiments.source import Source
+
+DATASETS = ("texas", "wisconsin", "cornell", "film", "squirrel", "chameleon", "citeseer", "pubmed", "cora")
+WIKIPEDIA = ("squirrel", "chameleon")
+SMALL = Budget(trials=32, seconds=90, splits=3)
+MIDDLE = Budget(trials=24, seconds=120, splits=2)
+LARGE = Budget(trials=16, seconds=180, splits=2)
+BUDGETS = {
+    **dict.fromkeys(("texas", "wisconsin", "cornell"), SMALL),
+    **dict.fromkeys(("chameleon", "citeseer", "cora"), MIDDLE),
+    **dict.fromkeys(("film", "pubmed", "squirrel"), LARGE),
+}
+
+
+def searched(dataset: str, model: str, entrant: Entrant, protocol: str = "geom-gcn") -> Cell:
+    """A cell that is searched, by the rules of its entrant."""
+    source = Source(dataset, protocol=protocol, features=entrant.features)
+    return Cell(dataset, {"model": model}, entrant.space(), sources=(source,))
+
+
+def _cell(dataset: str, model: str) -> Cell | None:
+    if model in WITH_ADJACENCY and dataset not in WIKIPEDIA:
+        return None
+    return searched(dataset, model, {**ENTRANTS, **WITH_ADJACENCY}[model])
+
+
+LEADERBOARD = Experiment(
+    "leaderboard",
+    "every model on the nine standard graphs",
+    "geom-gcn",
+    DATASETS,
+    {"model": (*ENTRANTS, *WITH_ADJACENCY)},
+    _cell,
+    budgets=BUDGETS,
+    minutes="about two GPU-hours for all models, 20 minutes for the sheaf models",
+)

@@ -1,0 +1,58 @@
+"""A GCN whose nodes are kept apart by PairNorm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch_geometric.nn import PairNorm
+
+from polynsd.errors import ConfigError
+from polynsd.nn.zoo.gcn import convolutions, smoothing
+
+
+class PairNormGCN(nn.Module):
+    """Zhao and Akoglu, "PairNorm: tackling oversmoothing in GNNs" (2020).
+
+    H⁺ = dropout(ReLU(PN(Ŝ H W + b))), the last layer the convolution alone. PN takes the mean of all
+    rows away and scales: x_i · s / √(ε + mean_j ‖x_j‖²), or individually x_i · s / (ε + ‖x_i‖).
+
+    Args:
+        in_channels: number of features.
+        hidden_channels: width.
+        num_layers: number of convolutions.
+        out_channels: number of classes or targets.
+        dropout: rate, after every hidden layer.
+        scale: s, positive.
+        individually: whether every row gets the norm s, and not their mean square.
+    """
+
+    space: ClassVar[dict[str, Any]] = {
+        "scale": {"low": 0.1, "high": 100.0, "log": True},
+        "individually": [False, True],
+    }
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        *,
+        dropout: float = 0.0,
+        scale: float = 1.0,
+        individually: bool = False,
+    ) -> None:
+        super().__init__()
+        if not scale > 0.0:
+            raise ConfigError(f"scale must be positive; got {scale!r}.")
+        sizes = (in_channels, hidden_channels, num_layers, out_channels)
+        self.gnn = convolutions(*sizes, dropout, norm=PairNorm(scale, individually))
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """[N, in] → [N, out]."""
+        return self.gnn(x, smoothing(edge_index, edge_weight, x))
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        self.gnn.reset_parameters()

@@ -1,0 +1,117 @@
+"""Names, files and presets of the zoo; a file is imported when its model is first asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any, get_type_hints
+
+from torch import nn
+
+from polynsd.errors import ConfigError, unknown_name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a model stands, and the options that make it what it is."""
+
+    module: str
+    kind: str
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+
+ZOO: dict[str, Entry] = {
+    # without and with a plain convolution
+    "mlp": Entry("mlp", "MLP"),
+    "gcn": Entry("gcn", "GCN"),
+    "sgc": Entry("sgc", "SGC"),
+    "sage": Entry("sage", "GraphSAGE"),
+    "gat": Entry("gat", "GAT"),
+    "gatv2": Entry("gat", "GAT", {"v2": True}),
+    "gin": Entry("gin", "GIN"),
+    "mixhop": Entry("mixhop", "MixHop"),
+    "gcnii": Entry("gcnii", "GCNII"),
+    "pairnorm": Entry("pairnorm", "PairNormGCN"),
+    "dropedge": Entry("dropedge", "DropEdgeGCN"),
+    # one residual skeleton, other messages (Platonov et al.)
+    "resnet": Entry("residual", "ResidualNet", {"message": "none"}),
+    "resnet-sgc": Entry("residual", "ResidualNet", {"message": "none", "features": "sgc"}),
+    "resnet-adj": Entry("residual", "ResidualNet", {"message": "none", "features": "adjacency"}),
+    "residual-gcn": Entry("residual", "ResidualNet", {"message": "gcn"}),
+    "residual-sage": Entry("residual", "ResidualNet", {"message": "sage"}),
+    "residual-gat": Entry("residual", "ResidualNet", {"message": "gat"}),
+    "gat-sep": Entry("residual", "ResidualNet", {"message": "gat-sep"}),
+    "gt": Entry("residual", "ResidualNet", {"message": "gt"}),
+    "gt-sep": Entry("residual", "ResidualNet", {"message": "gt-sep"}),
+    # residual, norm, dropout and depth (Luo et al.)
+    "tuned-gcn": Entry("tuned", "TunedGNN", {"conv": "gcn"}),
+    "tuned-sage": Entry("tuned", "TunedGNN", {"conv": "sage"}),
+    "tuned-gat": Entry("tuned", "TunedGNN", {"conv": "gat"}),
+    # transformers
+    "polynormer": Entry("polynormer", "Polynormer"),
+    "sgformer": Entry("sgformer", "SGFormer"),
+    # made for heterophily
+    "h2gcn": Entry("h2gcn", "H2GCN"),
+    "gprgnn": Entry("gprgnn", "GPRGNN"),
+    "fagcn": Entry("fagcn", "FAGCN"),
+    "ggcn": Entry("ggcn", "GGCN"),
+    "fsgnn": Entry("fsgnn", "FSGNN"),
+    "glognn": Entry("glognn", "GloGNN"),
+    # spectral
+    "chebnet": Entry("chebnet", "ChebNet"),
+    "chebnetii": Entry("chebnetii", "ChebNetII"),
+    "bernnet": Entry("bernnet", "BernNet"),
+    "jacobi": Entry("jacobi", "JacobiConv"),
+    # sheaves
+    "conn-nsd": Entry("conn_nsd", "ConnNSD"),
+    "san": Entry("san", "SheafAttention", {"residual": False}),
+    "ansd": Entry("san", "SheafAttention", {"residual": True}),
+    "risnn": Entry("risnn", "RiSNN", {"time": True}),
+    "risnn-not": Entry("risnn", "RiSNN", {"time": False}),
+    "jdsnn": Entry("jdsnn", "JdSNN", {"weights": True}),
+    "jdsnn-now": Entry("jdsnn", "JdSNN", {"weights": False}),
+    "vanilla-sheaf": Entry("vanilla_sheaf", "VanillaSheaf"),
+}
+
+COMMON = ("in_channels", "hidden_channels", "num_layers", "out_channels", "dropout")
+
+
+def zoo_class(name: str) -> type[nn.Module]:
+    """The class behind a name."""
+    entry = ZOO[name]
+    kind: type[nn.Module] = getattr(import_module(f"polynsd.nn.zoo.{entry.module}"), entry.kind)
+    return kind
+
+
+@cache
+def own_options(name: str) -> dict[str, type]:
+    """The options of a model and their types: its keyword-only arguments, less its preset."""
+    kind, preset = zoo_class(name), ZOO[name].preset
+    hints = get_type_hints(kind.__init__)
+    return {key: hints[key] for key in inspect.signature(kind).parameters if key not in (*COMMON, *preset)}
+
+
+@cache
+def option_kinds() -> dict[str, type]:
+    """The options of all models; one name has one type."""
+    kinds: dict[str, type] = {}
+    for name in ZOO:
+        for option, kind in own_options(name).items():
+            assert kinds.setdefault(option, kind) is kind, f"{option} of {name} has two types"
+    return kinds
+
+
+def build_zoo(
+    name: str, sizes: tuple[int, int, int, int], dropout: float, options: Mapping[str, Any]
+) -> nn.Module:
+    """The model of that name."""
+    known = own_options(name)
+    for option in options:
+        if option in ZOO[name].preset:
+            raise ConfigError(f"{name} means {option}={ZOO[name].preset[option]!r}; leave it out.")
+        if option not in known:
+            raise unknown_name(f"option of {name}", option, known)
+    return zoo_class(name)(*sizes, dropout=dropout, **ZOO[name].preset, **options)

@@ -1,0 +1,101 @@
+"""A picture of equal panels, the legend below them: the house style of result figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from polynsd.report.plotting import pyplot
+
+BASELINE, RULE = "#4a5560", "#e3e7ea"
+COLOURS = (
+    "#1b6ca8", "#d1495b", "#2f9e77", "#e09f3e", "#7b5ea7", "#4a5560", "#56b4d3",
+    "#a0522d", "#c779a8", "#8a9a3b", "#00595c", "#b5a27c", "#5d1a3a", "#9aa5b1",
+)  # fmt: skip
+SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p", "*", "d")
+WIDEST = 3  # panels in a row
+
+
+class Panels:
+    """Panels by name, filled row by row; what is left of the last row stays empty.
+
+    Args:
+        names: their titles.
+        size: of one, in inches.
+        count: how many belong into a row of their own, if that is not all of them.
+        share_y: whether the vertical axis is the same for all, and written once.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        size: tuple[float, float],
+        count: int | None = None,
+        share_y: bool = False,
+    ) -> None:
+        self._plt = pyplot()
+        columns = _columns(count or len(names))
+        rows = -(-len(names) // columns)
+        self._figure, grid = self._plt.subplots(
+            rows,
+            columns,
+            figsize=(size[0] * columns + 1, size[1] * rows + 0.8),
+            layout="constrained",
+            squeeze=False,
+            sharey=share_y,
+        )
+        self.axes: list[Any] = list(grid.flat)[: len(names)]
+        for axis in list(grid.flat)[len(names) :]:
+            axis.set_visible(False)
+        for axis, name in zip(self.axes, names, strict=True):
+            _furnish(axis, name)
+        self._figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
+
+    def finish(self, path: Path, title: str, handles: Sequence[Any]) -> Path:
+        """Adds title and legend and writes the file."""
+        columns = min(len(handles), max(2, int(self._figure.get_figwidth() / 1.8)))
+        self._figure.legend(
+            handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+        )
+        self._set_labels()
+        self._figure.suptitle(title, fontsize=12)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._figure.savefig(path, dpi=150)
+        self._plt.close(self._figure)
+        return path
+
+    def _set_labels(self) -> None:
+        """What all vertical axes are called is written once in a row."""
+        is_one = len({axis.get_ylabel() for axis in self.axes}) == 1
+        for axis in self.axes:
+            axis.xaxis.label.set_size(9)
+            axis.yaxis.label.set_size(9)
+            if is_one and not axis.get_subplotspec().is_first_col():
+                axis.set_ylabel("")
+
+
+def style(number: int) -> dict[str, Any]:
+    """Colour and shape of the n-th series; colours come back with another shape."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": SHAPES[number % len(SHAPES)]}
+
+
+def handle(label: str, **look: Any) -> Any:
+    """An entry of the legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **look)
+
+
+def _columns(count: int) -> int:
+    """Panels in a row: 4 stand as 2 × 2, more in threes."""
+    return 2 if count == 4 else min(count, WIDEST)
+
+
+def _furnish(axis: Any, name: str) -> None:
+    axis.set_title(name, fontsize=10, weight="bold", loc="left")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.spines[["left", "bottom"]].set_color(BASELINE)
+    axis.tick_params(colors=BASELINE, labelsize=8)
+    axis.grid(axis="y", color=RULE, linewidth=0.8)
+    axis.set_axisbelow(True)

@@ -1,0 +1,59 @@
+"""Scores of a model as an array [splits, seeds]: checked, then one number per split."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polynsd.errors import ConfigError, DataError, ShapeError
+
+Array = NDArray[np.float64]
+
+LEAST_SPLITS = 3  # with two, a t-test has one degree of freedom and no rank test can reject
+DECIMALS = 12  # what differs by less is equal: accuracies are counts, their means carry rounding errors
+
+
+def score_table(scores: ArrayLike, name: str = "scores", *, least: int = LEAST_SPLITS) -> Array:
+    """The scores as float64 [splits, seeds]; anything no test could be computed from is an error."""
+    table = np.asarray(scores, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise ShapeError(
+            f"{name} must have shape [splits, seeds]; got {list(table.shape)}. "
+            "For one seed per split pass scores[:, None]."
+        )
+    if len(table) < least:
+        raise DataError(f"{name} must cover at least {least} splits; got {len(table)}. Train on more splits.")
+    require_finite(table, name)
+    return table
+
+
+def split_means(scores: ArrayLike, name: str = "scores") -> Array:
+    """The mean over seeds, [splits].
+
+    Seeds share the training and test nodes of their split: ten seeds on one split tell ten times about the
+    same split, not about ten. Counted as observations of their own they would shrink the variance
+    without adding evidence, so a split counts once, with the score expected on it.
+    """
+    return score_table(scores, name).mean(axis=1)
+
+
+def rounded(values: Array) -> Array:
+    """Free of rounding errors, so that equal scores are ties."""
+    return np.round(values, DECIMALS) + 0.0  # no negative zeros
+
+
+def require_finite(values: Array, name: str) -> None:
+    """Raises, naming the first place, where a value is NaN or infinite."""
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        place = tuple(int(i) for i in bad[0])
+        raise DataError(
+            f"{name} must be finite; got {values[place]} at {list(place)} and {len(bad)} such values in all. "
+            "Train what is missing, or leave the model out."
+        )
+
+
+def require_inside(name: str, value: float) -> None:
+    """Raises unless 0 < value < 1."""
+    if not 0.0 < value < 1.0:
+        raise ConfigError(f"{name} must lie in (0, 1); got {value!r}.")

@@ -1,0 +1,88 @@
+"""One column of a results table: which model is best, and which are not worse beyond noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from polynsd.errors import ConfigError, require_at_least
+from polynsd.stats.correction import holm
+from polynsd.stats.paired import compare
+from polynsd.stats.scores import require_inside, rounded, split_means
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table may say about one model.
+
+    Attributes:
+        mean: over splits and seeds.
+        is_best: whether the mean is the greatest of the column; of equal ones, the first listed.
+        p: of the difference to the best, Holm-adjusted over the column; 1 for the best itself.
+        within_noise: whether the best is not significantly better, p > α.
+        bold: whether it is the best and significantly better than the best model of any other group.
+    """
+
+    mean: float
+    is_best: bool
+    p: float
+    within_noise: bool
+    bold: bool
+
+
+def bold_rule(alpha: float = 0.05) -> str:
+    """The sentence under a table."""
+    return (
+        "Bold: the best mean of its column, only where it is significantly better than the best model of any "
+        "other architecture (corrected resampled t-test over splits, seeds averaged, Holm-adjusted over the "
+        f"column, α = {alpha:g})."
+    )
+
+
+def significance(
+    scores: Mapping[str, ArrayLike],
+    train_share: float,
+    *,
+    groups: Mapping[str, str] | None = None,
+    test_share: float | None = None,
+    alpha: float = 0.05,
+) -> dict[str, Cell]:
+    """Compares every model of a column with the best mean.
+
+    Args:
+        scores: by model, [splits, seeds] on the same splits, higher is better.
+        train_share: share of the nodes that a split trains on.
+        groups: the architecture of each model, of which several may be variants; left out, each is its own.
+        test_share: share of the nodes that a split tests on; see `compare`.
+        alpha: level of the tests.
+    """
+    require_inside("alpha", alpha)
+    require_at_least("the number of models", len(scores), 1)
+    group = _groups(scores, groups)
+    means = {name: float(rounded(split_means(s, f"scores of {name}").mean())) for name, s in scores.items()}
+    best = max(means, key=means.__getitem__)
+    others = [name for name in scores if name != best]
+    p = [compare(scores[best], scores[name], train_share, test_share=test_share).p for name in others]
+    adjusted = dict(zip(others, holm(p).tolist(), strict=True)) | {best: 1.0}
+    rival = max((name for name in others if group[name] != group[best]), key=means.__getitem__, default=best)
+    return {
+        name: Cell(
+            mean=means[name],
+            is_best=name == best,
+            p=adjusted[name],
+            within_noise=adjusted[name] > alpha,
+            bold=name == best and adjusted[rival] <= alpha,
+        )
+        for name in scores
+    }
+
+
+def _groups(scores: Mapping[str, ArrayLike], groups: Mapping[str, str] | None) -> Mapping[str, str]:
+    if groups is None:
+        return {name: name for name in scores}
+    missing = [name for name in scores if name not in groups]
+    if missing:
+        raise ConfigError(f"groups must name the architecture of every model; missing: {', '.join(missing)}.")
+    return groups
