@@ -36,6 +36,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     import tyro
 
     from polynsd.commands import COMMANDS, variant
+    from polynsd.commands.pairs import pairs_registry
 
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     name = " ".join(arguments[:words]) or "--help"
@@ -49,7 +50,8 @@ def _parse(arguments: Sequence[str]) -> Any:
     command = variant(name, rest)
     given = {"default": command.default_for(rest)} if hasattr(command, "default_for") else {}
     prog = f"polynsd {name}" if command is COMMANDS[name] else f"polynsd {name} --edges EDGES"
-    return tyro.cli(command, args=rest, prog=prog, config=(tyro.conf.OmitArgPrefixes,), **given)
+    with pairs_registry():
+        return tyro.cli(command, args=rest, prog=prog, config=(tyro.conf.OmitArgPrefixes,), **given)
 
 
 def _overview(commands: dict[str, Any]) -> str:

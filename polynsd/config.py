@@ -33,7 +33,7 @@ C = TypeVar("C")
 class LayerConfig:
     """One layer: learner × map family × Laplacian × filter × update.
 
-    `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ dropout(x) W₂`.
+    `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ dropout(norm(x)) W₂`.
     """
 
     stalk_dim: int = 4
@@ -65,8 +65,8 @@ class LayerConfig:
     lambda_max: str = "analytic"
     """analytic (certified) or lanczos (tighter)."""
     mixing: str = "both"
-    """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix for all D·C numbers of a node;
-    idle: W₁ and W₂ exist but are not applied."""
+    """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix on all D·C numbers of a
+    node; idle: W₁ and W₂ exist but are not applied."""
     norm: str = "none"
     """Of the state that the learner and the filter see: none, layer, batch; the residual stays as it is."""
     gate: str = "tanh"
@@ -148,7 +148,7 @@ def from_options(kind: type[C], options: dict[str, Any]) -> C:
 def _restored(value: Any, default: Any) -> Any:
     """Lists become tuples and mappings become configurations again."""
     if isinstance(value, dict) and is_dataclass(default):
-        return from_options(type(default), value)  # type: ignore[arg-type]
+        return from_options(type(default), value)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -179,13 +179,15 @@ class ModelConfig:
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
     layer: LayerConfig = LayerConfig()
     """The layers of sheaf models; models of the zoo use its dropout only."""
-    options: dict[str, int | float | bool | str] = field(default_factory=dict)
-    """Further options of a model of the zoo, e.g. heads 8."""
+    options: dict[str, int | float | bool | str] = field(default_factory=dict, hash=False)
+    """Names and values of further options of a model of the zoo, e.g. heads 4."""
 
     def __post_init__(self) -> None:
         require_at_least("hidden_channels", self.hidden_channels, 1)
         require_at_least("num_layers", self.num_layers, 1)
         require_fraction("input_dropout", self.input_dropout)
+        if not isinstance(cast(object, self.options), dict):
+            raise ConfigError(f"options must map names to values; got {self.options!r}.")
 
 
 @dataclass(frozen=True)

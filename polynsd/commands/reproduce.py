@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from tyro.conf import Positional
 
-from polynsd.errors import ConfigError, DataError, require_choice
-from polynsd.experiments.catalogue import EXPERIMENTS, get_experiment
+from polynsd.errors import DataError, PolyNSDError, require_choice
+from polynsd.experiments.catalogue import get_experiment
+from polynsd.experiments.described import describe_all
 from polynsd.experiments.experiment import Budget, Cell, Experiment
 from polynsd.experiments.record import read_records
 from polynsd.experiments.runner import Runner
-from polynsd.report import ProgressReporter, print_table
+from polynsd.report import ProgressReporter
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,17 @@ class Reproduce:
     only: tuple[str, ...] = ()
     """Only some values of what is varied, e.g. --only maps=diagonal K=1,16."""
     splits: int | None = None
-    """Only the first so many splits."""
+    """Only the first so many splits; such records count as done until --again trains them on all."""
     trials: int | None = None
-    """Of a search; the experiment's own budget unless given."""
+    """At most so many in a search; the experiment's own budget unless given."""
     seconds: float | None = None
-    """Of a search; the experiment's own budget unless given."""
+    """No trial of a search begins after so many; the experiment's own budget unless given."""
     fast: bool = False
-    """Thirty epochs, two trials, one seed: a look at times and shapes, not at results."""
+    """Thirty epochs, two trials, one seed, in files of its own: a look at times and shapes, no result."""
     again: bool = False
-    """Train cells that have a record once more, with the configuration that the record holds."""
+    """Train cells that have a record once more; what a search chose is kept."""
     table: bool = False
-    """Only write the table and the figure of what is there."""
+    """Train nothing; write tables and figures of what is there."""
     device: str = "cpu"
     """Where to train: cpu, cuda or cuda:N."""
     out: Path = Path("results")
@@ -54,7 +57,7 @@ class Reproduce:
     def run(self) -> Path | None:
         """Trains, prints the table and writes it; its path."""
         if self.list or self.name is None:
-            _print_list(self.out)
+            print(describe_all(self.out))  # noqa: T201
             return None
         experiment = get_experiment(self.name)
         cells = self._cells(experiment)
@@ -101,26 +104,29 @@ class Reproduce:
     def _train(self, experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
         """The reasons of cells that failed; the others go on."""
         failures: dict[str, str] = {}
-        with ProgressReporter(len(cells), unit="cells", quiet=self.quiet) as progress:
-            runner = Runner(
-                self._named(experiment),
-                self._folder(experiment),
-                self.work / self._named(experiment).name,
-                self.device,
-                self.splits,
-                fast=self.fast,
-                again=self.again,
-                on_step=lambda text: progress.advance(0, text),
-            )
-            for cell in cells:
+        runner = self._runner(experiment)
+        left = [cell for cell in cells if self.again or not runner.path(cell).exists()]
+        with ProgressReporter(len(left), unit="cells", quiet=self.quiet) as progress:
+            runner.on_step = lambda text: progress.advance(0, text)
+            for cell in left:
                 runner.budget = self._budget(experiment, cell.dataset)
-                progress.advance(0, str(cell))
                 try:
                     runner.record(cell)
-                except (DataError, ConfigError) as error:
+                except (PolyNSDError, torch.OutOfMemoryError) as error:
                     failures[str(cell)] = str(error)
                 progress.advance(1, str(cell))
         return failures
+
+    def _runner(self, experiment: Experiment) -> Runner:
+        return Runner(
+            self._named(experiment),
+            self._folder(experiment),
+            self.work / self._named(experiment).name,
+            self.device,
+            self.splits,
+            fast=self.fast,
+            again=self.again,
+        )
 
 
 def _nothing(experiment: Experiment, failures: dict[str, str]) -> str:
@@ -130,35 +136,6 @@ def _nothing(experiment: Experiment, failures: dict[str, str]) -> str:
 
 def _print_failures(failures: dict[str, str]) -> None:
     for reason, count in Counter(failures.values()).items():
-        cells = [cell for cell, other in failures.items() if other == reason]
-        print(f"{count} cells failed, {cells[0]} first: {reason}")  # noqa: T201
-
-
-def _print_list(out: Path) -> None:
-    rows = [
-        (
-            name,
-            experiment.title,
-            f"{_done(out / name, experiment)} of {len(experiment.cells())} cells",
-            experiment.minutes,
-        )
-        for name, experiment in EXPERIMENTS.items()
-    ]
-    print_table(f"experiments; results in {out}", ("name", "what", "done", "takes"), rows)
-    for experiment in EXPERIMENTS.values():
-        print(f"{experiment.name} needs: {', '.join(_needs(experiment))}")  # noqa: T201
-
-
-def _needs(experiment: Experiment) -> list[str]:
-    """The graphs, with a word on those that are not at hand."""
-    from polynsd.data.catalogue import is_at_hand
-
-    generated = {cell.dataset for cell in experiment.cells() if any(s.dataset is None for s in cell.sources)}
-    return [
-        name if name in generated or is_at_hand(name) else f"{name} (not here)"
-        for name in experiment.datasets
-    ]
-
-
-def _done(folder: Path, experiment: Experiment) -> int:
-    return sum((folder / cell.path).exists() for cell in experiment.cells())
+        first = next(cell for cell, other in failures.items() if other == reason)
+        which = first if count == 1 else f"{count} cells ({first} and so on)"
+        print(f"not trained: {which}: {reason}", file=sys.stderr)  # noqa: T201

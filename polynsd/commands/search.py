@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polynsd.experiments.source import Source
 from polynsd.errors import ConfigError
+from polynsd.experiments.source import Source
 from polynsd.report import JsonLines, SearchPlan, SearchView, Trial, Watcher, print_table
 from polynsd.search.settings import SearchConfig
 

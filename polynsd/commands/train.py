@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from polynsd.experiments.source import Source
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.experiments.protocol_run import ProtocolRun, Result
+from polynsd.experiments.source import Source
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
 from polynsd.report.pace import score_name, score_text
 from polynsd.runs.run import SNAPSHOT_SECONDS

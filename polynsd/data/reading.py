@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from polynsd.data import catalogue
 from polynsd.data.archive import load_graph
-from polynsd.data.catalogue import get_entry, load
 from polynsd.data.entries import Entry
 from polynsd.data.graph import Graph
 from polynsd.data.own import read_graph
@@ -34,4 +34,4 @@ def find_graph(
     if path.suffix or path.is_file():
         graph, report = read_graph(path, nodes, label=label, weight=weight)
         return graph, None, report
-    return load(name), get_entry(name), None
+    return catalogue.load(name), catalogue.get_entry(name), None

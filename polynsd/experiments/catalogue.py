@@ -17,7 +17,8 @@ from polynsd.experiments.stalk import STALK
 from polynsd.experiments.synthetic import SYNTHETIC
 
 _ALL = (
-    LEADERBOARD, BASES_TABLE, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC, CITY,
+    LEADERBOARD, BASES_TABLE, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
+    CITY,
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -1,7 +1,7 @@
 """Long range: the 16-hop eccentricity of street corners, 10/10/80, one fixed split and three seeds.
 
-The four cities of the benchmark run where their data is; two official sub-regions and street-like graphs of five
-other towns are what a smaller machine holds. Numbers are comparable within one graph only.
+The four cities of the benchmark run where their data is; two official sub-regions and street-like graphs
+of five other towns are what a smaller machine holds. Numbers are comparable within one graph only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who takes part in a searched table, and what a search may vary of each.
 
-All entrants have the same training rules, the same ranges for learning rate, decay and dropout, and spaces of the
-same kind; only what belongs to a model differs. Basis and degree are searched like everything else.
+All entrants have the same training rules, the same ranges for learning rate, decay and dropout, and spaces
+of the same kind; only what belongs to a model differs. Basis and degree are searched like everything else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from polynsd.search.space import Space
 TRAINING: dict[str, Any] = {
     "training.learning_rate": {"low": 2e-3, "high": 3e-2, "log": True},
     "training.weight_decay": {"low": 1e-5, "high": 5e-3, "log": True},
-    "training.epochs": 300,
+    "training.epochs": 500,
     "training.patience": 80,
     "training.select": "metric",
     "model.layer.dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
@@ -28,11 +28,12 @@ SHEAF: dict[str, Any] = {
     "model.input_dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
     "model.second_linear": [False, True],
     "model.num_layers": [1, 2, 4],
-    "model.hidden_channels": [16, 32],
+    "model.hidden_channels": 32,
     "model.layer.stalk_dim": [2, 3, 4],
     "model.layer.fixed_channels": [[], ["laplacian"]],
     "model.layer.mixing": ["both", "full"],
     "model.layer.norm": ["none", "layer"],
+    "model.layer.activation": ["elu", "relu"],
 }
 FILTER: dict[str, Any] = {
     "model.layer.degree": [2, 4, 8],
@@ -40,8 +41,35 @@ FILTER: dict[str, Any] = {
     "model.layer.coefficients": ["convex", "free"],
     "model.layer.correction": ["linear", "high-pass", "none"],
 }
+_FREE = {
+    "model.layer.basis": "chebyshev1",
+    "model.layer.coefficients": "free",
+    "model.layer.correction": "none",
+}
+_FULL = {
+    "model.layer.mixing": "full",
+    "model.layer.fixed_channels": ["laplacian"],
+    "model.layer.stalk_dim": 3,
+}
+STARTS: tuple[dict[str, Any], ...] = (  # three architectures that differ in all that matters; for all sheaf models
+    {
+        **_FREE, **_FULL, "model.num_layers": 4, "model.second_linear": False, "model.layer.degree": 4,
+        "model.layer.norm": "none", "model.layer.activation": "relu",
+    },
+    {
+        **_FREE, **_FULL, "model.num_layers": 2, "model.second_linear": True, "model.layer.degree": 4,
+        "model.layer.norm": "none", "model.layer.activation": "relu",
+    },
+    {
+        "model.layer.basis": "legendre", "model.layer.coefficients": "convex",
+        "model.layer.correction": "high-pass", "model.layer.mixing": "both",
+        "model.layer.fixed_channels": ["laplacian"], "model.layer.stalk_dim": 3, "model.num_layers": 2,
+        "model.second_linear": False, "model.layer.degree": 8, "model.layer.norm": "layer",
+        "model.layer.activation": "elu",
+    },
+)  # fmt: skip
 PLAIN: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
-NARROW = {"model.layer.stalk_dim": 1, "model.hidden_channels": [48, 96]}  # as wide as d > 1
+NARROW = {"model.layer.stalk_dim": 1, "model.hidden_channels": 96}  # as wide as d > 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,11 @@ class Entrant:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     features: str | None = None
+
+    @property
+    def starts(self) -> tuple[dict[str, Any], ...]:
+        """Shapes that a search begins with."""
+        return STARTS if self.model in SHEAF_MODELS else ()
 
     def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `deeper` replaces ranges of the experiment."""
@@ -97,7 +130,7 @@ ENTRANTS: dict[str, Entrant] = {
     **{f"nsd-{maps}": _sheaf("nsd", maps) for maps in FAMILIES},
     "identity-sheaf": Entrant("identity-sheaf", group="identity-sheaf"),
     "identity-sheaf-1": Entrant("identity-sheaf", NARROW, group="identity-sheaf"),
-    "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": [48, 96]}, group="poly-spectral"),
+    "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": 96}, group="poly-spectral"),
     **{name: Entrant(name, group=name) for name in ZOO},
 }
 WITH_ADJACENCY: dict[str, Entrant] = {

@@ -38,6 +38,8 @@ class Cell:
     """The name of the training rules."""
     sources: tuple[Source, ...] = ()
     """The graphs; the dataset under the experiment's protocol unless given."""
+    starts: tuple[Mapping[str, Any], ...] = ()
+    """Shapes that a search begins with."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
 """The configuration that sweeps hold fixed while they vary one thing.
 
-d = 3, C = 32, L = 2, K = 4, dropout ½ everywhere, learning rate and decay of the published sweeps; the epoch is
-chosen by the validation metric. The two Wikipedia graphs have a second linear layer in the encoder, as
-published. It is nobody's best configuration: what a sweep shows is the effect of what it varies.
+d = 3, C = 32, L = 2, K = 4, dropout ½ everywhere, learning rate and decay of the published sweeps; the
+epoch is chosen by the validation metric. The two Wikipedia graphs have a second linear layer in the
+encoder, as published. It is nobody's best configuration: what a sweep shows is the effect of what it varies.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from polynsd.experiments.source import Source
 
 DATASETS = ("texas", "wisconsin", "cornell", "film", "squirrel", "chameleon", "citeseer", "pubmed", "cora")
 WIKIPEDIA = ("squirrel", "chameleon")
-SMALL = Budget(trials=32, seconds=90, splits=3)
-MIDDLE = Budget(trials=24, seconds=120, splits=2)
-LARGE = Budget(trials=16, seconds=180, splits=2)
+SMALL = Budget(trials=24, seconds=300, splits=3, batch=4)
+MIDDLE = Budget(trials=20, seconds=300, splits=3, batch=4)
+LARGE = Budget(trials=16, seconds=300, splits=2, batch=4)
 BUDGETS = {
     **dict.fromkeys(("texas", "wisconsin", "cornell"), SMALL),
     **dict.fromkeys(("chameleon", "citeseer", "cora"), MIDDLE),
@@ -21,7 +21,7 @@ BUDGETS = {
 def searched(dataset: str, model: str, entrant: Entrant, protocol: str = "geom-gcn") -> Cell:
     """A cell that is searched, by the rules of its entrant."""
     source = Source(dataset, protocol=protocol, features=entrant.features)
-    return Cell(dataset, {"model": model}, entrant.space(), sources=(source,))
+    return Cell(dataset, {"model": model}, entrant.space(), sources=(source,), starts=entrant.starts)
 
 
 def _cell(dataset: str, model: str) -> Cell | None:

@@ -88,8 +88,9 @@ class ProtocolRun:
             seconds = time.perf_counter() - start
             result = self._result(fits)
             if run is not None:
-                kept = (_weights(fits), self._predictions(fits)) if self.keep else ({}, None)
-                run.finish(result, *kept, {"seconds": round(seconds, 3)})
+                weights = _weights(fits) if self.keep else {}
+                predictions = self._predictions(fits) if self.keep else None
+                run.finish(result, weights, predictions, {"seconds": round(seconds, 3)})
             self.watcher.finish(result)  # what is told is on the disk
         return result
 

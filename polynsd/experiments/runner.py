@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from polynsd.experiments.experiment import Budget, Cell, Experiment
@@ -25,6 +26,7 @@ from polynsd.search.space import Space
 
 FRESH = 10_000  # the first seed of the scores; searches use those from 0 on
 FAST_EPOCHS = 30
+ENDED = ("complete", "pruned", "failed")  # not lost with an interruption
 FAST = Budget(trials=2, seconds=20.0, splits=1, batch=2)
 
 OnStep = Callable[[str], None]
@@ -73,7 +75,13 @@ class Runner:
         configuration, search = self._chosen(cell, problems[0], known)
         record = self._trained(cell, problems, configuration, search)
         record.save(path)
+        for folder in self._folder(cell).glob("final-*"):
+            rmtree(folder)  # the record has it all; `again` begins anew
         return record
+
+    def _folder(self, cell: Cell) -> Path:
+        """Where its study and its trainings are kept."""
+        return self.work / cell.dataset / cell.name
 
     def _open(self, cell: Cell) -> list[Problem]:
         """The graphs of a cell; those of the last cell are kept for the next."""
@@ -96,15 +104,17 @@ class Runner:
         return self._searched(cell, cell.plan, problem)
 
     def _searched(self, cell: Cell, space: Space, problem: Problem) -> tuple[Configuration, dict[str, Any]]:
-        from polynsd.search import best_trial, open_study, spent, trial_rows, work
+        from polynsd.search import begin_with, best_trial, open_study, spent, trial_rows, work
 
         budget = FAST if self.fast else self.budget or self.experiment.budget(cell.dataset)
-        config = SearchConfig(trials=budget.trials, batch=budget.batch, startup=budget.batch)
+        config = SearchConfig(trials=budget.trials, batch=budget.batch, startup=budget.trials // 2)
         few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
-        storage = f"sqlite:///{self.work / cell.dataset / cell.name / 'study.db'}"
+        storage = f"sqlite:///{self._folder(cell) / 'study.db'}"
         search = open_study(storage, cell.name, self._shortened_space(space), few, config)
+        begin_with(search, cell.starts)
         work(search, on_trial=lambda told: self.on_step(_told(cell, told)), seconds=budget.seconds)
-        best, rows = best_trial(search.study), trial_rows(search.study)
+        best = best_trial(search.study)
+        rows = [row for row in trial_rows(search.study) if row["state"] in ENDED]
         about = {
             "trials": len(rows),
             "seconds": round(spent(search.study), 1),
@@ -127,7 +137,7 @@ class Runner:
         seconds, result = 0.0, {}
         for number, problem in enumerate(problems):
             self.on_step(f"{cell}: {len(problem.splits)} splits")
-            folder = self.work / cell.dataset / cell.name / f"final-{number}"
+            folder = self._folder(cell) / f"final-{number}"
             run = ProtocolRun(
                 problem, configuration, cell.rules, self._seeds, self.experiment.ddof, keep=False
             )

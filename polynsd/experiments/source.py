@@ -31,7 +31,8 @@ class Source:
     protocol: str | None = None
     """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
     features: str | None = None
-    """Preprocessing: raw, row-normalize or nsd-normalize; the benchmark's own unless given."""
+    """Preprocessing: raw, row-normalize, nsd-normalize, standardize, adjacency, or several joined by +; the
+    benchmark's own unless given."""
     metric: str | None = None
     """accuracy, roc_auc or r2; the dataset's own unless given."""
     splits: int | None = None
@@ -43,8 +44,10 @@ class Source:
         """The graph on its device, with splits and task."""
         if self.splits is not None:
             require_at_least("splits", self.splits, 1)
-        if self.features == "standardize(train)":
-            raise ConfigError("standardize(train) differs between splits; use raw or row-normalize here.")
+        if "standardize(train)" in (self.features or "").split("+"):
+            raise ConfigError(
+                "standardize(train) differs between splits; use standardize or row-normalize here."
+            )
         device = get_device(self.device)
         graph, arguments, own = self._graph()
         rules = {name: getattr(self, name) or value for name, value in own.items()}

@@ -12,6 +12,7 @@ by m(λ).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -144,7 +145,8 @@ class SheafLayer(nn.Module):
                 raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
         else:
-            maps = self.learner(self._dropout(self._normed(x), config.learner_dropout), topology, edge_attr)
+            y = self._normed(x, is_counted=False)  # it is when the filter sees it
+            maps = self.learner(self._dropout(y, config.learner_dropout), topology, edge_attr)
         return self._assembled(maps, topology, edge_weight, batch)
 
     def _assembled(
@@ -202,8 +204,12 @@ class SheafLayer(nn.Module):
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)
 
-    def _normed(self, x: Tensor) -> Tensor:
-        return x if self.norm is None else self.norm(x.flatten(-2)).unflatten(-1, x.shape[-2:])
+    def _normed(self, x: Tensor, is_counted: bool = True) -> Tensor:
+        """norm(x); running statistics count a state once, though learner and filter both see it."""
+        if self.norm is None:
+            return x
+        normed = partial(_by_batch, self.norm, is_counted) if self.config.norm == "batch" else self.norm
+        return normed(x.flatten(-2)).unflatten(-1, x.shape[-2:])
 
     def _mix(self, x: Tensor) -> Tensor:
         """(I ⊗ W₁) x W₂ᵀ."""
@@ -226,6 +232,18 @@ class SheafLayer(nn.Module):
     def extra_repr(self) -> str:
         """Channels and family."""
         return f"channels={self.channels}, maps={self.config.maps}, D={self.config.total_stalk_dim}"
+
+
+def _by_batch(norm: nn.BatchNorm1d, is_counted: bool, x: Tensor) -> Tensor:
+    """`[N, width]`, every column to mean 0 and deviation 1 over the nodes."""
+    if x.dim() > 2:
+        raise ShapeError(
+            f"norm='batch' takes one state [N, D, C], or replicas under torch.vmap; got {x.dim() - 2} "
+            "leading dimensions. Use norm='layer', or call the layer once per replica."
+        )
+    if is_counted or not norm.training:
+        return norm(x)
+    return functional.batch_norm(x, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)
 
 
 def _square(n: int) -> nn.Parameter:

@@ -69,6 +69,11 @@ class PolyNSD(nn.Module):
         self.dropout, self.input_dropout, self.shared_maps = dropout, input_dropout, shared_maps
         self.checkpoint_layers = checkpoint_layers
         self.config = self._layer_config({**options, "dropout": dropout})
+        if checkpoint_layers and self.config.norm == "batch":
+            raise ConfigError(
+                "checkpoint_layers computes every layer twice, and norm='batch' would count its state twice; "
+                "use norm='layer'."
+            )
         width = self.config.total_stalk_dim * hidden_channels
         self.encoder = linear(in_channels, width)
         self.second = linear(width, width) if second_linear else None

@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from polynsd.errors import DataError
 from polynsd.experiments.published import SOURCES, cell_key
-from polynsd.report.figures import OURS
-from polynsd.report.panels import BASELINE, Panels, handle, style
+from polynsd.report.figures import OTHERS, OURS
+from polynsd.report.panels import BASELINE, COLOURS, Panels, handle, style
 from polynsd.report.result_numbers import (
     HERE,
+    NUMBER,
     SOURCE_NAMES,
     Number,
+    cell_label,
     collect,
     metric_name,
     natural_order,
+    ranked,
+    unique,
     unit,
 )
 
@@ -34,23 +37,25 @@ if TYPE_CHECKING:
 
 HOLLOW = dict(zip(SOURCES, ("o", "D", "s", "^"), strict=True))
 BAND, LEVEL = 0.15, 0.95
+CROWDED, UPRIGHT = 40, {"rotation": 90, "fontsize": 7}  # letters that fit below a panel; more stand upright
+LETTER = 0.06  # inches of an upright one
 
 
 def leaderboard_figure(
     path: Path, title: str, records: Sequence[Record], published: Sequence[Published] = ()
 ) -> Path:
     """Writes one PNG: a line for each cell, the best on average at the top, PolyNSD in colour."""
-    numbers, labels = _drawn(records, published), _ranked(records)
+    numbers, labels = _drawn(records, published), ranked(records)
     place = {label: len(labels) - i for i, label in enumerate(labels)}
-    datasets = _unique(record.dataset for record in records)
+    datasets = unique(record.dataset for record in records)
     panels = Panels(datasets, (3.4, 1.0 + 0.22 * len(labels)), share_y=True)
     for axis, dataset in zip(panels.axes, datasets, strict=True):
         group = [one for one in numbers if one.dataset == dataset]
         for one in group:
-            _dot(axis, one, place[_label(one.cell)])
+            _dot(axis, one, place[cell_label(one.cell)])
         for record in records:
             if record.dataset == dataset:
-                _interval(axis, record, place[_label(record.cell)])
+                _interval(axis, record, place[cell_label(record.cell)])
         axis.set(xlabel=f"test {metric_name(group[0].metric)}", ylim=(0.4, len(labels) + 0.6))
         axis.set_yticks(list(place.values()), list(place))
         for tick in axis.get_yticklabels():
@@ -64,42 +69,55 @@ def sweep_figure(
 ) -> Path:
     """Writes one PNG: the metric against the last option of the cells, a line per value of the others."""
     numbers = _drawn(records, published)
-    series = _unique(_label(record.cell, but=1) for record in records)
-    kinds = _unique((tuple(record.cell), record.dataset) for record in records)
+    series = unique(cell_label(record.cell, but=1) for record in records)
+    kinds = unique((tuple(record.cell), record.dataset) for record in records)
     per_kind = len({dataset for _, dataset in kinds})
-    panels = Panels([dataset for _, dataset in kinds], (3.6, 2.6), per_kind)
+    panels = Panels([dataset for _, dataset in kinds], (3.6, 2.6 + _label_height(records)), per_kind)
     for axis, (names, dataset) in zip(panels.axes, kinds, strict=True):
         group = [one for one in numbers if one.dataset == dataset and set(one.cell) == set(names)]
         mine = [one for one in records if one.dataset == dataset and set(one.cell) == set(names)]
         where = _scale(axis, natural_order(str(one.cell[names[-1]]) for one in mine))
         for number, label in enumerate(series):
-            _band(axis, [one for one in mine if _label(one.cell, but=1) == label], where, number)
-            _printed(axis, [one for one in group if _label(one.cell, but=1) == label], where, number)
+            _band(axis, [one for one in mine if cell_label(one.cell, but=1) == label], where, number)
+            _printed(axis, [one for one in group if cell_label(one.cell, but=1) == label], where, number)
         axis.set(xlabel=names[-1].replace("_", " "), ylabel=f"test {metric_name(group[0].metric)}")
     handles = [handle(label, markersize=5, **style(number)) for number, label in enumerate(series)]
     return panels.finish(path, title, [*handles, *_printed_handles(numbers)])
 
 
 def search_figure(path: Path, title: str, records: Sequence[Record]) -> Path:
-    """Writes one PNG: the best validation metric after every trial, a line per cell."""
+    """Writes one PNG: the best validation metric after every trial, a line per cell.
+
+    Where there are more cells than colours, PolyNSD has colours and the others are grey.
+    """
     courses = [(record, record.search["best_so_far"]) for record in records if record.search]
     if not any(best for _, best in courses):
         raise DataError("no record tells of a search; there is no course of one to draw.")
-    datasets = _unique(record.dataset for record, _ in courses)
-    labels = _unique(_label(record.cell) for record, _ in courses)
+    datasets = unique(record.dataset for record, _ in courses)
+    looks = _looks(unique(cell_label(record.cell) for record, _ in courses))
     panels = Panels(datasets, (3.6, 2.6))
     for axis, dataset in zip(panels.axes, datasets, strict=True):
         group = [(record, best) for record, best in courses if record.dataset == dataset]
         for record, best in group:
-            look = {**style(labels.index(_label(record.cell))), "marker": None}
-            trials = np.arange(1, len(best) + 1)
-            axis.step(
-                trials, unit(record.metric) * np.array(best, dtype=float), where="post", linewidth=1.5, **look
-            )
+            values = unit(record.metric) * np.array(best, dtype=float)
+            axis.step(np.arange(1, len(best) + 1), values, where="post", **looks[cell_label(record.cell)])
         axis.set(xlabel="trials", ylabel=f"best validation {metric_name(group[0][0].metric)}", xscale="log")
         axis.xaxis.set_major_formatter("{x:g}")
-    handles = [handle(label, color=style(number)["color"]) for number, label in enumerate(labels)]
-    return panels.finish(path, title, handles)
+        axis.xaxis.set_minor_formatter("")
+    handles = [handle(label, **look) for label, look in looks.items() if look["color"] != OTHERS]
+    rest = [handle("other models", color=OTHERS)] if len(handles) < len(looks) else []
+    return panels.finish(path, title, [*handles, *rest])
+
+
+def _looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    coloured = labels if len(labels) <= len(COLOURS) else [one for one in labels if "polynsd" in one]
+    grey = {"color": OTHERS, "linewidth": 0.8, "zorder": 1}
+    return {
+        label: {"color": COLOURS[coloured.index(label) % len(COLOURS)], "linewidth": 1.5}
+        if label in coloured
+        else grey
+        for label in labels
+    }
 
 
 def _drawn(records: Sequence[Record], published: Sequence[Published]) -> list[Number]:
@@ -109,26 +127,6 @@ def _drawn(records: Sequence[Record], published: Sequence[Published]) -> list[Nu
     ours = {(record.dataset, cell_key(record.cell)) for record in records}
     numbers = [one for one in collect(records, published) if one.mean is not None]
     return [one for one in numbers if (one.dataset, cell_key(one.cell)) in ours]
-
-
-def _unique(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))
-
-
-def _label(cell: Mapping[str, Any], but: int = 0) -> str:
-    """The values of a cell, without the last `but` of them."""
-    values = [str(value) for value in cell.values()]
-    return ", ".join(values[: len(values) - but]) or "all"
-
-
-def _ranked(records: Sequence[Record]) -> list[str]:
-    """Labels by their mean rank over the datasets that they have."""
-    ranks: dict[str, list[float]] = {}
-    for dataset in _unique(record.dataset for record in records):
-        group = [record for record in records if record.dataset == dataset]
-        for record, rank in zip(group, rankdata([-one.mean for one in group]) / len(group), strict=True):
-            ranks.setdefault(_label(record.cell), []).append(float(rank))
-    return sorted(ranks, key=lambda label: float(np.mean(ranks[label])))
 
 
 def _half_width(record: Record) -> float:
@@ -159,12 +157,23 @@ def _hollow(axis: Any, x: Any, y: Any, source: str, colour: str) -> None:
     axis.plot(x, y, HOLLOW[source], color=colour, markerfacecolor="none", markersize=5, markeredgewidth=0.9)
 
 
+def _label_height(records: Sequence[Record]) -> float:
+    """Inches that upright labels need."""
+    names = unique(_last(record.cell) for record in records)
+    return LETTER * max(map(len, names)) if _stand_upright(names) else 0.0
+
+
+def _stand_upright(names: Sequence[str]) -> bool:
+    """Whether names are too long to stand side by side; numbers never are."""
+    return sum(map(len, names)) > CROWDED and not all(NUMBER.fullmatch(name) for name in names)
+
+
 def _scale(axis: Any, values: Sequence[str]) -> Callable[[str], float]:
     """Where a value stands: numbers at their size (in octaves where they grow eightfold), names in turn."""
     try:
         numbers = [float(value) for value in values]
     except ValueError:
-        axis.set_xticks(range(len(values)), values)
+        axis.set_xticks(range(len(values)), values, **(UPRIGHT if _stand_upright(values) else {}))
         return list(values).index
     if min(numbers) > 0 and max(numbers) >= 8 * min(numbers):
         axis.set_xscale("log", base=2)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from polynsd.experiments.published import Published, cell_key
+from scipy.stats import rankdata
+
+from polynsd.experiments.published import Published, cell_key, find_published
 from polynsd.report.pace import PERCENT
 
 if TYPE_CHECKING:
@@ -18,6 +22,11 @@ HERE, MISSING = "here", "—"
 EXPLAINED = ("OOM", "INS")  # notes that stand in the place of a number
 METRICS = {"roc_auc": "ROC AUC", "r2": "R²"}
 SOURCE_NAMES = {"published-code": "published code", "authors-sweep": "authors' sweep"}
+PREFIXES = {"paper": "paper", "published-code": "code", "authors-sweep": "sweep", "literature": "literature"}
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+Place = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ def collect(records: Sequence[Record], published: Sequence[Published]) -> list[N
     datasets = {record.dataset for record in records}
     kinds = {frozenset(record.cell) for record in records}
     wanted = [one for one in published if one.dataset in datasets and frozenset(one.cell) in kinds]
-    return [_ours(record) for record in records] + [
+    return [our_number(record) for record in records] + [
         Number(
             one.dataset,
             ours.get(cell_key(one.cell), one.cell),
@@ -60,22 +69,31 @@ def collect(records: Sequence[Record], published: Sequence[Published]) -> list[N
 
 
 def tidy_rows(records: Sequence[Record], published: Sequence[Published] = ()) -> list[dict[str, Any]]:
-    """A row per number, ours with all that the record tells, in percent where the metric is a share."""
-    numbers = collect(records, published)
-    about = [record.row() for record in records] + [{} for _ in numbers[len(records) :]]
+    """A row per record with all that it tells, and what others have printed for the cell beside it.
+
+    All metrics are fractions, the printed ones too.
+    """
+    axes = dict.fromkeys(name for record in records for name in record.cell)
     return [
         {
-            "dataset": one.dataset,
-            **one.cell,
-            "source": one.source,
-            **more,
-            "metric": one.metric,
-            "mean": _rounded(one.mean),
-            "std": _rounded(one.std),
-            "note": one.note,
+            "dataset": record.dataset,
+            **{name: record.cell.get(name) for name in axes},
+            **record.row(),
+            **_printed(record, published),
         }
-        for one, more in zip(numbers, about, strict=True)
+        for record in records
     ]
+
+
+def _printed(record: Record, published: Sequence[Published]) -> dict[str, float | None]:
+    """`paper_mean`, `paper_std` and so on, empty where nothing was printed."""
+    numbers: dict[str, float | None] = {}
+    for source, prefix in PREFIXES.items():
+        one = find_published(published, record.dataset, record.cell, source)
+        for name in ("mean", "std"):
+            value = getattr(one, name, None)
+            numbers[f"{prefix}_{name}"] = None if value is None else round(value / unit(record.metric), 6)
+    return numbers
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -100,18 +118,46 @@ def metric_name(metric: str) -> str:
 
 
 def natural_order(labels: Iterable[str]) -> list[str]:
-    """Numbers by size, names in the order in which they came."""
-    unique = list(dict.fromkeys(labels))
-    try:
-        return sorted(unique, key=float)
-    except ValueError:
-        return unique
+    """Labels that differ in their numbers alone by size, others in the order in which they came."""
+    found = unique(labels)
+    if len({NUMBER.sub("#", text) for text in found}) != 1:
+        return found
+    return sorted(found, key=lambda text: [float(number) for number in NUMBER.findall(text)])
 
 
-def _ours(record: Record) -> Number:
+def place(dataset: str, cell: Mapping[str, Any], axes: Sequence[str], sweep: bool) -> Place:
+    """Labels of row and column: datasets run across or, in a sweep, the last option of the cells."""
+    values = tuple(str(cell[name]) for name in axes)
+    return ((dataset, *values[:-1]), values[-1]) if sweep else (values, dataset)
+
+
+def column_heads(axis: str, columns: Sequence[str]) -> list[str]:
+    """`K=4` for numbers; names speak for themselves."""
+    return [f"{axis}={column}" if NUMBER.fullmatch(column) else column for column in columns]
+
+
+def unique(values: Iterable[Any]) -> list[Any]:
+    """Each once, in the order in which they came."""
+    return list(dict.fromkeys(values))
+
+
+def cell_label(cell: Mapping[str, Any], but: int = 0) -> str:
+    """The values of a cell, without the last `but` of them."""
+    values = [str(value) for value in cell.values()]
+    return ", ".join(values[: len(values) - but]) or "all"
+
+
+def ranked(records: Sequence[Record]) -> list[str]:
+    """Labels by their mean rank over the datasets that they have."""
+    ranks: dict[str, list[float]] = {}
+    for dataset in unique(record.dataset for record in records):
+        group = [record for record in records if record.dataset == dataset]
+        for record, rank in zip(group, rankdata([-one.mean for one in group]) / len(group), strict=True):
+            ranks.setdefault(cell_label(record.cell), []).append(float(rank))
+    return sorted(ranks, key=lambda name: fmean(ranks[name]))
+
+
+def our_number(record: Record) -> Number:
+    """The entry of a record."""
     scale = unit(record.metric)
     return Number(record.dataset, record.cell, HERE, record.metric, scale * record.mean, scale * record.std)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

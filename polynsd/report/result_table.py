@@ -19,9 +19,12 @@ from polynsd.report.result_numbers import (
     MISSING,
     SOURCE_NAMES,
     Number,
+    Place,
     collect,
+    column_heads,
     metric_name,
     natural_order,
+    place,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 Row = tuple[str, ...]
 Lines = list[str]
 Bold = Collection[tuple[str, str]]
+Derived = Mapping[Row, Mapping[str, str]]
 
 
 def result_page(
@@ -42,6 +46,8 @@ def result_page(
     remarks: Sequence[Remark] = (),
     bold: Bold = (),
     sweep: bool = False,
+    derived: Derived | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """The whole page in Markdown: how the numbers came about, the tables, the remarks that apply.
 
@@ -52,15 +58,17 @@ def result_page(
         remarks: on the experiment.
         bold: (dataset, `cell_text(cell)`) of our entries to print in bold.
         sweep: whether the last option of the cells runs across, instead of the datasets.
+        derived: rows above all others that follow from the records: labels → entries by column.
+        notes: sentences that belong below the tables, before the remarks.
     """
     if not records:
         raise DataError("there are no records to tabulate; train some cells of the experiment first.")
     numbers = collect(records, published)
-    notes = _applying(remarks, numbers)
-    tables = [_table(group, axes, sweep, bold, notes) for axes, group in _groups(numbers)]
+    applying = _applying(remarks, numbers)
+    tables = [_table(group, axes, sweep, bold, applying, derived or {}) for axes, group in _groups(numbers)]
     quoted = any(QUOTED in line for table in tables for line in table)
-    legend = [f"- {QUOTED} Quoted, not run here."] if quoted else []
-    legend += [*_footnotes(notes), *_origins(numbers)]
+    legend = [f"- {note}" for note in notes] + ([f"- {QUOTED} Quoted, not run here."] if quoted else [])
+    legend += [*_footnotes(applying), *_origins(numbers)]
     blocks = [[f"# {title}"], _facts(records), *tables, legend]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -71,29 +79,40 @@ def _groups(numbers: Sequence[Number]) -> list[tuple[Row, list[Number]]]:
     return [(names, [one for one in numbers if set(one.cell) == set(names)]) for names in axes]
 
 
-def _table(numbers: Sequence[Number], axes: Row, sweep: bool, bold: Bold, notes: Sequence[Remark]) -> Lines:
-    def place(one: Number) -> tuple[Row, str]:
-        values = tuple(str(one.cell[name]) for name in axes)
-        return ((one.dataset, *values[:-1]), values[-1]) if sweep else (values, one.dataset)
+def _table(
+    numbers: Sequence[Number],
+    axes: Row,
+    sweep: bool,
+    bold: Bold,
+    remarks: Sequence[Remark],
+    derived: Derived,
+) -> Lines:
+    def where(one: Number) -> Place:
+        return place(one.dataset, one.cell, axes, sweep)
 
-    mark = _marker(notes)
-    columns = natural_order(place(one)[1] for one in numbers if one.source == HERE)
+    mark = _marker(remarks)
+    columns = natural_order(where(one)[1] for one in numbers if one.source == HERE)
     heads = ("dataset", *axes[:-1]) if sweep else axes
-    tops = [f"{axes[-1]}={column}" if sweep else mark(column) for column in columns]
+    tops = column_heads(axes[-1], columns) if sweep else columns
+    above = [
+        (*labels, HERE, *(row.get(column, MISSING) for column in columns))
+        for labels, row in derived.items()
+        if len(labels) == len(heads)
+    ]
     lines = [
         (*(mark(label) for label in labels), SOURCE_NAMES.get(source, source), *_entries(row, columns, bold))
-        for labels, source, row in _rows(numbers, place, columns)
+        for labels, source, row in _rows(numbers, where, columns)
     ]
-    return _markdown((*heads, "", *tops), lines, left=len(heads) + 1)
+    return _markdown((*heads, "", *map(mark, tops)), [*above, *lines], left=len(heads) + 1)
 
 
 def _rows(
-    numbers: Sequence[Number], place: Callable[[Number], tuple[Row, str]], columns: Sequence[str]
+    numbers: Sequence[Number], where: Callable[[Number], Place], columns: Sequence[str]
 ) -> list[tuple[Row, str, dict[str, Number]]]:
     """Labels, source and numbers of every line: our rows first, all sources of a row below each other."""
     grid: dict[Row, dict[str, dict[str, Number]]] = {}
     for one in numbers:
-        labels, column = place(one)
+        labels, column = where(one)
         if column in columns:
             grid.setdefault(labels, {}).setdefault(one.source, {})[column] = one
     lines = []

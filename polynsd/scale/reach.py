@@ -39,7 +39,12 @@ def receptive_field(model: nn.Module) -> int:
 
 
 def layer_reach(config: LayerConfig) -> int:
-    """Hops that one sheaf layer reads of a given state and graph; raises where λ_max is not a constant."""
+    """Hops that one sheaf layer reads of a given state and graph; raises where the whole graph matters."""
+    if config.norm == "batch":
+        raise ConfigError(
+            "norm='batch' takes means over the whole graph, so no part of it can be trained alone; build the "
+            "model with norm='layer'."
+        )
     degree = layer_degree(config)
     if degree:
         require_local(config)
@@ -89,10 +94,10 @@ def _normalizer_is_learned(config: LayerConfig) -> bool:
 
 def _convolution_field(model: nn.Module) -> int:
     """One hop for every layer of a GCN, and one for the degrees."""
-    from torch_geometric.nn.models import GCN as PyGs
+    from torch_geometric.nn import models
 
     gnn = model.gnn if isinstance(model, GCN) else model
-    if isinstance(gnn, PyGs) and all(isinstance(norm, nn.Identity) for norm in gnn.norms or []):
+    if isinstance(gnn, models.GCN) and all(isinstance(norm, nn.Identity) for norm in gnn.norms or []):
         return int(gnn.num_layers) + 1
     raise ConfigError(
         f"the receptive field of {type(model).__name__} is not known; give the depth of the halos as a "

@@ -10,7 +10,7 @@ from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
 from polynsd.search.storage import open_storage
-from polynsd.search.study import finished, open_study, spent, work
+from polynsd.search.study import begin_with, finished, open_study, spent, work
 from polynsd.search.table import trial_rows, write_trials
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Range",
     "SearchConfig",
     "Space",
+    "begin_with",
     "best_trial",
     "conclude",
     "configure",

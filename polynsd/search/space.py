@@ -152,6 +152,11 @@ class Space:
         """Those of the sampled parameters that replicas of one training must have in common."""
         return {name: value for name, value in params.items() if name not in FREE}
 
+    def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """These values as a storage holds them; options that the space does not vary are left out."""
+        varying = self.distributions()
+        return {name: _label(read_value(name, value)) for name, value in values.items() if name in varying}
+
     def configuration(self, params: Mapping[str, Any]) -> Configuration:
         """The configuration that sampled parameters stand for."""
         values = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polynsd.errors import ConfigError
@@ -94,6 +94,15 @@ def work(
 def finished(study: Any) -> int:
     """How many of the trials ordered have come to their end."""
     return sum(is_finished(trial) for trial in study.get_trials(deepcopy=False))
+
+
+def begin_with(search: Search, starts: Sequence[Mapping[str, Any]]) -> None:
+    """Lets a study that has no trials begin with these shapes: one batch of trials for each."""
+    if search.study.get_trials(deepcopy=False):
+        return
+    for start in starts:
+        for _ in range(search.config.batch):
+            search.study.enqueue_trial(search.space.stored(start))
 
 
 def spent(study: Any) -> float:

@@ -137,6 +137,19 @@ def test_the_named_folder_comes_before_the_cache_and_root_before_both(folders, s
     assert locate("wisconsin") is None
 
 
+def test_at_hand_is_what_needs_no_download(folders, small_entries, downloads, monkeypatch):
+    assert not catalogue.is_at_hand("texas")
+    (folders / "data").mkdir()
+    save_graph(folders / "data" / "texas.npz", SMALL)
+    monkeypatch.setenv("POLYNSD_DATA", str(folders / "data"))
+    assert catalogue.is_at_hand("texas")
+    load("film")  # which is then in the cache
+    assert catalogue.is_at_hand("film")
+    assert not catalogue.is_at_hand("wisconsin")
+    assert not catalogue.is_at_hand("no-such-graph")
+    assert downloads == ["film"]
+
+
 def test_a_folder_that_does_not_exist_is_an_error(folders, monkeypatch):
     with pytest.raises(DataError, match=r"root must name a folder of archives; .*nowhere is none"):
         load("texas", root=folders / "nowhere")

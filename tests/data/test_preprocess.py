@@ -121,14 +121,63 @@ def test_the_rules_that_were_applied_are_recorded_in_order():
 def test_graphs_without_columns_pass():
     for rule in RULES:
         empty = apply(rule, graph_of(np.zeros((NODES, 0), dtype=np.float32)), random_split(NODES))
-        assert empty.x.shape == (NODES, 0)
+        assert empty.x.shape == (NODES, NODES if rule == "adjacency" else 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(reals)
+def test_standardize_has_mean_zero_and_deviation_one_over_all_nodes(x):
+    done = apply("standardize", graph_of(x)).x
+    assert np.allclose(done.mean(axis=0), 0, atol=1e-3)
+    varies = x.std(axis=0) > 1e-3
+    assert np.allclose(done.std(axis=0)[varies], 1, atol=1e-3)
+    assert np.array_equal(done[:, ~(x.std(axis=0) > 0)], 0 * x[:, ~(x.std(axis=0) > 0)])  # only centred
+
+
+EDGES = np.array([[0, 0, 1, 5], [1, 2, 2, 9]], dtype=np.int32)  # every edge once; most nodes have none
+
+
+@settings(max_examples=30, deadline=None)
+@given(counts)
+def test_adjacency_appends_the_symmetric_matrix_of_zeros_and_ones(x):
+    A = np.zeros((NODES, NODES), dtype=np.float32)
+    for u, v in EDGES.T:
+        A[u, v] = A[v, u] = 1
+    names = tuple("abcde")
+    for features in (x, sparse.csr_matrix(x)):
+        graph = Graph("small", EDGES, NODES, x=features, feature_names=names)
+        done = apply("adjacency", graph)
+        assert sparse.issparse(done.x)
+        assert np.array_equal(dense(done), np.hstack([x, A]))
+        assert done.feature_names is None  # the old ones are too few
+        assert graph.feature_names == apply("row-normalize", graph).feature_names == names
+
+
+def test_joined_rules_are_applied_in_turn_and_recorded_one_by_one():
+    x = np.arange(2 * NODES, dtype=np.float32).reshape(NODES, 2)
+    graph = Graph("small", EDGES, NODES, x=x)
+    joined = apply("row-normalize+adjacency", graph)
+    assert np.array_equal(dense(joined), dense(apply("adjacency", apply("row-normalize", graph))))
+    assert applied_rules(joined) == ("row-normalize", "adjacency")
+    assert not np.array_equal(dense(joined), dense(apply("adjacency+row-normalize", graph)))
+    assert applied_rules(apply("raw+standardize", graph)) == ("standardize",)
+    assert apply("raw+raw", graph) is graph
 
 
 @pytest.mark.parametrize(
     ("rule", "graph", "error", "text"),
     [
         ("row-sum", graph_of(np.ones((4, 1))), ConfigError, "unknown preprocessing 'row-sum'; choose from"),
-        ("standardize", graph_of(np.ones((4, 1))), ConfigError, r"Did you mean 'standardize\(train\)'"),
+        ("standardise", graph_of(np.ones((4, 1))), ConfigError, r"Did you mean 'standardize'"),
+        (
+            "standardize(trian)",
+            graph_of(np.ones((4, 1))),
+            ConfigError,
+            r"Did you mean 'standardize\(train\)'",
+        ),
+        ("raw+row-sum", graph_of(np.ones((4, 1))), ConfigError, "unknown preprocessing 'row-sum'"),
+        ("raw+", graph_of(np.ones((4, 1))), ConfigError, "unknown preprocessing ''"),
+        ("adjacency", Graph("bare", np.zeros((2, 0), np.int32), 4), DataError, "'bare' has none"),
         ("standardize(train)", graph_of(np.ones((4, 1))), ConfigError, "training nodes; pass a split"),
         (
             "row-normalize",
@@ -164,5 +213,5 @@ def test_large_sparse_features_are_never_made_dense(monkeypatch):
     monkeypatch.setattr(sparse.csr_matrix, "toarray", lambda *_: sys.exit("made dense"))
     rows, columns = np.arange(1000), np.arange(1000) * 10**6
     wide = sparse.csr_matrix((np.full(1000, 2, np.float32), (rows, columns)), shape=(1000, 10**9))
-    for rule in ("row-normalize", "nsd-normalize"):
+    for rule in ("row-normalize", "nsd-normalize", "adjacency"):
         assert apply(rule, graph_of(wide)).x.nnz == wide.nnz

@@ -3,15 +3,17 @@
 import csv
 import json
 import os
+import re
+from dataclasses import replace
 
 import pytest
+from small_experiment import SMALL, configure
 
 from polynsd.cli import main
-from polynsd.experiments.catalogue import get_experiment
-from polynsd.nn.build import build_model
+from polynsd.experiments import catalogue, protocol_run
+from polynsd.experiments.source import Source
 
 real = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
-SWEEP = get_experiment("k-sweep")
 
 
 def exit_text(arguments, capsys):
@@ -21,51 +23,104 @@ def exit_text(arguments, capsys):
     return capsys.readouterr().err
 
 
-def test_the_k_sweep_is_nine_graphs_three_families_and_six_degrees():
-    cells = SWEEP.cells(SWEEP.datasets, SWEEP.axes)
-    assert len(cells) == len({cell.folder for cell in cells}) == 9 * 3 * 6
-    for cell in cells:
-        model, training = cell.configuration
-        layer = model.layer
-        assert (layer.total_stalk_dim, model.num_layers, model.hidden_channels) == (6, 2, 32)
-        assert (layer.dropout, model.input_dropout, layer.edge_weights) == (0.2, 0.2, True)
-        assert (training.epochs, training.patience, training.select) == (500, 200, "loss")
-        assert (training.weight_decay, training.sheaf_decay) == (5e-4, None)
-        small = cell.dataset in ("texas", "wisconsin", "cornell")
-        assert training.learning_rate == (0.02 if small else 0.01)
-        assert model.second_linear == (cell.dataset in ("chameleon", "squirrel"))
-        assert layer.degree == cell.options["K"]
-        build_model(model, 7, 3)
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch):
+    """Runs the small experiment in a folder of its own."""
+    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", SMALL)
+    folders = ["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]
+    return lambda *arguments: main(["reproduce", "small", *arguments, *folders])
 
 
-@pytest.mark.data
-@real
-def test_a_part_of_the_sweep_is_run_once_and_tabled(tmp_path, capsys):
-    part = ["--datasets", "texas", "--only", "maps=diagonal", "K=1,2", "--splits", "2"]
-    command = ["reproduce", "k-sweep", "--fast", *part, "--out", str(tmp_path), "--quiet"]
-    main(command)
-    out = capsys.readouterr().out
-    assert "K=1" in out
-    assert "2 cells" in out
-    table = tmp_path / "k-sweep-fast.csv"
-    first = table.read_bytes()
-    rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert [(row["dataset"], row["maps"], row["K"], row["splits"]) for row in rows] == [
-        ("texas", "diagonal", "1", "2"),
-        ("texas", "diagonal", "2", "2"),
-    ]
-    assert all(0.3 < float(row["mean"]) <= 1 for row in rows)
-    main(command)  # nothing is trained again
-    assert table.read_bytes() == first
-    assert (tmp_path / "k-sweep-fast" / "texas" / "maps=diagonal-K=1" / "result.json").exists()
+def rows(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_the_list_says_what_there_is(tmp_path, capsys):
+def test_what_is_missing_is_trained_and_tabled(tmp_path, reproduce, capsys):
+    reproduce("--datasets", "left", "--only", "model=gcn,mlp")
+    told = capsys.readouterr()
+    assert re.search(r"trial 4 of 4, best validation \d", told.err)
+    assert "small: test accuracy in %" in told.out
+    table = tmp_path / "out" / "small.csv"
+    assert [(row["dataset"], row["model"]) for row in rows(table)] == [("left", "mlp"), ("left", "gcn")]
+    record = tmp_path / "out" / "small" / "left" / "gcn.yaml"
+    before = record.stat().st_mtime_ns
+    reproduce("--datasets", "left", "--quiet")
+    assert capsys.readouterr().err == ""
+    assert [row["model"] for row in rows(table)] == ["mlp", "gcn", "nsd-diagonal"]
+    assert record.stat().st_mtime_ns == before
+    reproduce("--datasets", "left", "--only", "model=gcn", "--again", "--quiet")
+    assert record.stat().st_mtime_ns > before
+
+
+def test_a_table_is_made_of_what_is_there(tmp_path, reproduce, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        reproduce("--table")
+    assert "small has no results yet. Leave --table out to train." in capsys.readouterr().err
+    reproduce("--only", "model=gcn", "--quiet")
+    page = tmp_path / "out" / "small.md"
+    first = page.read_bytes()
+    page.unlink()
+    monkeypatch.setattr(protocol_run, "fit_replicas", None)  # nothing is trained
+    reproduce("--table")
+    assert page.read_bytes() == first
+    assert "left" in capsys.readouterr().out
+
+
+def test_fast_has_files_of_its_own(tmp_path, reproduce):
+    reproduce("--fast", "--quiet", "--only", "model=gcn")
+    assert (tmp_path / "out" / "small-fast.csv").exists()
+    assert (tmp_path / "out" / "small-fast" / "right" / "gcn.yaml").exists()
+    assert not (tmp_path / "out" / "small.csv").exists()
+
+
+def test_splits_and_trials_can_be_fewer(tmp_path, reproduce):
+    few = ["--datasets", "left", "--only", "model=mlp", "--splits", "2", "--trials", "2"]
+    reproduce("--quiet", *few)
+    (row,) = rows(tmp_path / "out" / "small.csv")
+    assert (row["splits"], row["trials"]) == ("2", "2")
+
+
+def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, reproduce, monkeypatch, capsys):
+    def broken(dataset, model):
+        cell = configure(dataset, model)
+        return replace(cell, sources=(Source(tmp_path / "nowhere.npz"),)) if dataset == "left" else cell
+
+    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", replace(SMALL, configure=broken))
+    reproduce("--quiet", "--only", "model=gcn,nsd-diagonal")
+    assert [row["dataset"] for row in rows(tmp_path / "out" / "small.csv")] == ["right", "right"]
+    told = capsys.readouterr().err
+    assert "not trained: 2 cells (left, gcn and so on)" in told
+    assert "nowhere" in told
+
+
+def test_nothing_trained_says_why(reproduce, monkeypatch, capsys):
+    def nowhere(dataset, model):
+        return replace(configure(dataset, model), sources=(Source("nowhere"),))
+
+    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", replace(SMALL, configure=nowhere))
+    with pytest.raises(SystemExit):
+        reproduce("--quiet")
+    assert "small has no results yet. unknown dataset 'nowhere'" in capsys.readouterr().err
+
+
+def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("POLYNSD_DATA", raising=False)
+    monkeypatch.setenv("POLYNSD_CACHE", str(tmp_path))
+    record = tmp_path / "k-sweep" / "texas" / "general-K=2.yaml"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    (tmp_path / "cora.npz").touch()
     for arguments in (["reproduce", "--list"], ["reproduce"]):
         main([*arguments, "--out", str(tmp_path)])
         out = capsys.readouterr().out
-        assert "0 of 162 cells" in out
-        assert "k-sweep needs: texas, wisconsin" in out
+        lines = out[out.index("k-sweep ") :].splitlines()
+        assert lines[1].strip() == "state: 1 of 162 cells done"
+        assert lines[2].strip() == "takes: about 18 GPU-minutes"
+        assert lines[3].strip().startswith("needs: texas, wisconsin")
+        assert "not here yet: texas" in out
+        assert "makes its graphs itself" in out
+        assert all(name in out for name in catalogue.EXPERIMENTS)
+        assert max(len(line) for line in out.splitlines()[1:]) <= 100
 
 
 @pytest.mark.parametrize(
@@ -75,10 +130,36 @@ def test_the_list_says_what_there_is(tmp_path, capsys):
         (["k-sweep", "--datasets", "karate"], "unknown dataset of k-sweep 'karate'"),
         (["k-sweep", "--only", "degree=1"], "unknown axis 'degree'"),
         (["k-sweep", "--only", "K=3"], "unknown K '3'"),
+        (["k-sweep", "--only", "K"], "unknown K ''"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_trained(arguments, words, capsys):
     assert words in exit_text(["reproduce", *arguments], capsys)
+
+
+@pytest.mark.data
+@real
+def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
+    part = ["--datasets", "texas", "--only", "maps=diagonal", "K=1,2", "--splits", "2"]
+    folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
+    main(["reproduce", "k-sweep", "--fast", *part, *folders, "--quiet"])
+    assert "K=1" in capsys.readouterr().out
+    found = rows(tmp_path / "k-sweep-fast.csv")
+    assert [(row["dataset"], row["maps"], row["K"], row["splits"]) for row in found] == [
+        ("texas", "diagonal", "1", "2"),
+        ("texas", "diagonal", "2", "2"),
+    ]
+    assert all(0.3 < float(row["mean"]) <= 1 for row in found)
+
+
+@pytest.mark.data
+@real
+def test_a_fast_search_on_a_real_graph(tmp_path, capsys):
+    part = ["--datasets", "texas", "--only", "model=polynsd-diagonal,mlp", "--splits", "3"]
+    folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
+    main(["reproduce", "leaderboard", "--fast", *part, *folders, "--quiet"])
+    assert [row["trials"] for row in rows(tmp_path / "leaderboard-fast.csv")] == ["2", "2"]
+    assert (tmp_path / "leaderboard-fast-search.png").exists()
 
 
 def test_a_protocol_is_timed_in_three_ways(tmp_path, capsys, monkeypatch):

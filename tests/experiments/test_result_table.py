@@ -9,7 +9,7 @@ from invented_records import invent, invent_search
 from polynsd import PolyNSDError
 from polynsd.experiments.published import cell_text, published
 from polynsd.experiments.remarks import remarks_for
-from polynsd.report.result_numbers import tidy_rows, write_csv
+from polynsd.report.result_numbers import natural_order, tidy_rows, write_csv
 from polynsd.report.result_table import result_page
 
 BOARD = [
@@ -140,17 +140,28 @@ def test_nothing_to_tabulate_is_said():
 
 
 def test_csv_reads_back(tmp_path):
-    rows = tidy_rows(BOARD, published("leaderboard"))
-    path = write_csv(tmp_path / "a" / "board.csv", rows)
+    path = write_csv(tmp_path / "a" / "board.csv", tidy_rows(BOARD, published("leaderboard")))
     with path.open(encoding="utf-8", newline="") as file:
         back = list(csv.DictReader(file))
-    assert (
-        len(back)
-        == len(rows)
-        == 3 + sum(one.dataset in ("texas", "cora") for one in published("leaderboard"))
-    )
-    ours, paper = back[0], next(row for row in back if row["source"] == "paper")
-    assert (ours["source"], ours["model"], float(ours["mean"])) == ("here", "polynsd-diagonal", 85.11)
-    assert (ours["splits"], ours["trials"], ours["commit"]) == ("10", "30", "0123abc")
-    assert (paper["model"], paper["mean"], paper["commit"]) == ("polynsd-diagonal", "90.0", "")
-    assert all(row["dataset"] and row["model"] and row["metric"] for row in back)
+    assert [(row["dataset"], row["model"]) for row in back] == [
+        (record.dataset, record.cell["model"]) for record in BOARD
+    ]
+    assert (float(back[0]["mean"]), float(back[0]["std"])) == (0.8511, 0.0321)
+    assert (back[0]["splits"], back[0]["trials"], back[0]["commit"]) == ("10", "30", "0123abc")
+    assert [back[0][f"{source}_mean"] for source in ("paper", "code", "literature")] == ["0.9", "0.8351", ""]
+
+
+def test_labels_that_differ_in_their_numbers_are_sorted_by_them():
+    assert natural_order(["N=500 degree=10", "N=100 degree=6", "N=500 degree=2"]) == [
+        "N=100 degree=6",
+        "N=500 degree=2",
+        "N=500 degree=10",
+    ]
+    assert natural_order(["16", "0.5", "2", "2"]) == ["0.5", "2", "16"]
+    assert natural_order(["legendre", "chebyshev2", "chebyshev1"]) == ["legendre", "chebyshev2", "chebyshev1"]
+
+
+def test_rows_that_follow_from_others_come_first_and_notes_before_remarks():
+    page = board(derived={("chosen",): {"cora": "88.22 (general)"}}, notes=["A rule."])
+    assert table(page)[1] == ["chosen", "here", "—", "88.22 (general)"]
+    assert page.index("- A rule.") < page.index("- † Quoted")

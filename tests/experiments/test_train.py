@@ -184,7 +184,8 @@ def test_numbers_are_predicted_too(tmp_path, heights, capsys):
         (["--device", "gpu"], "unknown device 'gpu'; write auto, cpu, cuda or cuda:N."),
         (["--device", "mps"], "unknown device 'mps'; write auto, cpu, cuda or cuda:N."),
         (["--learning-rate", "1e30", "--epochs", "20"], "the training loss is not finite; lower"),
-        (["--features", "standardize(train)"], "differs between splits"),
+        (["--features", "standardize(train)"], "differs between splits; use standardize"),
+        (["--features", "standardize(train)+adjacency"], "differs between splits"),
     ],
 )
 def test_mistakes_are_told(arguments, words, capsys, tmp_path, monkeypatch):

@@ -192,7 +192,7 @@ def test_compiled_models_agree(maps, graph):
 
 @pytest.mark.parametrize("name", ALL_MODELS)
 def test_models_are_built_by_name(name):
-    model = build_model(ModelConfig(model=name, hidden_channels=6), NUM_FEATURES, 3)
+    model = build_model(ModelConfig(model=name, hidden_channels=8), NUM_FEATURES, 3)
     assert model(features(dtype=torch.float32), EDGE_INDEX).shape == (NUM_NODES, 3)
     assert type(model) is SHEAF_MODELS.get(name, type(model))
 

@@ -3,9 +3,10 @@
 import subprocess
 
 import pytest
+import torch
 
 from polynsd.errors import DataError
-from polynsd.runs.environment import read_sessions, session
+from polynsd.runs.environment import commit, device_name, read_sessions, session
 
 
 def git(*arguments):
@@ -35,6 +36,26 @@ def test_the_commit_of_the_working_directory(tmp_path, monkeypatch):
     assert found["dirty"] is False
     (tmp_path / "file").write_text("2")
     assert session()["git"] == {"commit": found["commit"], "dirty": True}
+
+
+def test_the_commit_in_a_word(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.delenv("POLYNSD_COMMIT", raising=False)
+    assert commit() == "unknown"
+    monkeypatch.setenv("POLYNSD_COMMIT", "0123456789")  # of a copy without its repository
+    assert commit() == "0123456789"
+    git("init", "-q")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-q", "-m", "first")
+    assert commit() == session()["git"]["commit"][:10]  # the repository knows better
+    (tmp_path / "file").write_text("2")
+    assert commit() == session()["git"]["commit"][:10] + "+"
+
+
+def test_a_processor_has_the_name_that_sessions_record():
+    assert device_name(torch.device("cpu")) == session()["devices"][0]
 
 
 def test_no_git_at_all(monkeypatch):

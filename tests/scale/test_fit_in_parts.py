@@ -6,7 +6,7 @@ from scale_graphs import awkward_graph, path_graph, thirds
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
-from polynsd.nn import GCN as gcn
+from polynsd.nn import GCN
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
 from polynsd.scale.inference import core_output
 from polynsd.scale.parts import PartHalos
@@ -49,7 +49,7 @@ def test_gradients_of_the_parts_add_up_to_the_full_batch():
 
 
 @pytest.mark.parametrize("options", [{"update": "epoch"}, {"parts_per_step": 4}])
-@pytest.mark.parametrize("build", [doubled, lambda: gcn(5, 4, 2, 3).double()])
+@pytest.mark.parametrize("build", [doubled, lambda: GCN(5, 4, 2, 3).double()])
 def test_one_update_per_epoch_is_full_batch_training(build, options):
     data, split = awkward_graph(), thirds(40)
     config = TrainConfig(epochs=8, learning_rate=0.02, sheaf_decay=0.01)

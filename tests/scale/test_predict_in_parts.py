@@ -11,8 +11,7 @@ from torch_geometric.data import Data
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError, GraphError
-from polynsd.nn import GCN as gcn
-from polynsd.nn import MLP
+from polynsd.nn import GCN, MLP
 from polynsd.scale import Halos, partition, predict_in_parts, receptive_field
 from polynsd.testing.strategies import edge_lists
 
@@ -71,7 +70,7 @@ def test_on_any_graph(edges, maps, degree, data):
         PolyNSD(*SIZES, stalk_dim=2, degree=2, shared_maps=True, shared_filter=True, second_linear=True),
         PolyNSD(*SIZES, stalk_dim=2, degree=2, edge_weights=True, fixed_channels=("laplacian", "signless")),
         PolyNSD(*SIZES, stalk_dim=2, degree=2, edge_dim=2),
-        gcn(*SIZES),
+        GCN(*SIZES),
         MLP(*SIZES),
     ],
     ids=lambda model: type(model).__name__,
@@ -167,7 +166,7 @@ def test_refusals():
     with pytest.raises(ConfigError, match="always exact"):
         predict_in_parts(model, data, 2, depth=2, layerwise=True)
     with pytest.raises(ConfigError, match="sheaf models only"):
-        predict_in_parts(gcn(*SIZES).double(), data, 2, layerwise=True)
+        predict_in_parts(GCN(*SIZES).double(), data, 2, layerwise=True)
     with pytest.raises(ConfigError, match="choose from: bf16, float32, fp16"):
         predict_in_parts(model, data, 2, precision="half")
     with pytest.raises(GraphError, match="no nodes"):

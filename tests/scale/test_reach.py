@@ -7,8 +7,7 @@ from torch import nn
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError
-from polynsd.nn import GCN as gcn
-from polynsd.nn import MLP
+from polynsd.nn import GCN, MLP
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
 
@@ -21,6 +20,7 @@ CASES = [
     (PolyNSD(*SIZES, degree=2, stalk_dim=2, maps="orthogonal", edge_weights=True), 6),
     (PolyNSD(*SIZES, degree=2, stalk_dim=2, normalization="sheaf", fixed_channels=("signless",)), 6),
     (PolyNSD(*SIZES, degree=2, stalk_dim=2, shared_maps=True), 5),
+    (PolyNSD(*SIZES, degree=2, stalk_dim=2, norm="layer", mixing="full"), 6),
     (PolyNSD(*SIZES, degree=0, stalk_dim=2), 4),  # the correction is of degree 1
     (PolyNSD(*SIZES, degree=0, stalk_dim=2, correction="none"), 0),
     (PolyNSD(*SIZES, stalk_dim=2, filter="diffusion", normalization="none"), 2),
@@ -28,7 +28,7 @@ CASES = [
     (NSD(*SIZES, stalk_dim=2), 4),
     (IdentitySheaf(*SIZES, degree=3, stalk_dim=2), 7),
     (PolySpectralGNN(*SIZES, degree=3), 7),
-    (gcn(*SIZES), 3),
+    (GCN(*SIZES), 3),
     (MLP(*SIZES), 0),
 ]
 
@@ -55,6 +55,8 @@ def test_what_belongs_to_the_whole_graph_is_refused():
     for normalization in ("none", "degree"):
         with pytest.raises(ConfigError, match="normalization='sheaf-augmented'"):
             receptive_field(PolyNSD(*SIZES, normalization=normalization))
+    with pytest.raises(ConfigError, match=r"norm='batch' takes means over the whole graph.*norm='layer'"):
+        receptive_field(PolyNSD(*SIZES, norm="batch"))
 
 
 def test_a_stranger_is_refused():

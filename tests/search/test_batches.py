@@ -7,6 +7,7 @@ import pytest
 from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
+from polynsd.nn.zoo import ZOO, own_options
 from polynsd.search import configure, problem, work
 from polynsd.search.options import FREE
 from polynsd.search.problem import train
@@ -116,6 +117,26 @@ def test_a_configuration_that_cannot_be_built_fails_with_its_reason():
 def test_free_options_are_all_that_a_replica_may_change():
     """Each of them, changed alone, trains beside the unchanged configuration."""
     values = {"training.epochs": 3, "training.patience": 2, "training.learning_rate": 0.1}
+    of_zoo = {name for name in FREE if name.startswith("model.options.")}
     plain = configure(SMALL)
-    batch = [plain, *(configure({**SMALL, name: values.get(name, 0.2)}) for name in sorted(FREE))]
+    batch = [plain, *(configure({**SMALL, name: values.get(name, 0.2)}) for name in sorted(FREE - of_zoo))]
     assert len(train(toy_problem(1), batch, range(1))) == len(batch)
+
+
+ZOO_SHAPE = {"model.hidden_channels": 8, "model.num_layers": 2, "training.epochs": 3}
+FREE_OF_ZOO = [
+    (model, name) for model in ZOO for name in own_options(model) if f"model.options.{name}" in FREE
+]
+
+
+@pytest.mark.parametrize(("model", "name"), FREE_OF_ZOO)
+def test_free_options_of_the_zoo_score_the_same_in_a_batch_as_alone(model, name):
+    shape = {"model.model": model, **ZOO_SHAPE}
+    batch = [configure({**shape, f"model.options.{name}": rate}) for rate in (0.1, 0.6)]
+    toy = toy_problem(1)
+    for one, scores in zip(batch, train(toy, batch, range(1)), strict=True):
+        assert scores.val == pytest.approx(train(toy, [one], range(1))[0].val, abs=1e-5)
+
+
+def test_free_options_of_the_zoo_belong_to_someone():
+    assert {f"model.options.{name}" for _, name in FREE_OF_ZOO} == {n for n in FREE if ".options." in n}

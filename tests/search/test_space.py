@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
+from polynsd.nn.build import ALL_MODELS, build_model
+from polynsd.nn.zoo import option_kinds
 from polynsd.search import Choice, Fixed, Range, Space, configure, get_space
 from polynsd.search.options import FREE, option_types
 from polynsd.search.spaces import PUBLISHED
@@ -135,7 +136,19 @@ def test_every_option_has_a_dotted_name_and_free_ones_exist():
     assert names["model.layer.map_dropout"] is float
     assert names["model.layer.fixed_channels"] is tuple
     counts = [len(vars(kind())) for kind in (ModelConfig, LayerConfig, TrainConfig)]
-    assert len(names) == sum(counts) - 1  # `layer` itself is none
+    of_zoo = [name for name in names if name.startswith("model.options.")]
+    assert len(names) - len(of_zoo) == sum(counts) - 2  # `layer` and `options` themselves are none
+    assert sorted(of_zoo) == sorted(f"model.options.{name}" for name in option_kinds())
+    assert names["model.options.heads"] is int
+
+
+def test_options_of_the_zoo_are_searched_in_their_types():
+    space = Space.from_dict(
+        {"model.model": "gcnii", "model.options.alpha": ["1e-1", 1], "model.num_layers": 2}
+    )
+    seen = {space.configuration(params).model.options["alpha"] for params in samples(space, 20)}
+    assert seen == {0.1, 1.0}
+    assert {type(value) for value in seen} == {float}
 
 
 def test_a_choice_of_tuples_survives_a_storage():
@@ -178,6 +191,9 @@ def test_shape_leaves_out_what_replicas_may_differ_in():
         ({"model.layer.degree": [1.5, 2]}, "type int"),
         ({"model.layer.degree": True}, "type int"),
         ({"model.layer.dropout": ["much"]}, "type float"),
+        ({"model.options.head": [1, 2]}, "Did you mean 'model.options.heads'"),
+        ({"model.options.heads": [1, 2.5]}, "model.options.heads takes values of type int; got 2.5"),
+        ({"model.options": [{"heads": 1}]}, "unknown option 'model.options'"),
         ({"model.layer.basis": {"low": 0, "high": 1}}, "not a number"),
         ({"training.weight_decay": {"low": 0.0, "high": 1.0, "log": True}}, "low > 0"),
         ({"model.layer.dropout": {"low": 0.0, "high": 0.5, "step": 0.2}}, "whole steps"),
@@ -199,6 +215,9 @@ def test_a_bad_space_is_refused(plain, message):
         ({"model.layer.maps": "orthogonal(euler)", "model.layer.stalk_dim": {"low": 2, "high": 5}}, "euler"),
         ({"model.model": ["polynsd", "gnc"], "model.layer.degree": [1, 2]}, "unknown model 'gnc'"),
         ({"model.model": "gcn", "model.layer.degree": [1, 2]}, "no use for degree"),
+        ({"model.model": "gcn", "model.options.heads": [1, 2]}, "gcn has no options of its own; got heads=1"),
+        ({"model.model": "gat", "model.options.alpha": [0.1, 0.2]}, "unknown option of gat 'alpha'"),
+        ({"model.options.heads": [1, 2]}, "polynsd has its options under layer"),
         ({"model.layer.degree": 2}, "nothing to search"),
     ],
 )

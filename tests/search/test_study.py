@@ -8,7 +8,7 @@ import pytest
 from toys import by_params, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.search import SearchConfig, batch, finished, problem, trial_rows, work, write_trials
+from polynsd.search import SearchConfig, batch, finished, problem, spent, trial_rows, work, write_trials
 
 SECRET = 0.123456789  # a test score that would be recognised anywhere
 
@@ -32,6 +32,27 @@ def test_resuming_equals_never_stopping(config, tmp_path):
         work(parts)
         assert finished(parts.study) == trials
     assert by_params(parts.study) == by_params(whole.study)
+
+
+def test_a_budget_of_seconds_ends_a_search_that_can_be_resumed(tmp_path):
+    """Trials count with the time that they took, whoever trained them; a batch that is begun is finished."""
+    whole = toy_search(trials=8, batch=2)
+    work(whole)
+    url = f"sqlite:///{tmp_path}/study.db"
+    for seconds, trials in ((0.0, 0), (1e-9, 2), (1e-9, 2)):  # the second time there is nothing left
+        parts = toy_search(url, trials=8, batch=2)
+        work(parts, seconds=seconds)
+        assert finished(parts.study) == trials
+    times = [trial.user_attrs["seconds"] for trial in parts.study.trials]
+    assert spent(parts.study) == pytest.approx(sum(times))
+    work(parts, seconds=spent(parts.study) + 1e-9)
+    assert finished(parts.study) == 4
+    work(parts)
+    assert by_params(parts.study) == by_params(whole.study)
+
+
+def test_what_is_spent_begins_with_nothing():
+    assert spent(toy_search(trials=2).study) == 0
 
 
 def test_a_study_that_is_done_asks_for_nothing():

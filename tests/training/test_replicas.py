@@ -10,8 +10,7 @@ from torch_geometric.nn import GAT, models
 
 from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.nn import GCN as gcn
-from polynsd.nn import MLP, NSD, IdentitySheaf, PolySpectralGNN
+from polynsd.nn import GCN, MLP, NSD, IdentitySheaf, PolySpectralGNN
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
 
@@ -70,7 +69,7 @@ MODELS = {
     "identity": lambda: IdentitySheaf(5, 4, 1, 2, stalk_dim=2, dropout=0.3),
     "spectral": lambda: PolySpectralGNN(5, 8, 1, 2, dropout=0.3),
     "mlp": lambda: MLP(5, 8, 2, 2, dropout=0.5),
-    "gcn": lambda: gcn(5, 8, 2, 2, dropout=0.5),
+    "gcn": lambda: GCN(5, 8, 2, 2, dropout=0.5),
     "gat": lambda: GraphAttention(5, 8, 2, 2, dropout=0.5),
     "batch norm and buffers": lambda: Normalised().double(),
 }

@@ -9,8 +9,7 @@ from torch_geometric.data import Data
 
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
-from polynsd.nn import GCN as gcn
-from polynsd.nn import MLP
+from polynsd.nn import GCN, MLP
 from polynsd.training import fit, get_task, run_splits
 from polynsd.training.rows import decays
 
@@ -179,7 +178,7 @@ def test_edge_weights_and_edge_features_are_used(data, split):
     weighted.edge_weight = torch.zeros(data.num_edges)
     plain, other = (fit(small_model, d, split, ACCURACY, SHORT) for d in (data, weighted))
     assert not torch.equal(plain.model.decoder.weight, other.model.decoder.weight)
-    for build in (lambda: MLP(5, 4, 2, 2), lambda: gcn(5, 4, 2, 2)):
+    for build in (lambda: MLP(5, 4, 2, 2), lambda: GCN(5, 4, 2, 2)):
         fit(build, weighted, split, ACCURACY, SHORT)
     featured = data.clone()
     featured.edge_attr = torch.ones(data.num_edges, 2)

@@ -42,6 +42,7 @@ from polynsd.experiments.claims import (
     trade_off,
 )
 from polynsd.experiments.claims.claim import VERDICTS, Claim, Evidence, Finding
+from polynsd.experiments.claims.cost import one_thread
 from polynsd.experiments.claims.ledger import ledger
 
 _FILES = (
@@ -55,7 +56,8 @@ CLAIMS: tuple[Claim, ...] = tuple(
 
 def examine(evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> dict[Claim, Finding]:
     """The findings, in the order of the claims."""
-    return {claim: claim.examine(evidence) for claim in claims}
+    with one_thread():
+        return {claim: claim.examine(evidence) for claim in claims}
 
 
 __all__ = ["CLAIMS", "VERDICTS", "Claim", "Evidence", "Finding", "examine", "ledger"]

@@ -100,8 +100,8 @@ def sheaf_matters(evidence: Evidence) -> Finding:
     tally = Tally.of(plain)
     rest = f"; − constant sheaf: {Tally.of(constant)}" if any(constant) else ""
     numbers = f"PolyNSD − the same filter with d = 1: {tally}{rest}; printed gaps are 12.6 to 30.8 points"
-    far = tally.verdict == CONFIRMED and tally.points < FAR_BELOW
-    return Finding(PARTLY if far else tally.verdict, numbers)
+    near = tally.verdict == CONFIRMED and tally.points < FAR_BELOW
+    return Finding(PARTLY if near else tally.verdict, numbers)
 
 
 def malignant_suite(evidence: Evidence) -> Finding:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.experiments.claims.claim import CONFIRMED, PARTLY, Claim, Evidence, Finding, decided
+from polynsd.experiments.claims.readers import searched_choices
 from polynsd.experiments.claims.sheaves import FAMILIES, matrix_of, operator_norm, random_laplacian
 from polynsd.spectral.approximation import chebyshev_truncation, heat_kernel
 from polynsd.spectral.bases import get_basis
@@ -73,6 +74,7 @@ def filter_classes(evidence: Evidence) -> Finding:
     numbers = (
         f"best maximal error at K = 16 with convex weights (1 is no fit at all). {listed}. p(λ_max) = 1 "
         "keeps p and m from being low- or band-pass; the layer 1 + tanh ε − m is freer"
+        f"{searched_choices(evidence, 'coefficients')}"
     )
     filter_can = max(row[1] for row in errors.values()) < 0.1
     return Finding(CONFIRMED if filter_can else PARTLY, numbers)
@@ -131,7 +133,7 @@ def conditioning(evidence: Evidence) -> Finding:
     numbers = (
         f"condition number of the Gram matrix at K = 4, 8, 16: {listed}. So learning is badly conditioned; "
         "but under softmax weights ξ^k is as bounded as T_k, and the library evaluates every basis by the "
-        "recurrence of T_k. Whether training suffers: polynsd reproduce bases"
+        "recurrence of T_k. Whether training suffers is in no experiment yet (basis='monomial')"
     )
     return Finding(PARTLY if table["monomial"][-1] > 1e3 * table["chebyshev1"][-1] else CONFIRMED, numbers)
 

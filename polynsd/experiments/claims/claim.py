@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,15 @@ class Evidence:
     """Records of experiments in a folder, and the numbers printed in the paper."""
 
     folder: Path = Path("results")
+    _read: dict[str, list[Record]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def records(self, experiment: str) -> list[Record]:
-        """What `polynsd reproduce` has written; nothing where it has not run."""
+        """What `polynsd reproduce` has written; nothing where it has not run. Files are read once."""
         from polynsd.experiments.record import read_records
 
-        folder = self.folder / experiment
-        return read_records(folder) if folder.is_dir() else []
+        if experiment not in self._read:
+            self._read[experiment] = read_records(self.folder / experiment)
+        return self._read[experiment]
 
     def published(self, experiment: str) -> list[Published]:
         """The paper's numbers for an experiment."""

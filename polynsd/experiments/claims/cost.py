@@ -55,9 +55,21 @@ def step_ms(model: nn.Module, x: Tensor, graph: Topology) -> float:
 
 def fastest(run: Callable[[], object]) -> float:
     """Milliseconds of the processor, the fewest of a few: other work on the machine does not count."""
-    for _ in range(WARM_UP):
-        run()
-    return min(_processor_ms(run) for _ in range(REPEATS))
+    with one_thread():  # several would wait for each other, which counts as work
+        for _ in range(WARM_UP):
+            run()
+        return min(_processor_ms(run) for _ in range(REPEATS))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """All that matrices this small can use."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _processor_ms(run: Callable[[], object]) -> float:

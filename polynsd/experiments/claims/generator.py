@@ -36,8 +36,8 @@ def promises(evidence: Evidence) -> Finding:
 def _measured(legacy: bool, edge_noise: float = 0.0) -> dict[str, float]:
     """Mean degree, largest error of the mean share, mean ratio of class-mean distances."""
     degrees, shares, means = [], [], []
-    for het in LEVELS:
-        graphs = [_graph(het, legacy, edge_noise, seed) for seed in SEEDS]
+    for number, het in enumerate(LEVELS):
+        graphs = [_graph(het, legacy, edge_noise, 100 * number + seed) for seed in SEEDS]
         degrees += [graph.num_edges / NODES for graph in graphs]
         shares.append(abs(float(np.mean([graph.heterophily for graph in graphs])) - het))
         means += [_mean_distance(graph.x.double().numpy(), graph.y.numpy()) for graph in graphs]

@@ -31,10 +31,9 @@ def filter_parameters(evidence: Evidence) -> Finding:
 
 
 def _count(kind: type[PolyNSD], **options: Any) -> int:
-    sizes = (500, 16, 2, 3)
     fixed: dict[str, Any] = {"stalk_dim": 4, "fixed_channels": ("laplacian",), "second_linear": True}
     with torch.device("meta"):
-        return count_parameters(kind.reference(*sizes, **fixed, **options))
+        return count_parameters(kind.reference(500, 16, 2, 3, **fixed, **options))
 
 
 def map_parameters(evidence: Evidence) -> Finding:
@@ -46,7 +45,7 @@ def map_parameters(evidence: Evidence) -> Finding:
         graph = random_graph(0, nodes=40, edges=edges)
         predicted[graph.num_edges] = layer.learner(torch.zeros(40, 4, 8), graph).numel()
     listed = " and ".join(f"{count} = 2·{E}·4 at |E| = {E}" for E, count in predicted.items())
-    numbers = f"d = 4, 8 channels: numbers predicted {listed}; trained parameters {trained} = 2·(4·8)·4 on both graphs"
+    numbers = f"d = 4, 8 channels: numbers predicted {listed}; trained {trained} = 2·(4·8)·4 on both graphs"
     proportional = all(count == 8 * E for E, count in predicted.items())
     return Finding(PARTLY if proportional and trained == 256 else REFUTED, numbers)
 

@@ -1,7 +1,8 @@
-"""How records are read: found by their cells, chosen by validation, compared in pairs over the same splits."""
+"""How records are read: found by their cells, chosen on validation, compared over the same splits."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -15,18 +16,13 @@ from polynsd.experiments.claims.claim import (
     Finding,
     NothingToReadError,
 )
+from polynsd.experiments.shares import get_shares
 
 if TYPE_CHECKING:
     from polynsd.experiments.record import Record
     from polynsd.stats.paired import Comparison
 
 FAMILIES = ("diagonal", "orthogonal", "general")
-SHARES = {  # of training and test nodes
-    "geom-gcn": (0.48, 0.20),
-    "platonov": (0.50, 0.25),
-    "luan-60-20-20": (0.60, 0.20),
-    "random-60-20-20": (0.60, 0.20),
-}
 FEWEST_SPLITS = 3
 
 
@@ -78,13 +74,12 @@ def compared(first: Record | None, second: Record | None) -> Comparison | None:
     """First − second over the same splits; None where they do not have enough of them in common."""
     from polynsd.stats.paired import compare
 
-    if first is None or second is None or first.protocol not in SHARES:
+    if first is None or second is None:
         return None
-    a, b = first.by_split(), second.by_split()
-    if len(a) != len(b) or len(a) < FEWEST_SPLITS:
+    a, b, shares = first.by_split(), second.by_split(), get_shares(first.protocol)
+    if shares is None or len(a) != len(b) or len(a) < FEWEST_SPLITS:
         return None
-    train, test = SHARES[first.protocol]
-    return compare(a, b, train, test_share=test)
+    return compare(a, b, shares.train, test_share=shares.test)
 
 
 @dataclass(frozen=True)
@@ -130,6 +125,17 @@ class Tally:
             f"{self.points:+.2f} points on average; better in {self.better}, worse in {self.worse}, "
             f"undecided in {undecided} of {total} cells (95 %, paired over splits)"
         )
+
+
+def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderboard") -> str:
+    """What searches chose for an option of PolyNSD's layers, as the end of a sentence; empty without any."""
+    counts = Counter(
+        str(record.configuration["model"]["layer"][option])
+        for record in evidence.records(experiment)
+        if record.search and str(record.cell.get("model")).startswith("polynsd-")
+    )
+    listed = ", ".join(f"{count} {value}" for value, count in counts.most_common())
+    return f"; searches on validation chose for {option}: {listed}" if listed else ""
 
 
 def same_maps(table: Table, **options: Any) -> list[Comparison | None]:

@@ -7,6 +7,7 @@ import torch
 from polynsd.config import LayerConfig
 from polynsd.experiments.claims.claim import PARTLY, REFUTED, Claim, Evidence, Finding, decided
 from polynsd.experiments.claims.layers import LAM, only, plain_layer, randomised, set_layer
+from polynsd.experiments.claims.readers import searched_choices
 from polynsd.experiments.claims.sheaves import (
     FAMILIES,
     operator_norm,
@@ -22,7 +23,7 @@ PRINTED_ALPHA = (-1.48, -0.20)  # the range of the means in the paper's tables o
 
 
 def no_cancellation(evidence: Evidence) -> Finding:
-    """Min m below λ_max where α > 0 and p ≥ 0; how often p ≥ 0; a mode that the layer cancels all the same."""
+    """Min m below λ_max where α > 0 and p ≥ 0; how often p ≥ 0; a mode that is cancelled all the same."""
     layer = plain_layer(degree=8)
     filters = [set_layer(layer, random_tensor(9, seed=seed), 0.0).response(LAM).m for seed in range(DRAWS)]
     positive = [p for p in filters if bool((p >= 0).all())]
@@ -49,7 +50,7 @@ def correction_profile(evidence: Evidence) -> Finding:
         f"the term adds {float(added[0]):+.0f}·α to m at λ = 0 and {float(added[-1]):+.0f}·α at λ_max: a "
         f"low-pass profile. The layer subtracts m, so r changes by {float(net[0]):+.0f}·α at λ = 0: it "
         f"counteracts a low-pass bias for α > 0 only, and the means printed are {PRINTED_ALPHA[0]} to "
-        f"{PRINTED_ALPHA[1]}. Whether it helps: an ablation (correction='none' or 'high-pass')"
+        f"{PRINTED_ALPHA[1]}. No ablation yet{searched_choices(evidence, 'correction')}"
     )
     return Finding(PARTLY, numbers)
 

@@ -16,11 +16,12 @@ from polynsd.errors import ConfigError, unknown_name
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a model stands, and the options that make it what it is."""
+    """Where a model stands, the options that make it what it is, and those that mean nothing to it then."""
 
     module: str
     kind: str
     preset: Mapping[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
 
 
 ZOO: dict[str, Entry] = {
@@ -37,18 +38,18 @@ ZOO: dict[str, Entry] = {
     "pairnorm": Entry("pairnorm", "PairNormGCN"),
     "dropedge": Entry("dropedge", "DropEdgeGCN"),
     # one residual skeleton, other messages (Platonov et al.)
-    "resnet": Entry("residual", "ResidualNet", {"message": "none"}),
-    "resnet-sgc": Entry("residual", "ResidualNet", {"message": "none", "features": "sgc"}),
-    "resnet-adj": Entry("residual", "ResidualNet", {"message": "none", "features": "adjacency"}),
-    "residual-gcn": Entry("residual", "ResidualNet", {"message": "gcn"}),
-    "residual-sage": Entry("residual", "ResidualNet", {"message": "sage"}),
+    "resnet": Entry("residual", "ResidualNet", {"message": "none"}, ("heads",)),
+    "resnet-sgc": Entry("residual", "ResidualNet", {"message": "none", "features": "sgc"}, ("heads",)),
+    "resnet-adj": Entry("residual", "ResidualNet", {"message": "none", "features": "adjacency"}, ("heads",)),
+    "residual-gcn": Entry("residual", "ResidualNet", {"message": "gcn"}, ("heads",)),
+    "residual-sage": Entry("residual", "ResidualNet", {"message": "sage"}, ("heads",)),
     "residual-gat": Entry("residual", "ResidualNet", {"message": "gat"}),
     "gat-sep": Entry("residual", "ResidualNet", {"message": "gat-sep"}),
     "gt": Entry("residual", "ResidualNet", {"message": "gt"}),
     "gt-sep": Entry("residual", "ResidualNet", {"message": "gt-sep"}),
     # residual, norm, dropout and depth (Luo et al.)
-    "tuned-gcn": Entry("tuned", "TunedGNN", {"conv": "gcn"}),
-    "tuned-sage": Entry("tuned", "TunedGNN", {"conv": "sage"}),
+    "tuned-gcn": Entry("tuned", "TunedGNN", {"conv": "gcn"}, ("heads",)),
+    "tuned-sage": Entry("tuned", "TunedGNN", {"conv": "sage"}, ("heads",)),
     "tuned-gat": Entry("tuned", "TunedGNN", {"conv": "gat"}),
     # transformers
     "polynormer": Entry("polynormer", "Polynormer"),
@@ -88,10 +89,10 @@ def zoo_class(name: str) -> type[nn.Module]:
 
 @cache
 def own_options(name: str) -> dict[str, type]:
-    """The options of a model and their types: its keyword-only arguments, less its preset."""
-    kind, preset = zoo_class(name), ZOO[name].preset
+    """The options of a model and their types: its keyword-only arguments, less what its name settles."""
+    kind, settled = zoo_class(name), (*COMMON, *ZOO[name].preset, *ZOO[name].unused)
     hints = get_type_hints(kind.__init__)
-    return {key: hints[key] for key in inspect.signature(kind).parameters if key not in (*COMMON, *preset)}
+    return {key: hints[key] for key in inspect.signature(kind).parameters if key not in settled}
 
 
 @cache
@@ -108,10 +109,22 @@ def build_zoo(
     name: str, sizes: tuple[int, int, int, int], dropout: float, options: Mapping[str, Any]
 ) -> nn.Module:
     """The model of that name."""
+    read = {option: _read(name, option, value) for option, value in options.items()}
+    return zoo_class(name)(*sizes, dropout=dropout, **ZOO[name].preset, **read)
+
+
+def _read(name: str, option: str, value: Any) -> Any:
+    """A value in the type of its option; a whole number may stand for a float, but nothing for an int."""
     known = own_options(name)
-    for option in options:
-        if option in ZOO[name].preset:
-            raise ConfigError(f"{name} means {option}={ZOO[name].preset[option]!r}; leave it out.")
-        if option not in known:
-            raise unknown_name(f"option of {name}", option, known)
-    return zoo_class(name)(*sizes, dropout=dropout, **ZOO[name].preset, **options)
+    if option in ZOO[name].preset:
+        raise ConfigError(f"{name} means {option}={ZOO[name].preset[option]!r}; leave it out.")
+    if not known:
+        raise ConfigError(f"{name} has no options of its own; got {option}={value!r}.")
+    if option not in known:
+        raise unknown_name(f"option of {name}", option, known)
+    kind = known[option]
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{option} of {name} must be of type {kind.__name__}; got {value!r}.")
+    return value

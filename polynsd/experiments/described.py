@@ -1,0 +1,49 @@
+"""What experiments there are: what each shows, how far it is, how long it takes, which graphs it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+
+from polynsd.data.catalogue import locate
+from polynsd.experiments.catalogue import EXPERIMENTS
+from polynsd.experiments.experiment import Cell, Experiment
+
+WIDTH = 80
+INDENT = " " * 13
+
+
+def describe_all(out: Path) -> str:
+    """All experiments, with the state of their records in a folder."""
+    parts = [_describe(experiment, out / experiment.name) for experiment in EXPERIMENTS.values()]
+    return "\n\n".join([f"experiments; results in {out}", *parts, "run one: polynsd reproduce NAME"])
+
+
+def _describe(experiment: Experiment, folder: Path) -> str:
+    cells = experiment.cells()
+    done = sum((folder / cell.path).exists() for cell in cells)
+    lines = [
+        f"{experiment.name:<{len(INDENT)}}{experiment.title}",
+        f"{INDENT}state: {done} of {len(cells)} cells done",
+        f"{INDENT}takes: {experiment.minutes}",
+        *(_wrapped(line) for line in _needs(experiment, cells)),
+    ]
+    return "\n".join(lines)
+
+
+def _needs(experiment: Experiment, cells: list[Cell]) -> list[str]:
+    """The graphs, and those of them that are not here."""
+    generated = {cell.dataset for cell in cells if any(source.dataset is None for source in cell.sources)}
+    if generated:
+        return [f"needs: nothing; makes its graphs itself ({', '.join(experiment.datasets)})"]
+    missing = [name for name in experiment.datasets if locate(name) is None]
+    if len(missing) == len(experiment.datasets):
+        return [f"needs: {', '.join(missing)} (none is here yet)"]
+    return [
+        f"needs: {', '.join(experiment.datasets)}",
+        *([f"not here yet: {', '.join(missing)}"] * bool(missing)),
+    ]
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, WIDTH, break_on_hyphens=False, initial_indent=INDENT, subsequent_indent=INDENT + "  ")
