@@ -51,7 +51,7 @@ _FULL = {
     "model.layer.fixed_channels": ["laplacian"],
     "model.layer.stalk_dim": 3,
 }
-STARTS: tuple[dict[str, Any], ...] = (  # three architectures that differ in all that matters; for all sheaf models
+STARTS: tuple[dict[str, Any], ...] = (  # three architectures that differ in what matters, for sheaf models
     {
         **_FREE, **_FULL, "model.num_layers": 4, "model.second_linear": False, "model.layer.degree": 4,
         "model.layer.norm": "none", "model.layer.activation": "relu",

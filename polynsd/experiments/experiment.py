@@ -22,7 +22,9 @@ class Budget:
     """and none begun after so many seconds."""
     splits: int = 3
     """A trial's value is the mean validation over the first so many splits."""
-    batch: int = 8
+    screen: int = 0
+    """Train on so many of these first, and on the rest only what is not below the median there."""
+    batch: int = 4
     """Trials of one shape that train together."""
 
 

@@ -8,9 +8,9 @@ from polynsd.experiments.source import Source
 
 DATASETS = ("texas", "wisconsin", "cornell", "film", "squirrel", "chameleon", "citeseer", "pubmed", "cora")
 WIKIPEDIA = ("squirrel", "chameleon")
-SMALL = Budget(trials=24, seconds=300, splits=3, batch=4)
-MIDDLE = Budget(trials=20, seconds=300, splits=3, batch=4)
-LARGE = Budget(trials=16, seconds=300, splits=2, batch=4)
+SMALL = Budget(trials=16, seconds=600, splits=10)  # so small that three splits are mostly noise
+MIDDLE = Budget(trials=20, seconds=300, splits=3)
+LARGE = Budget(trials=16, seconds=300, splits=2)
 BUDGETS = {
     **dict.fromkeys(("texas", "wisconsin", "cornell"), SMALL),
     **dict.fromkeys(("chameleon", "citeseer", "cora"), MIDDLE),

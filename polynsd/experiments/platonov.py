@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polynsd.experiments.entrants import ENTRANTS
+from polynsd.experiments.entrants import ENTRANTS, Entrant
 from polynsd.experiments.experiment import Budget, Cell, Experiment
 from polynsd.experiments.source import Source
 
@@ -34,7 +34,16 @@ def _cell(dataset: str, model: str) -> Cell:
     is_sheaf = "model.layer.stalk_dim" in entrant.space().rules
     deeper = DEEPER if is_sheaf else {**DEEPER, "model.hidden_channels": PLAIN_WIDTHS}
     source = Source(dataset, protocol="platonov")
-    return Cell(dataset, {"model": model}, entrant.space(deeper), sources=(source,))
+    return Cell(dataset, {"model": model}, entrant.space(deeper), sources=(source,), starts=_starts(entrant))
+
+
+def _starts(entrant: Entrant) -> tuple[dict[str, Any], ...]:
+    """Eight normalised layers, narrow and wide, for all sheaf models."""
+    deep = {"model.num_layers": 8, "model.layer.norm": "layer", "model.layer.activation": "relu"}
+    free = {"model.layer.coefficients": "free", "model.layer.degree": 2, "model.layer.mixing": "full"}
+    return (
+        ({**deep, **free, "model.hidden_channels": 64, "model.layer.stalk_dim": 2},) if entrant.starts else ()
+    )
 
 
 PLATONOV = Experiment(
@@ -45,6 +54,6 @@ PLATONOV = Experiment(
     {"model": tuple(ENTRANTS)},
     _cell,
     ddof=1,
-    budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1, batch=4)),
+    budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1)),
     minutes="about 5 GPU-minutes per model and graph",
 )

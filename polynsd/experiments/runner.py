@@ -107,7 +107,9 @@ class Runner:
         from polynsd.search import begin_with, best_trial, open_study, spent, trial_rows, work
 
         budget = FAST if self.fast else self.budget or self.experiment.budget(cell.dataset)
-        config = SearchConfig(trials=budget.trials, batch=budget.batch, startup=budget.trials // 2)
+        config = SearchConfig(
+            trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
+        )
         few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
         storage = f"sqlite:///{self._folder(cell) / 'study.db'}"
         search = open_study(storage, cell.name, self._shortened_space(space), few, config)
@@ -136,7 +138,7 @@ class Runner:
         scores: list[Score] = []
         seconds, result = 0.0, {}
         for number, problem in enumerate(problems):
-            self.on_step(f"{cell}: {len(problem.splits)} splits")
+            self.on_step(f"{cell}: training for the scores")
             folder = self._folder(cell) / f"final-{number}"
             run = ProtocolRun(
                 problem, configuration, cell.rules, self._seeds, self.experiment.ddof, keep=False
