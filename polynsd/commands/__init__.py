@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polynsd.commands.bench import Bench
+from polynsd.commands.claims import Claims
 from polynsd.commands.data import DataCheck, DataConvert, DataFetch, DataList, DataMake, DataShow
 from polynsd.commands.demo import Demo
 from polynsd.commands.own_graph import OwnGraph
@@ -19,6 +20,7 @@ COMMANDS: dict[str, Any] = {
     "predict": Predict,
     "search": Search,
     "reproduce": Reproduce,
+    "claims": Claims,
     "runs list": RunsList,
     "runs show": RunsShow,
     "runs compare": RunsCompare,
@@ -42,6 +44,7 @@ def variant(name: str, arguments: Sequence[str]) -> Any:
 __all__ = [
     "COMMANDS",
     "Bench",
+    "Claims",
     "DataCheck",
     "DataConvert",
     "DataFetch",

@@ -6,6 +6,7 @@ of the same kind; only what belongs to a model differs. Basis and degree are sea
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,32 +42,27 @@ FILTER: dict[str, Any] = {
     "model.layer.coefficients": ["convex", "free"],
     "model.layer.correction": ["linear", "high-pass", "none"],
 }
-_FREE = {
-    "model.layer.basis": "chebyshev1",
-    "model.layer.coefficients": "free",
-    "model.layer.correction": "none",
-}
-_FULL = {
-    "model.layer.mixing": "full",
-    "model.layer.fixed_channels": ["laplacian"],
-    "model.layer.stalk_dim": 3,
-}
-STARTS: tuple[dict[str, Any], ...] = (  # three architectures that differ in what matters, for sheaf models
-    {
-        **_FREE, **_FULL, "model.num_layers": 4, "model.second_linear": False, "model.layer.degree": 4,
-        "model.layer.norm": "none", "model.layer.activation": "relu",
-    },
-    {
-        **_FREE, **_FULL, "model.num_layers": 2, "model.second_linear": True, "model.layer.degree": 4,
-        "model.layer.norm": "none", "model.layer.activation": "relu",
-    },
-    {
-        "model.layer.basis": "legendre", "model.layer.coefficients": "convex",
-        "model.layer.correction": "high-pass", "model.layer.mixing": "both",
-        "model.layer.fixed_channels": ["laplacian"], "model.layer.stalk_dim": 3, "model.num_layers": 2,
-        "model.second_linear": False, "model.layer.degree": 8, "model.layer.norm": "layer",
-        "model.layer.activation": "elu",
-    },
+_FREE = {"basis": "chebyshev1", "coefficients": "free", "correction": "none"}
+_WIDE = {"mixing": "full", "fixed_channels": ["laplacian"], "stalk_dim": 3, "norm": "none"}
+
+
+def _start(layers: int, second_linear: bool, **layer: Any) -> dict[str, Any]:
+    shape = {"model.num_layers": layers, "model.second_linear": second_linear}
+    return {**shape, **{f"model.layer.{name}": value for name, value in layer.items()}}
+
+
+# Four architectures that differ in all that matters, the last the published one; for all sheaf models alike.
+STARTS = (
+    _start(4, False, **_FREE, **_WIDE, degree=4, activation="relu"),
+    _start(2, True, **_FREE, **_WIDE, degree=4, activation="relu"),
+    _start(
+        2, False, basis="legendre", coefficients="convex", correction="high-pass", mixing="both",
+        fixed_channels=["laplacian"], stalk_dim=3, norm="layer", degree=8, activation="elu",
+    ),
+    _start(
+        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
+        fixed_channels=[], stalk_dim=4, norm="none", degree=8, activation="elu",
+    ),
 )  # fmt: skip
 PLAIN: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
 NARROW = {"model.layer.stalk_dim": 1, "model.hidden_channels": 96}  # as wide as d > 1
@@ -90,8 +86,8 @@ class Entrant:
 
     @property
     def starts(self) -> tuple[dict[str, Any], ...]:
-        """Shapes that a search begins with."""
-        return STARTS if self.model in SHEAF_MODELS else ()
+        """Shapes that a search begins with: four architectures of sheaf models, the defaults of others."""
+        return STARTS if self.model in SHEAF_MODELS else (_defaults(self.model),)
 
     def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `deeper` replaces ranges of the experiment."""
@@ -114,6 +110,18 @@ def _space_of(model: str) -> dict[str, Any]:
     if preset.get("maps") == "identity":
         del options["training.sheaf_decay"]
     return {name: rule for name, rule in options.items() if name.rpartition(".")[2] not in preset}
+
+
+def _defaults(model: str) -> dict[str, Any]:
+    """Two layers, and the published values of a model's own options, as far as they are in its space."""
+    kind: Any = zoo_class(model)
+    known = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+    own = {f"model.options.{n}": known[n] for n, rule in kind.space.items() if _holds(rule, known[n])}
+    return {"model.num_layers": 2, **own}
+
+
+def _holds(rule: Any, value: Any) -> bool:
+    return rule["low"] <= value <= rule["high"] if isinstance(rule, dict) else value in rule
 
 
 FAMILIES = ("diagonal", "orthogonal", "general")

@@ -19,7 +19,7 @@ FILTERED = Experiment(
     {"model": (*ENTRANTS, *WITH_ADJACENCY)},
     _cell,
     budgets=dict.fromkeys(
-        ("chameleon_filtered", "squirrel_filtered"), Budget(trials=20, seconds=300, splits=5)
+        ("chameleon_filtered", "squirrel_filtered"), Budget(trials=32, seconds=300, splits=5, screen=2)
     ),
     minutes="about 30 GPU-minutes for all models",
 )

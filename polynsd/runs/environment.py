@@ -76,10 +76,13 @@ def _cpu_name() -> str:
 
 
 def commit() -> str:
-    """The commit of the code, with a + where files were changed since; `unknown` without a repository."""
-    state = _repository()
-    if state is None:
-        return os.environ.get("POLYNSD_COMMIT", "unknown")
+    """The commit of the code, with a + where files were changed since; `unknown` without a repository.
+
+    `POLYNSD_COMMIT` says it for a copy without a history of its own.
+    """
+    told, state = os.environ.get("POLYNSD_COMMIT"), _repository()
+    if told or state is None:
+        return told or "unknown"
     return f"{state['commit'][:10]}{'+' if state['dirty'] else ''}"
 
 

@@ -70,7 +70,9 @@ class DropoutStream(_Interception):
 
     def __init__(self, seed: Tensor, epoch: Tensor, rates: Tensor, used: Sequence[bool]) -> None:
         super().__init__()
-        self._key, self._rates, self._used, self._call = mixed(mixed(seed) + epoch), rates, used, 0
+        calls = torch.arange(len(used), device=seed.device)  # all keys at once: they are a handful of numbers
+        self._keys = mixed(mixed(mixed(seed) + epoch) + calls)
+        self._rates, self._used, self._call = rates, used, 0
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
         """The input, with the mask of this call."""
@@ -79,4 +81,4 @@ class DropoutStream(_Interception):
         call, self._call = self._call, self._call + 1
         if not self._used[call]:
             return input
-        return dropout(input, mixed(self._key + torch.full_like(self._key, call)), self._rates[call])
+        return dropout(input, self._keys[call], self._rates[call])

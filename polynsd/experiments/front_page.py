@@ -1,0 +1,151 @@
+"""The results on a front page: a few rows of the leaderboard, between two marks, made from its records.
+
+python -m polynsd.experiments.front_page README.md results
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+
+import tyro
+from tyro.conf import Positional
+
+from polynsd.errors import DataError, PolyNSDError
+from polynsd.experiments.boards import OURS, Board, boards, bold, chosen_maps, group_of, paired_scores
+from polynsd.experiments.entrants import FAMILIES
+from polynsd.experiments.leaderboard import LEADERBOARD
+from polynsd.experiments.published import cell_text, find_published, published
+from polynsd.experiments.record import Record, read_records
+from polynsd.experiments.tables import BEST_LABEL, NO_TEST, in_order
+from polynsd.report.result_numbers import MISSING, ranked
+from polynsd.stats import bold_rule
+
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+CONTROLS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
+OTHERS = 5  # rows that the records choose
+WIDTH = 150
+
+Row = tuple[str, Mapping[str, str]]
+
+
+def write_front_page(
+    page: Positional[Path] = Path("README.md"), results: Positional[Path] = Path("results")
+) -> None:
+    """Put the leaderboard's main rows between the marks of a page.
+
+    Args:
+        page: the Markdown file.
+        results: the folder of `polynsd reproduce`.
+    """
+    text = page.read_text(encoding="utf-8")
+    section = results_section(read_records(results / LEADERBOARD.name))
+    page.write_text(replace_section(text, section), encoding="utf-8")
+
+
+def replace_section(text: str, section: str) -> str:
+    """The text with another section between its marks."""
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not (found and closed):
+        raise DataError(f"the page has no place for results; put {BEGIN} and {END} where they belong.")
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+
+
+def results_section(records: Sequence[Record]) -> str:
+    """The table and what has to be known to read it."""
+    found = boards(in_order(LEADERBOARD, records))
+    if not found:
+        raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
+    board, datasets = found[0], LEADERBOARD.datasets
+    others = strongest_others(board)
+    rows = [*_our_rows(board, others), *_printed_rows()]
+    lines = [("", *datasets), ("---", *("--:" for _ in datasets))]
+    lines += [(label, *(row.get(dataset, MISSING) for dataset in datasets)) for label, row in rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    below = fill(" ".join(_sentences(board, others)), WIDTH, break_on_hyphens=False, break_long_words=False)
+    return f"{table}\n\n{below}"
+
+
+def strongest_others(board: Board) -> list[str]:
+    """The models of other architectures with the best mean rank, of those that have all datasets."""
+    shown = {group_of(model) for model in (*OURS, *CONTROLS)}
+    others = [record for record in board.plain() if group_of(record.cell["model"]) not in shown]
+    counts = Counter(record.cell["model"] for record in others)
+    complete = [record for record in others if counts[record.cell["model"]] == len(LEADERBOARD.datasets)]
+    return ranked(complete)[:OTHERS]
+
+
+def _our_rows(board: Board, others: Sequence[str]) -> list[Row]:
+    """The maps chosen by validation, then a row per model that has been trained somewhere."""
+    columns = {dataset: board.column(dataset) for dataset in board.datasets}
+    winners = bold(board)
+    models = {
+        model: {dataset: column[model] for dataset, column in columns.items() if model in column}
+        for model in (*OURS, *CONTROLS, *others)
+    }
+    rows: list[Row] = [(BEST_LABEL, {name: _entry(one) for name, one in chosen_maps(board).items()})]
+    for model, found in models.items():
+        rows.append((model, {name: _entry(one, winners) for name, one in found.items()}))
+    return [(label, row) for label, row in rows if row]
+
+
+def _entry(record: Record, winners: Iterable[tuple[str, str]] = ()) -> str:
+    text = _number(100 * record.mean, 100 * record.std)
+    return f"**{text}**" if (record.dataset, cell_text(record.cell)) in winners else text
+
+
+def _number(mean: float, std: float | None) -> str:
+    return f"{mean:.1f}" if std is None else f"{mean:.1f} ± {std:.1f}"
+
+
+def _printed_rows() -> list[Row]:
+    """PolyNSD as the paper prints it."""
+    numbers = published(LEADERBOARD.name)
+    rows: list[Row] = []
+    for model in OURS:
+        found = [find_published(numbers, dataset, {"model": model}) for dataset in LEADERBOARD.datasets]
+        row = {one.dataset: _number(one.mean, one.std) for one in found if one and one.mean is not None}
+        rows.append((f"*paper:* {model}", row))
+    return rows
+
+
+def _sentences(board: Board, others: Sequence[str]) -> list[str]:
+    """How the numbers came about, what is bold, and what the paper's rows are."""
+    splits, seeds = map(_span, zip(*(record.by_split().shape for record in board.records), strict=True))
+    trials = _span(record.search["trials"] for record in board.records if record.search)
+    models = len({record.cell["model"] for record in board.records})
+    best = [f"the {len(others)} others with the best mean rank on all graphs"] if others else []
+    shown = " and ".join(["PolyNSD with its controls", *best])
+    tested = any(len(paired_scores(board.column(dataset))) > 1 for dataset in board.datasets)
+    return [
+        f"Test accuracy in %, mean ± standard deviation over {splits} splits × {seeds} seeds.",
+        f"{models} models, each with the best on validation of {trials} configurations; shown are {shown}. "
+        "[results/leaderboard.md](results/leaderboard.md) has all.",
+        f"{BEST_LABEL}: on every graph the family whose search had the best validation.",
+        bold_rule() if tested else NO_TEST,
+        "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "
+        "quarter more training nodes, and its bases were chosen on test nodes "
+        "([docs/reproducing.md](docs/reproducing.md#what-differs-from-the-paper)).",
+    ]
+
+
+def _span(values: Iterable[int]) -> str:
+    """`10`, or `16–32` where it is not the same everywhere."""
+    known = sorted(values) or [0]
+    return str(known[0]) if known[0] == known[-1] else f"{known[0]}–{known[-1]}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command; a mistake ends it with one line."""
+    try:
+        tyro.cli(write_front_page, args=arguments)
+    except (PolyNSDError, OSError) as error:
+        sys.exit(f"front page: {error}")
+
+
+if __name__ == "__main__":
+    main()
