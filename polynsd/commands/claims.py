@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,6 @@ class Claims:
 
     def run(self) -> None:
         """Computes or reads the evidence."""
-        from polynsd.experiments.claims.__main__ import main
+        from polynsd.experiments.claims.report import report
 
-        main([*self.ids, "--results", str(self.results)])
+        sys.stdout.write(report(self.ids, self.results))

@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
-from polynsd.errors import DataError, PolyNSDError, require_choice
+from polynsd.devices import get_device
+from polynsd.errors import DataError, PolyNSDError, require_at_least, require_choice
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.described import describe_all
-from polynsd.experiments.experiment import Budget, Cell, Experiment
-from polynsd.experiments.record import read_records
-from polynsd.experiments.runner import Runner
+from polynsd.experiments.experiment import Cell, Experiment
+from polynsd.experiments.question import current_records, differences
+from polynsd.experiments.record import read_record
+from polynsd.experiments.runner import CellInUseError, Runner
+from polynsd.experiments.variants import fast, with_budget
 from polynsd.report import ProgressReporter
+
+WAIT = 1.0  # seconds between two looks at cells that other processes work on
 
 
 @dataclass(frozen=True)
 class Reproduce:
     """Run an experiment of the paper: train what is missing, resume what was interrupted, write its table."""
 
-    name: Positional[str | None] = None
+    name: Annotated[str | None, Positional, arg(metavar="[NAME]")] = None
     """The experiment; --list names them."""
     list: bool = False
-    """Say what there is, what it needs, how long it takes and how far it is."""
+    """Say what there is, what it needs, how long it takes (GPU-minutes on an H200) and how far it is."""
     datasets: tuple[str, ...] = ()
     """Only these; all of the experiment unless given."""
     only: tuple[str, ...] = ()
     """Only some values of what is varied, e.g. --only maps=diagonal K=1,16."""
-    splits: int | None = None
-    """Only the first so many splits; such records count as done until --again trains them on all."""
-    trials: int | None = None
-    """At most so many in a search; the experiment's own budget unless given."""
-    seconds: float | None = None
+    splits: Annotated[int | None, arg(metavar="INT")] = None
+    """Only the first so many splits: a partial result, marked as one until a run without this trains all."""
+    trials: Annotated[int | None, arg(metavar="INT")] = None
+    """At most so many in a search; the experiment's own budget unless given. Another budget asks another
+    question: records of the old one are trained anew."""
+    seconds: Annotated[float | None, arg(metavar="FLOAT")] = None
     """No trial of a search begins after so many; the experiment's own budget unless given."""
     fast: bool = False
     """Thirty epochs, two trials, one seed, in files of its own: a look at times and shapes, no result."""
@@ -46,7 +53,7 @@ class Reproduce:
     table: bool = False
     """Train nothing; write tables and figures of what is there."""
     device: str = "cpu"
-    """Where to train: cpu, cuda or cuda:N."""
+    """Where to train: cpu, cuda, cuda:N, or auto."""
     out: Path = Path("results")
     """Where records, tables and figures go."""
     work: Path = Path("runs/reproduce")
@@ -55,28 +62,31 @@ class Reproduce:
     """No progress."""
 
     def run(self) -> Path | None:
-        """Trains, prints the table and writes it; its path."""
+        """Trains, prints the table and writes it; its path. Exits with 1 if a cell failed."""
         if self.list or self.name is None:
             print(describe_all(self.out))  # noqa: T201
             return None
-        experiment = get_experiment(self.name)
+        experiment = self._experiment(get_experiment(self.name))
         cells = self._cells(experiment)
-        failures = {} if self.table else self._train(experiment, cells)
-        records = read_records(self._folder(experiment))
+        folder = self.out / experiment.name
+        failures = {} if self.table else self._train(self._runner(experiment, folder), cells)
+        records, left_out = current_records(experiment, folder)
         if not records:
-            raise DataError(_nothing(experiment, failures))
+            raise DataError(_nothing(experiment, failures, left_out))
         from polynsd.experiments.tables import write_tables
 
-        path = write_tables(self._named(experiment), records, self.out)
+        path = write_tables(experiment, records, self.out, left_out)
         _print_failures(failures)
+        if failures:
+            sys.exit(1)
         return path
 
-    def _named(self, experiment: Experiment) -> Experiment:
-        """Fast results have files of their own."""
-        return replace(experiment, name=f"{experiment.name}-fast") if self.fast else experiment
-
-    def _folder(self, experiment: Experiment) -> Path:
-        return self.out / self._named(experiment).name
+    def _experiment(self, experiment: Experiment) -> Experiment:
+        """As the options ask for it."""
+        if self.splits is not None:
+            require_at_least("splits", self.splits, 1)
+        asked = fast(experiment) if self.fast else experiment
+        return with_budget(asked, self.trials, self.seconds)
 
     def _cells(self, experiment: Experiment) -> Sequence[Cell]:
         for dataset in self.datasets:
@@ -95,43 +105,53 @@ class Reproduce:
             axes[name] = tuple(known[value] for value in values.split(","))
         return axes
 
-    def _budget(self, experiment: Experiment, dataset: str) -> Budget | None:
-        if self.trials is None and self.seconds is None:
-            return None
-        own = experiment.budget(dataset)
-        return replace(own, trials=self.trials or own.trials, seconds=self.seconds or own.seconds)
+    def _runner(self, experiment: Experiment, folder: Path) -> Runner:
+        get_device(self.device)  # one that is not there is told once, not by every cell
+        work = self.work / experiment.name
+        return Runner(experiment, folder, work, self.device, self.splits, again=self.again)
 
-    def _train(self, experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
-        """The reasons of cells that failed; the others go on."""
+    def _train(self, runner: Runner, cells: Sequence[Cell]) -> dict[str, str]:
+        """The reasons of cells that failed; the others go on. Those that other processes have come last."""
         failures: dict[str, str] = {}
-        runner = self._runner(experiment)
-        left = [cell for cell in cells if self.again or not runner.path(cell).exists()]
-        with ProgressReporter(len(left), unit="cells", quiet=self.quiet) as progress:
+        queue = deque(cell for cell in cells if self.again or runner.answer(cell) is None)
+        _print_stale(runner, queue)
+        busy = 0  # cells in a row that other processes have
+        with ProgressReporter(len(queue), unit="cells", quiet=self.quiet) as progress:
             runner.on_step = lambda text: progress.advance(0, text)
-            for cell in left:
-                runner.budget = self._budget(experiment, cell.dataset)
+            while queue:
+                cell = queue.popleft()
                 try:
                     runner.record(cell)
+                except CellInUseError:
+                    queue.append(cell)
+                    busy += 1
+                    if busy >= len(queue):
+                        progress.advance(0, f"{cell}: another process trains it; waiting")
+                        time.sleep(WAIT)
+                    continue
                 except (PolyNSDError, torch.OutOfMemoryError) as error:
                     failures[str(cell)] = str(error)
+                busy = 0
                 progress.advance(1, str(cell))
         return failures
 
-    def _runner(self, experiment: Experiment) -> Runner:
-        return Runner(
-            self._named(experiment),
-            self._folder(experiment),
-            self.work / self._named(experiment).name,
-            self.device,
-            self.splits,
-            fast=self.fast,
-            again=self.again,
-        )
 
-
-def _nothing(experiment: Experiment, failures: dict[str, str]) -> str:
+def _nothing(experiment: Experiment, failures: dict[str, str], left_out: int) -> str:
+    older = f" Records that answer an older question: {left_out}." if left_out else ""
     reasons = "; ".join(dict.fromkeys(failures.values()))
-    return f"{experiment.name} has no results yet. {reasons or 'Leave --table out to train.'}"
+    return f"{experiment.name} has no results yet.{older} {reasons or 'Leave --table out to train.'}"
+
+
+def _print_stale(runner: Runner, cells: Sequence[Cell]) -> None:
+    """Which records are replaced because they answer something else."""
+    stale = {}
+    for cell in cells:
+        if runner.path(cell).exists():
+            stale[str(cell)] = differences(read_record(runner.path(cell)), runner.experiment, cell)
+    names = [f"{cell} ({', '.join(other)})" for cell, other in stale.items() if other]
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"trained with another plan before, and now anew: {names[0]}{more}", file=sys.stderr)  # noqa: T201
 
 
 def _print_failures(failures: dict[str, str]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from polynsd.experiments.entrants import ENTRANTS, FAMILIES, WITH_ADJACENCY
 from polynsd.experiments.published import cell_text
 from polynsd.experiments.record import Record
-from polynsd.experiments.shares import get_shares
 from polynsd.stats import significance
 from polynsd.stats.scores import LEAST_SPLITS, Array
 
@@ -42,8 +41,9 @@ class Board:
         return list(dict.fromkeys(record.dataset for record in self.records))
 
     def column(self, dataset: str) -> Column:
-        """The records of a dataset by model."""
-        return {record.cell["model"]: record for record in self.records if record.dataset == dataset}
+        """The records of a dataset by model; partial ones are no rivals."""
+        complete = [one for one in self.records if one.dataset == dataset and not one.is_partial]
+        return {record.cell["model"]: record for record in complete}
 
     def plain(self) -> list[Record]:
         """The records with nothing but the model to name them."""
@@ -72,11 +72,11 @@ def group_of(model: str) -> str:
 def paired_scores(column: Column) -> dict[str, Array]:
     """Scores [splits, seeds] of the models that have the most splits; none where no test is possible.
 
-    One split tells nothing about others, and without the shares of a protocol the variance is not known.
+    One split tells nothing about others, and without the sizes of splits the variance is not known.
     """
     splits = {model: {score.split for score in record.scores} for model, record in column.items()}
     widest = max(splits.values(), key=len, default=set())
-    if len(widest) < LEAST_SPLITS or any(get_shares(record.protocol) is None for record in column.values()):
+    if len(widest) < LEAST_SPLITS or any(record.shares is None for record in column.values()):
         return {}
     return {model: column[model].by_split() for model in column if splits[model] == widest}
 
@@ -88,7 +88,7 @@ def bold(board: Board) -> set[tuple[str, str]]:
         column = board.column(dataset)
         scores = paired_scores(column)
         if len(scores) > 1:
-            shares = get_shares(next(iter(column.values())).protocol)
+            shares = next(iter(column.values())).shares
             assert shares is not None
             groups = {model: group_of(model) for model in scores}
             cells = significance(scores, shares.train, groups=groups, test_share=shares.test)

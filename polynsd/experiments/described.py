@@ -8,6 +8,7 @@ from textwrap import fill
 from polynsd.data.catalogue import locate
 from polynsd.experiments.catalogue import EXPERIMENTS
 from polynsd.experiments.experiment import Cell, Experiment
+from polynsd.experiments.question import is_current
 
 WIDTH = 80
 INDENT = " " * 13
@@ -16,15 +17,18 @@ INDENT = " " * 13
 def describe_all(out: Path) -> str:
     """All experiments, with the state of their records in a folder."""
     parts = [_describe(experiment, out / experiment.name) for experiment in EXPERIMENTS.values()]
-    return "\n\n".join([f"experiments; results in {out}", *parts, "run one: polynsd reproduce NAME"])
+    head = f"experiments; results in {out}; GPU-minutes on an H200"
+    return "\n\n".join([head, *parts, "run one: polynsd reproduce NAME"])
 
 
 def _describe(experiment: Experiment, folder: Path) -> str:
     cells = experiment.cells()
-    done = sum((folder / cell.path).exists() for cell in cells)
+    there = [cell for cell in cells if (folder / cell.path).exists()]
+    done = sum(is_current(experiment, cell, folder / cell.path) for cell in there)
+    stale = f", {len(there) - done} of an older plan" if done < len(there) else ""
     lines = [
         f"{experiment.name:<{len(INDENT)}}{experiment.title}",
-        f"{INDENT}state: {done} of {len(cells)} cells done",
+        f"{INDENT}state: {done} of {len(cells)} cells done{stale}",
         f"{INDENT}takes: {experiment.minutes}",
         *(_wrapped(line) for line in _needs(experiment, cells)),
     ]

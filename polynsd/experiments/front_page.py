@@ -5,6 +5,7 @@ python -m polynsd.experiments.front_page README.md results
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +18,12 @@ from tyro.conf import Positional
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.experiments.boards import OURS, Board, boards, bold, chosen_maps, group_of, paired_scores
 from polynsd.experiments.entrants import FAMILIES
-from polynsd.experiments.leaderboard import LEADERBOARD
+from polynsd.experiments.leaderboard import DATASETS, LEADERBOARD
 from polynsd.experiments.published import cell_text, find_published, published
-from polynsd.experiments.record import Record, read_records
+from polynsd.experiments.question import current_records
+from polynsd.experiments.record import Record
+from polynsd.experiments.result_numbers import MISSING, deviation_text, ranked
 from polynsd.experiments.tables import BEST_LABEL, NO_TEST, in_order
-from polynsd.report.result_numbers import MISSING, ranked
 from polynsd.stats import bold_rule
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -42,7 +44,8 @@ def write_front_page(
         results: the folder of `polynsd reproduce`.
     """
     text = page.read_text(encoding="utf-8")
-    section = results_section(read_records(results / LEADERBOARD.name))
+    records, _ = current_records(LEADERBOARD, results / LEADERBOARD.name)
+    section = results_section(records)
     page.write_text(replace_section(text, section), encoding="utf-8")
 
 
@@ -56,15 +59,16 @@ def replace_section(text: str, section: str) -> str:
 
 
 def results_section(records: Sequence[Record]) -> str:
-    """The table and what has to be known to read it."""
-    found = boards(in_order(LEADERBOARD, records))
+    """The table of the nine graphs and what has to be known to read it; partial records have no place."""
+    shown = [record for record in records if record.dataset in DATASETS and not record.is_partial]
+    found = boards(in_order(LEADERBOARD, shown))
     if not found:
         raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
-    board, datasets = found[0], LEADERBOARD.datasets
+    board = found[0]
     others = strongest_others(board)
     rows = [*_our_rows(board, others), *_printed_rows()]
-    lines = [("", *datasets), ("---", *("--:" for _ in datasets))]
-    lines += [(label, *(row.get(dataset, MISSING) for dataset in datasets)) for label, row in rows]
+    lines = [("", *DATASETS), ("---", *("--:" for _ in DATASETS))]
+    lines += [(label, *(row.get(dataset, MISSING) for dataset in DATASETS)) for label, row in rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     below = fill(" ".join(_sentences(board, others)), WIDTH, break_on_hyphens=False, break_long_words=False)
     return f"{table}\n\n{below}"
@@ -75,7 +79,7 @@ def strongest_others(board: Board) -> list[str]:
     shown = {group_of(model) for model in (*OURS, *CONTROLS)}
     others = [record for record in board.plain() if group_of(record.cell["model"]) not in shown]
     counts = Counter(record.cell["model"] for record in others)
-    complete = [record for record in others if counts[record.cell["model"]] == len(LEADERBOARD.datasets)]
+    complete = [record for record in others if counts[record.cell["model"]] == len(DATASETS)]
     return ranked(complete)[:OTHERS]
 
 
@@ -94,7 +98,7 @@ def _our_rows(board: Board, others: Sequence[str]) -> list[Row]:
 
 
 def _entry(record: Record, winners: Iterable[tuple[str, str]] = ()) -> str:
-    text = _number(100 * record.mean, 100 * record.std)
+    text = _number(100 * record.mean, None if math.isnan(record.std) else 100 * record.std)
     return f"**{text}**" if (record.dataset, cell_text(record.cell)) in winners else text
 
 
@@ -107,7 +111,7 @@ def _printed_rows() -> list[Row]:
     numbers = published(LEADERBOARD.name)
     rows: list[Row] = []
     for model in OURS:
-        found = [find_published(numbers, dataset, {"model": model}) for dataset in LEADERBOARD.datasets]
+        found = [find_published(numbers, dataset, {"model": model}) for dataset in DATASETS]
         row = {one.dataset: _number(one.mean, one.std) for one in found if one and one.mean is not None}
         rows.append((f"*paper:* {model}", row))
     return rows
@@ -122,7 +126,7 @@ def _sentences(board: Board, others: Sequence[str]) -> list[str]:
     shown = " and ".join(["PolyNSD with its controls", *best])
     tested = any(len(paired_scores(board.column(dataset))) > 1 for dataset in board.datasets)
     return [
-        f"Test accuracy in %, mean ± standard deviation over {splits} splits × {seeds} seeds.",
+        f"Test accuracy in %, mean over {splits} splits × {seeds} seeds{deviation_text(board.records)}.",
         f"{models} models, each with the best on validation of {trials} configurations; shown are {shown}. "
         "[results/leaderboard.md](results/leaderboard.md) has all.",
         f"{BEST_LABEL}: on every graph the family whose search had the best validation.",

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from polynsd.experiments.boards import OURS, Board, Column, group_of, paired_scores
-from polynsd.experiments.shares import get_shares
 from polynsd.stats import compare, holm
 
 CONTROLS = ("identity-sheaf", "poly-spectral")
@@ -28,7 +27,7 @@ def paired_rows(boards: Sequence[Board]) -> list[dict[str, Any]]:
 def _rows(board: Board, dataset: str) -> list[dict[str, Any]]:
     column = board.column(dataset)
     scores = paired_scores(column)
-    shares = get_shares(next(iter(column.values())).protocol)
+    shares = next((record.shares for record in column.values()), None)
     best = _best_other({model: column[model] for model in scores})
     rows = []
     for ours in OURS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 from polynsd.config import to_dict
 from polynsd.errors import require_at_least
+from polynsd.experiments.clock import ClockedSnapshots
 from polynsd.experiments.comparison import describe_model
 from polynsd.experiments.predictions import prediction_table
 from polynsd.nn import count_parameters
@@ -24,6 +24,7 @@ from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
 from polynsd.training import Epoch, FitResult, ProtocolResult, Replica, fit_replicas
 from polynsd.training.checks import check_replicas
+from polynsd.training.replica import Snapshots
 from polynsd.training.trainer import require_finite
 
 Result = dict[str, Any]
@@ -77,20 +78,22 @@ class ProtocolRun:
     def _folder(self, out: Path | None, snapshot_seconds: float) -> AbstractContextManager[Run | None]:
         if out is None:
             return nullcontext()
-        identity = self._config(), self.problem.identity()
-        return Run.start(out, "protocol", *identity, snapshot_seconds=snapshot_seconds)
+        return Run.start(out, "protocol", *self.identity(), snapshot_seconds=snapshot_seconds)
+
+    def identity(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that the result depends on: what is done, and with what."""
+        return self._config(), self.problem.identity()
 
     def _trained(self, run: Run | None) -> Result:
         log = [Records(run.log, every=1)] if run is not None and self.keep else []
         with watchers(self.watcher, *log) as watcher:
-            start = time.perf_counter()
-            fits = self._train(watcher, run)
-            seconds = time.perf_counter() - start
+            clock = None if run is None else ClockedSnapshots(run.snapshots)
+            fits = self._train(watcher, run, clock)
             result = self._result(fits)
-            if run is not None:
+            if run is not None and clock is not None:
                 weights = _weights(fits) if self.keep else {}
                 predictions = self._predictions(fits) if self.keep else None
-                run.finish(result, weights, predictions, {"seconds": round(seconds, 3)})
+                run.finish(result, weights, predictions, {"seconds": round(clock.seconds, 3)})
             self.watcher.finish(result)  # what is told is on the disk
         return result
 
@@ -110,7 +113,7 @@ class ProtocolRun:
         every = range(len(problem.splits))
         return [r for s in rounds for r in problem.replicas(one, every, problem.seed + s * len(every))]
 
-    def _train(self, watcher: Watcher, run: Run | None) -> list[FitResult]:
+    def _train(self, watcher: Watcher, run: Run | None, snapshots: Snapshots | None) -> list[FitResult]:
         training = self.configuration.training
         names = tuple(f"{split}" if self.seeds == 1 else f"{split}/{seed}" for split, seed in self._numbers())
         plan = ProtocolPlan(
@@ -124,7 +127,7 @@ class ProtocolRun:
             self.problem.data,
             self.problem.task,
             on_epoch=watcher.epoch,
-            snapshots=None if run is None else run.snapshots,
+            snapshots=snapshots,
         )
         for number, fit in enumerate(fits):
             watcher.done(number, _require_some(fit))

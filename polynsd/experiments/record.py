@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, pstdev, stdev
 from typing import Any, NamedTuple
@@ -14,6 +15,15 @@ from numpy.typing import NDArray
 from polynsd.errors import DataError
 from polynsd.runs.durable import make_folder, write_durably
 from polynsd.search.optional import yaml
+
+FIRST = "first"  # of the splits; in the question of a record that does not have them all
+
+
+class Shares(NamedTuple):
+    """Of the nodes of a split."""
+
+    train: float
+    test: float
 
 
 class Score(NamedTuple):
@@ -48,6 +58,9 @@ class Record:
         seconds: of the training of the scores.
         device: what it ran on.
         commit: of the code.
+        sizes: nodes to train, validate and test on, in the mean over splits.
+        question: what the cell asked when it was trained (`question.py`), and under `first` how many splits
+            there are if not all.
     """
 
     experiment: str
@@ -65,6 +78,19 @@ class Record:
     seconds: float
     device: str
     commit: str
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    question: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it has some of the splits only, and is no match for one that has all."""
+        return FIRST in self.question
+
+    @property
+    def shares(self) -> Shares | None:
+        """How much of its nodes a split trains and tests on; None where the record does not say."""
+        total = sum(self.sizes.values())
+        return Shares(self.sizes["train"] / total, self.sizes["test"] / total) if total else None
 
     @property
     def mean(self) -> float:
@@ -73,11 +99,15 @@ class Record:
 
     @property
     def std(self) -> float:
-        """Over the splits, of the means over seeds: what the literature calls the standard deviation."""
-        means = self.by_split().mean(axis=1).tolist()
-        if len(means) < 2:
-            return 0.0
-        return stdev(means) if self.ddof else pstdev(means)
+        """Over the splits, of the means over seeds: what the literature calls the standard deviation.
+
+        Of a single split it is that over the seeds, and NaN where there is but one score.
+        """
+        scores = self.by_split()
+        values = (scores.mean(axis=1) if len(scores) > 1 else scores[0]).tolist()
+        if len(values) < 2:
+            return math.nan
+        return stdev(values) if self.ddof else pstdev(values)
 
     def by_split(self, what: str = "test") -> NDArray[np.float64]:
         """[splits, seeds] scores."""
@@ -95,9 +125,10 @@ class Record:
             **self.cell,
             "metric": self.metric,
             "mean": round(self.mean, 6),
-            "std": round(self.std, 6),
+            "std": None if math.isnan(self.std) else round(self.std, 6),
             "val_mean": round(fmean(score.val for score in self.scores), 6),
             "splits": splits,
+            "is_partial": self.is_partial,
             "seeds": seeds,
             "trials": search.get("trials", 0),
             "search_seconds": search.get("seconds", 0.0),

@@ -1,35 +1,46 @@
 """From a cell to its record: search where there is something to search, then train with fresh seeds.
 
 A search sees validation only, on the first few splits. What it chose is trained on all splits with seeds that
-it has not used, and tested once. Cells that have a record are not trained again.
+it has not used, and tested once. Cells whose record answers what they ask are not trained again. Studies and
+trainings under way are named by what they depend on, so that another question never meets the leftovers of an
+earlier one; one process at a time works on a cell.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
+from statistics import fmean
 from typing import Any
 
-from polynsd.experiments.experiment import Budget, Cell, Experiment
+from polynsd.data.splits import PARTS
+from polynsd.errors import ConfigError
+from polynsd.experiments.experiment import Cell, Experiment
 from polynsd.experiments.protocol_run import ProtocolRun
-from polynsd.experiments.record import Record, Score, read_record
+from polynsd.experiments.question import configuration_of, differences, digest, question, sources_of
+from polynsd.experiments.record import FIRST, Record, Score, read_record
 from polynsd.experiments.source import Source
 from polynsd.runs import read_run
+from polynsd.runs.durable import make_folder
 from polynsd.runs.environment import commit, device_name
+from polynsd.runs.lock import held
 from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
 from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Space
 
 FRESH = 10_000  # the first seed of the scores; searches use those from 0 on
-FAST_EPOCHS = 30
 ENDED = ("complete", "pruned", "failed")  # not lost with an interruption
-FAST = Budget(trials=2, seconds=20.0, splits=1, batch=2)
 
 OnStep = Callable[[str], None]
+
+
+class CellInUseError(ConfigError):
+    """Another process works on the cell."""
 
 
 @dataclass
@@ -42,8 +53,6 @@ class Runner:
         work: the folder of studies and runs under way.
         device: where to train.
         splits: only the first so many.
-        budget: instead of the experiment's own.
-        fast: a few epochs and trials: a look at times and shapes, not at results.
         again: train cells that have a record once more, with the configuration that it holds.
         on_step: is told what goes on.
     """
@@ -53,8 +62,6 @@ class Runner:
     work: Path
     device: str = "cpu"
     splits: int | None = None
-    budget: Budget | None = None
-    fast: bool = False
     again: bool = False
     on_step: OnStep = lambda text: None
 
@@ -65,54 +72,79 @@ class Runner:
         """Where the cell's record is or will be."""
         return self.out / cell.path
 
+    def answer(self, cell: Cell) -> Record | None:
+        """The cell's record, if it answers the question and has as many splits as are wanted."""
+        known = self._known(cell)
+        first = None if known is None else known.question.get(FIRST)
+        return known if first is None or (self.splits is not None and first >= self.splits) else None
+
+    def _known(self, cell: Cell) -> Record | None:
+        """The cell's record, if it answers the question, on however many splits."""
+        known = read_record(self.path(cell)) if self.path(cell).exists() else None
+        return None if known is None or differences(known, self.experiment, cell) else known
+
     def record(self, cell: Cell) -> Record:
-        """The record of a cell: read, or made."""
-        path = self.path(cell)
-        known = read_record(path) if path.exists() else None
+        """The record of a cell: read, or made.
+
+        Raises:
+            CellInUseError: another process is making it.
+        """
+        known = self.answer(cell)
         if known is not None and not self.again:
             return known
+        with self._alone(cell):
+            known = self.answer(cell)  # another process may have been here in between
+            return known if known is not None and not self.again else self._made(cell)
+
+    @contextmanager
+    def _alone(self, cell: Cell) -> Iterator[None]:
+        make_folder(self._folder(cell))
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self._folder(cell)))
+            except ConfigError as error:
+                raise CellInUseError(f"{cell}: {error}") from error
+            yield
+
+    def _made(self, cell: Cell) -> Record:
         problems = self._open(cell)
-        configuration, search = self._chosen(cell, problems[0], known)
+        configuration, search = self._chosen(cell, problems[0])
         record = self._trained(cell, problems, configuration, search)
-        record.save(path)
+        record.save(self.path(cell))
         for folder in self._folder(cell).glob("final-*"):
             rmtree(folder)  # the record has it all; `again` begins anew
         return record
 
     def _folder(self, cell: Cell) -> Path:
-        """Where its study and its trainings are kept."""
+        """Where its studies and its trainings are kept."""
         return self.work / cell.dataset / cell.name
 
     def _open(self, cell: Cell) -> list[Problem]:
-        """The graphs of a cell; those of the last cell are kept for the next."""
-        own = (Source(cell.dataset, protocol=self.experiment.protocol),)
-        sources = [
-            replace(source, device=self.device, splits=self.splits or source.splits)
-            for source in cell.sources or own
-        ]
+        """The graphs of a cell with all splits; those of the last cell are kept for the next."""
+        sources = [replace(source, device=self.device) for source in sources_of(self.experiment, cell)]
         self._problems = {s: self._problems.get(s) or s.problem(FRESH) for s in sources}
         return list(self._problems.values())
 
-    def _chosen(
-        self, cell: Cell, problem: Problem, known: Record | None
-    ) -> tuple[Configuration, dict[str, Any] | None]:
-        """What the plan says, what an earlier search chose, or what a search finds now."""
+    def _chosen(self, cell: Cell, problem: Problem) -> tuple[Configuration, dict[str, Any] | None]:
+        """What the plan says, what the same search chose earlier, or what it finds now."""
         if isinstance(cell.plan, Configuration):
-            return self._shortened(cell.plan), None
+            return cell.plan, None
+        known = self._known(cell)
         if known is not None and known.search is not None:
-            return _configuration(known.configuration), dict(known.search)
+            return configuration_of(known.configuration), dict(known.search)
         return self._searched(cell, cell.plan, problem)
 
     def _searched(self, cell: Cell, space: Space, problem: Problem) -> tuple[Configuration, dict[str, Any]]:
         from polynsd.search import begin_with, best_trial, open_study, spent, trial_rows, work
 
-        budget = FAST if self.fast else self.budget or self.experiment.budget(cell.dataset)
+        budget = self.experiment.budget(cell.dataset)
         config = SearchConfig(
             trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
         )
         few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
-        storage = f"sqlite:///{self._folder(cell) / 'study.db'}"
-        search = open_study(storage, cell.name, self._shortened_space(space), few, config)
+        asked = [space.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
+        storage = f"sqlite:///{self._folder(cell) / f'study-{digest(asked)}.db'}"
+        search = open_study(storage, cell.name, space, few, config)
         begin_with(search, cell.starts)
         work(search, on_trial=lambda told: self.on_step(_told(cell, told)), seconds=budget.seconds)
         best = best_trial(search.study)
@@ -121,7 +153,7 @@ class Runner:
             "trials": len(rows),
             "seconds": round(spent(search.study), 1),
             "splits": len(few.splits),
-            "val": round(best.value, 6),
+            "val": float(best.value),
             "best_so_far": [row["best_so_far"] and round(row["best_so_far"], 5) for row in rows],
             "space": json.loads(json.dumps(space.to_dict())),
         }
@@ -130,19 +162,19 @@ class Runner:
     def _trained(
         self,
         cell: Cell,
-        problems: list[Problem],
+        problems: Sequence[Problem],
         configuration: Configuration,
         search: dict[str, Any] | None,
     ) -> Record:
         """Every split of every graph with as many seeds as the experiment asks for."""
         scores: list[Score] = []
         seconds, result = 0.0, {}
-        for number, problem in enumerate(problems):
+        for problem in map(self._first_splits, problems):
             self.on_step(f"{cell}: training for the scores")
-            folder = self._folder(cell) / f"final-{number}"
             run = ProtocolRun(
-                problem, configuration, cell.rules, self._seeds, self.experiment.ddof, keep=False
+                problem, configuration, cell.rules, self.experiment.seeds, self.experiment.ddof, keep=False
             )
+            folder = self._folder(cell) / f"final-{digest(run.identity())}"
             result = run.run(folder)
             seconds += read_run(folder).timings.get("seconds", 0.0)
             first = len({score.split for score in scores})
@@ -163,31 +195,18 @@ class Runner:
             seconds=round(seconds, 2),
             device=device_name(problems[0].data.x.device),
             commit=commit(),
+            sizes=_sizes(problems[0]),
+            question=question(self.experiment, cell) | self._part(problems),
         )
 
-    @property
-    def _seeds(self) -> int:
-        return 1 if self.fast else self.experiment.seeds
+    def _first_splits(self, problem: Problem) -> Problem:
+        return replace(problem, splits=problem.splits[: self.splits])
 
-    def _shortened(self, plan: Configuration) -> Configuration:
-        if not self.fast:
-            return plan
-        epochs = min(FAST_EPOCHS, plan.training.epochs)
-        return Configuration(plan.model, replace(plan.training, epochs=epochs, patience=epochs))
-
-    def _shortened_space(self, space: Space) -> Space:
-        if not self.fast:
-            return space
-        short = {"training.epochs": FAST_EPOCHS, "training.patience": FAST_EPOCHS}
-        return Space.from_dict({**space.to_dict(), **short})
-
-
-def _configuration(plain: Any) -> Configuration:
-    from polynsd.config import ModelConfig, TrainConfig, from_options
-
-    return Configuration(
-        from_options(ModelConfig, plain["model"]), from_options(TrainConfig, plain["training"])
-    )
+    def _part(self, problems: Sequence[Problem]) -> dict[str, int]:
+        """How many splits were trained, where these are not all."""
+        if self.splits is None or all(len(problem.splits) <= self.splits for problem in problems):
+            return {}
+        return {FIRST: self.splits}
 
 
 def _plain(configuration: Configuration) -> dict[str, Any]:
@@ -196,8 +215,15 @@ def _plain(configuration: Configuration) -> dict[str, Any]:
     return plain_configuration(configuration)
 
 
+def _sizes(problem: Problem) -> dict[str, float]:
+    """Nodes in each part, in the mean over splits."""
+    return {
+        part: round(fmean(int(getattr(split, part).sum()) for split in problem.splits), 1) for part in PARTS
+    }
+
+
 def _score(row: dict[str, Any], first: int) -> Score:
-    val, test = round(row["val"], 6), round(row["test"], 6)
+    val, test = float(row["val"]), float(row["test"])
     return Score(first + row["split"], row["seed"], val, test, row["best_epoch"], row["epochs"])
 
 

@@ -23,24 +23,25 @@ from polynsd.experiments.paired_rows import paired_rows
 from polynsd.experiments.published import Published, cell_key, published
 from polynsd.experiments.record import Record, Score
 from polynsd.experiments.remarks import remarks_for
+from polynsd.experiments.result_figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd.experiments.result_numbers import metric_name, our_number, tidy_rows, unique, write_csv
+from polynsd.experiments.result_table import Derived, result_page
+from polynsd.experiments.result_terminal import MARK, print_results
 from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.plotting import pyplot
-from polynsd.report.result_figures import leaderboard_figure, search_figure, sweep_figure
-from polynsd.report.result_numbers import metric_name, our_number, tidy_rows, unique, write_csv
-from polynsd.report.result_table import Derived, result_page
-from polynsd.report.result_terminal import MARK, print_results
 from polynsd.stats import bold_rule, rank_models
 
 FEWEST = 3  # models and datasets that ranks are told of
 BEST_LABEL = "polynsd (maps by validation)"
 BEST_RULE = f"{BEST_LABEL}: on every dataset the family whose search had the best validation, in brackets."
+STALE = "Records left out because they answer an older question (another plan or budget): {}."
 NO_TEST = "Nothing is bold: a test needs the scores of two models on three splits at least."
 
 
-def write_tables(experiment: Experiment, records: Sequence[Record], out: Path) -> Path:
+def write_tables(experiment: Experiment, records: Sequence[Record], out: Path, left_out: int = 0) -> Path:
     """Writes all files of an experiment, prints its table, and returns the path of the page."""
-    return Tables(experiment, in_order(experiment, records), out).write()
+    return Tables(experiment, in_order(experiment, records), out, left_out).write()
 
 
 def in_order(experiment: Experiment, records: Sequence[Record]) -> list[Record]:
@@ -57,11 +58,13 @@ class Tables:
         experiment: whose.
         records: of its cells.
         out: the folder.
+        left_out: how many records are not shown because they answer an older question.
     """
 
     experiment: Experiment
     records: Sequence[Record]
     out: Path
+    left_out: int = 0
 
     def write(self) -> Path:
         """Writes and prints everything."""
@@ -76,7 +79,7 @@ class Tables:
         page = self._path(".md")
         page.write_text(self._page(printed), encoding="utf-8")
         self._print()
-        for note in [*notes, f"written: {page} and the files beside it"]:
+        for note in [*notes, *self._stale(), f"written: {page} and the files beside it"]:
             print(note)  # noqa: T201
         return page
 
@@ -132,6 +135,8 @@ class Tables:
 
     def _draw(self, printed: Sequence[Published]) -> None:
         title = self._title
+        for path in self._pictures():
+            path.unlink(missing_ok=True)  # not all of them may be drawn this time
         if self.is_sweep:
             sweep_figure(self._path(".png"), title, [_model_first(one) for one in self.records], printed)
         for board in self.boards:
@@ -155,7 +160,7 @@ class Tables:
             winners,
             self.is_sweep,
             derived,
-            [*([BEST_RULE] if derived else []), *self._bold_rule()],
+            [*([BEST_RULE] if derived else []), *self._bold_rule(), *self._stale()],
         )
         return "\n".join([page, *self._links()])
 
@@ -176,11 +181,17 @@ class Tables:
         columns = [board.column(dataset) for board in self.boards for dataset in board.datasets]
         return [bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST]
 
+    def _stale(self) -> list[str]:
+        return [STALE.format(self.left_out)] * bool(self.left_out)
+
+    def _pictures(self) -> list[Path]:
+        """All that there may be."""
+        ends = [f"{kind}{board.suffix}" for kind in ("", "-ranks", "-search") for board in self.boards]
+        return [self._path(f"{end}.png") for end in ends or [""]]
+
     def _links(self) -> list[str]:
         """To the figures that are there."""
-        ends = [f"{kind}{board.suffix}" for kind in ("", "-ranks", "-search") for board in self.boards]
-        found = [self._path(f"{end}.png") for end in ends or [""]]
-        return [f"![{path.stem}]({path.name})\n" for path in found if path.exists()]
+        return [f"![{path.stem}]({path.name})\n" for path in self._pictures() if path.exists()]
 
     def _print(self) -> None:
         metrics = " or ".join(unique(metric_name(record.metric) for record in self.records))

@@ -22,6 +22,7 @@ from torch.nn import functional
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
 from polynsd.kernels import blocks
+from polynsd.nn.mixing import fully_mixed, mixed
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import append_channels, channel_maps
@@ -30,7 +31,6 @@ from polynsd.sheaf.learner import SheafLearner, constant_maps
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
-NARROW = 128  # width of a state, up to which W₁ ⊗ W₂ is cheaper than W₁ and W₂
 NORMS: dict[str, Callable[[int], Any]] = {
     "none": lambda width: None,
     "layer": nn.LayerNorm,
@@ -216,18 +216,8 @@ class SheafLayer(nn.Module):
         if self.config.mixing == "idle":
             return x
         if self.full_mixing is not None:
-            return functional.linear(x.flatten(-2), self.full_mixing).unflatten(-1, x.shape[-2:])
-        if (
-            self.stalk_mixing is not None
-            and self.channel_mixing is not None
-            and x.shape[-2:].numel() <= NARROW
-        ):
-            mixing = torch.kron(
-                self.stalk_mixing, self.channel_mixing
-            )  # one product in place of N small ones
-            return functional.linear(x.flatten(-2), mixing).unflatten(-1, x.shape[-2:])
-        x = x if self.stalk_mixing is None else self.stalk_mixing @ x
-        return x if self.channel_mixing is None else x @ self.channel_mixing.mT
+            return fully_mixed(x, self.full_mixing)
+        return mixed(x, self.stalk_mixing, self.channel_mixing)
 
     def extra_repr(self) -> str:
         """Channels and family."""

@@ -195,9 +195,17 @@ class IdentitySheaf(PolyNSD):
 
 
 class PolySpectralGNN(PolyNSD):
-    """The polynomial filter on the plain graph: F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}."""
+    """The polynomial filter on the plain graph: F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}.
 
-    preset: ClassVar[dict[str, Any]] = {"maps": "identity", "stalk_dim": 1, "normalization": "sheaf"}
+    The row of a node without neighbours is zero.
+    """
+
+    preset: ClassVar[dict[str, Any]] = {
+        "maps": "identity",
+        "stalk_dim": 1,
+        "fixed_channels": (),
+        "normalization": "sheaf",
+    }
 
 
 def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:

@@ -15,6 +15,7 @@ COLOURS = (
 )  # fmt: skip
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p", "*", "d")
 WIDEST = 3  # panels in a row
+LETTER, SAMPLE, NARROWEST = 0.07, 0.5, 1.8  # inches of a letter, a sample and an entry of the legend
 
 
 class Panels:
@@ -54,7 +55,8 @@ class Panels:
 
     def finish(self, path: Path, title: str, handles: Sequence[Any]) -> Path:
         """Adds title and legend and writes the file."""
-        columns = min(len(handles), max(2, int(self._figure.get_figwidth() / 1.8)))
+        longest = max((LETTER * len(one.get_label()) + SAMPLE for one in handles), default=0.0)
+        columns = min(len(handles), max(1, int(self._figure.get_figwidth() / max(NARROWEST, longest))))
         self._figure.legend(
             handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
         )

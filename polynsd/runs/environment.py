@@ -19,6 +19,7 @@ from polynsd.runs.plain import encode, read_json
 
 PACKAGES = ("polynsd", "torch", "torch_geometric", "numpy", "scipy", "safetensors", "numba", "triton")
 GIT_SECONDS = 5.0
+CODE = Path(__file__).parents[1]  # the package
 
 
 def add_session(path: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
@@ -76,13 +77,13 @@ def _cpu_name() -> str:
 
 
 def commit() -> str:
-    """The commit of the code, with a + where files were changed since; `unknown` without a repository.
+    """The commit of the code, with a + where the package was changed since; its version without a repository.
 
-    `POLYNSD_COMMIT` says it for a copy without a history of its own.
+    `POLYNSD_COMMIT` goes first: it says it for a copy without a history of its own.
     """
     told, state = os.environ.get("POLYNSD_COMMIT"), _repository()
     if told or state is None:
-        return told or "unknown"
+        return told or f"version {_version('polynsd')}"
     return f"{state['commit'][:10]}{'+' if state['dirty'] else ''}"
 
 
@@ -92,20 +93,30 @@ def device_name(device: torch.device) -> str:
 
 
 def _repository() -> dict[str, Any] | None:
-    """Commit of the working directory's repository, and whether tracked files differ from it."""
-    commit = _git("rev-parse", "HEAD")
+    """Commit of the repository that the code belongs to, and whether the package differs from it.
+
+    An installed package may lie in the folder of somebody's own repository, which says nothing of it.
+    """
+    is_tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
+    commit = _git("rev-parse", "HEAD") if is_tracked else None
     if commit is None:
         return None
-    changes = _git("status", "--porcelain", "--untracked-files=no")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says, without letting it write, ask or run hooks of the repository."""
+    """What git says of the package, without letting it write, ask or run hooks of the repository."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=GIT_SECONDS, check=True
+            command,
+            cwd=CODE,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=GIT_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None

@@ -146,14 +146,29 @@ def _default(maps: str | None) -> dict[str, Any]:
 
 
 def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Sizes, dropout and training, and what the model itself says is worth varying."""
-    kind: Any = zoo_class(model)
+    """Dropout and training, sizes, and what the model itself says is worth varying."""
     sizes = ("model.num_layers", "model.hidden_channels", "model.layer.dropout")
     kept = {n: v for n, v in options.items() if n in sizes or n.startswith("training.")}
-    if not hasattr(kind, "sheaf_parameters"):
+    if not hasattr(zoo_class(model), "sheaf_parameters"):
         kept.pop("training.sheaf_decay", None)
-    own = {f"model.options.{n}": v for n, v in kind.space.items() if n not in ZOO[model].preset}
-    return {"model.model": model, **kept, **own}
+    return {"model.model": model, **kept, **zoo_space(model)}
+
+
+def zoo_space(model: str) -> dict[str, Any]:
+    """What a model of the zoo says is worth varying, by dotted names."""
+    kind: Any = zoo_class(model)
+    return _dotted({n: rule for n, rule in kind.space.items() if n not in ZOO[model].preset})
+
+
+def published_options(model: str) -> dict[str, Any]:
+    """The published sizes and options of a model of the zoo, by dotted names."""
+    kind: Any = zoo_class(model)
+    return _dotted({n: value for n, value in kind.published.items() if n not in ZOO[model].preset})
+
+
+def _dotted(options: dict[str, Any]) -> dict[str, Any]:
+    sizes = ("num_layers", "hidden_channels")
+    return {f"model.{n}" if n in sizes else f"model.options.{n}": value for n, value in options.items()}
 
 
 def _used_by(model: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ DEFAULTS = {
     "seconds": 60.0,
     "device": "a machine",
     "commit": "0123abc",
+    "sizes": {"train": 48, "val": 32, "test": 20},
 }
 
 

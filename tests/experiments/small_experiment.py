@@ -45,8 +45,8 @@ SMALL = Experiment(
 )
 
 
-def runner(folder, **options):
-    return Runner(SMALL, folder / "out" / "small", folder / "work", **options)
+def runner(folder, experiment=SMALL, **options):
+    return Runner(experiment, folder / "out" / "small", folder / "work", **options)
 
 
 def cell(dataset="left", model="mlp", **changes):

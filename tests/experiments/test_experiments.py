@@ -1,9 +1,11 @@
 """Experiments as data: every cell has a file of its own, and what it trains can be built."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import polynsd
 from polynsd import PolyNSDError
 from polynsd.data.entries import ENTRIES
 from polynsd.experiments.catalogue import EXPERIMENTS, get_experiment
@@ -14,6 +16,7 @@ from polynsd.search.check import check_space
 from polynsd.search.options import Configuration
 from polynsd.search.space import Space
 
+PACKAGE = Path(polynsd.__file__).parent
 every = pytest.mark.parametrize("name", EXPERIMENTS)
 SEARCHED = [name for name, one in EXPERIMENTS.items() if isinstance(one.cells()[0].plan, Space)]
 
@@ -114,6 +117,12 @@ def test_the_k_sweep_is_nine_graphs_three_families_and_six_degrees():
         assert training.learning_rate == (0.02 if small else 0.01)
         assert model.second_linear == (cell.dataset in ("chameleon", "squirrel"))
         assert layer.degree == cell.options["K"]
+
+
+def test_there_are_no_circles_between_reports_and_experiments():
+    files = [*(PACKAGE / "report").rglob("*.py"), *(PACKAGE / "stats").rglob("*.py")]
+    assert files
+    assert not [path.name for path in files if "polynsd.experiments" in path.read_text(encoding="utf-8")]
 
 
 def test_an_unknown_experiment_is_guessed():

@@ -1,5 +1,8 @@
 """Records read back as they were written; means and deviations are those of the literature."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,8 +40,35 @@ def test_mean_and_deviation():
     assert record.mean == pytest.approx(0.7)
     assert record.std == pytest.approx(np.std(means))
     assert Record(**{**vars(record), "ddof": 1}).std == pytest.approx(np.std(means, ddof=1))
-    assert Record(**{**vars(record), "scores": rows[:2]}).std == 0
+    one = Record(**{**vars(record), "scores": rows[:2]})  # of a split alone the seeds tell
+    assert one.std == pytest.approx(0.1)
+    assert replace(one, ddof=1).std == pytest.approx(np.std([0.5, 0.7], ddof=1))
+    single = replace(one, scores=rows[:1])
+    assert math.isnan(single.std)
+    assert single.row()["std"] is None
     assert (record.row()["splits"], record.row()["seeds"], record.row()["trials"]) == (3, 2, 0)
+
+
+def test_shares_are_those_of_the_sizes():
+    record = invent("malignant", "texas", {"model": "gcn"}, 0.5, sizes={"train": 85, "val": 37, "test": 61})
+    assert record.shares.test / record.shares.train == pytest.approx(61 / 85)
+    assert replace(record, sizes={}).shares is None
+
+
+def test_a_record_of_some_splits_is_partial():
+    record = invent("x", "texas", {"model": "gcn"}, 0.5)
+    assert not record.is_partial
+    assert replace(record, question={"first": 3}).is_partial
+    assert replace(record, question={"first": 3}).row()["is_partial"]
+
+
+def test_records_without_sizes_and_question_are_read(tmp_path):
+    path = tmp_path / "cora" / "gcn.yaml"
+    invent("x", "cora", {"model": "gcn"}, 0.5).save(path)
+    old = path.read_text().split("sizes:")[0]
+    path.write_text(old)
+    (record,) = read_records(tmp_path)
+    assert (record.sizes, record.question) == ({}, {})
 
 
 def test_records_of_a_folder(tmp_path):

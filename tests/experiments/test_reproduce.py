@@ -4,14 +4,17 @@ import csv
 import json
 import os
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 from small_experiment import SMALL, configure
 
 from polynsd.cli import main
+from polynsd.commands import reproduce as command
 from polynsd.experiments import catalogue, protocol_run
 from polynsd.experiments.source import Source
+from polynsd.runs.lock import held
 
 real = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 
@@ -86,11 +89,66 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, reproduce, monkeyp
         return replace(cell, sources=(Source(tmp_path / "nowhere.npz"),)) if dataset == "left" else cell
 
     monkeypatch.setitem(catalogue.EXPERIMENTS, "small", replace(SMALL, configure=broken))
-    reproduce("--quiet", "--only", "model=gcn,nsd-diagonal")
+    with pytest.raises(SystemExit) as stop:
+        reproduce("--quiet", "--only", "model=gcn,nsd-diagonal")
+    assert stop.value.code == 1  # after the tables
     assert [row["dataset"] for row in rows(tmp_path / "out" / "small.csv")] == ["right", "right"]
     told = capsys.readouterr().err
     assert "not trained: 2 cells (left, gcn and so on)" in told
     assert "nowhere" in told
+
+
+def test_older_records_are_told_left_out_and_trained_anew(tmp_path, reproduce, capsys):
+    part = ("--datasets", "left", "--only", "model=mlp,gcn", "--quiet")
+    reproduce(*part)
+    capsys.readouterr()
+    reproduce("--table", "--trials", "2")  # another budget than that of the records
+    assert "answer an older question (another plan or budget): 1." in capsys.readouterr().out
+    assert [row["model"] for row in rows(tmp_path / "out" / "small.csv")] == ["gcn"]
+    reproduce(*part, "--trials", "2")
+    told = capsys.readouterr()
+    assert "trained with another plan before, and now anew: left, mlp (budget)" in told.err
+    assert "older question" not in told.out
+    assert [row["trials"] for row in rows(tmp_path / "out" / "small.csv")] == ["2", "0"]
+    main(["reproduce", "--list", "--out", str(tmp_path / "out")])
+    listed = capsys.readouterr().out
+    assert "state: 1 of 6 cells done, 1 of an older plan" in listed
+    assert "GPU-minutes on an H200" in listed
+
+
+def test_only_older_records_are_no_results(reproduce, capsys):
+    reproduce("--datasets", "left", "--only", "model=mlp", "--quiet")
+    with pytest.raises(SystemExit):
+        reproduce("--table", "--trials", "2")
+    assert "Records that answer an older question: 1." in capsys.readouterr().err
+
+
+def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reproduce, monkeypatch, capsys):
+    """The lock is let go when everything else is done; what the other has made by then is read."""
+    folder = tmp_path / "work" / "small" / "left" / "gcn"
+    folder.mkdir(parents=True)
+    theirs = ExitStack()
+    theirs.enter_context(held(folder))
+
+    def wait(seconds):
+        if seconds == command.WAIT:  # not that of the lock itself
+            made = tmp_path / "out" / "small"
+            assert [path.name for path in made.glob("*/*.yaml")] == ["nsd-diagonal.yaml"]
+            theirs.close()
+
+    monkeypatch.setattr(command.time, "sleep", wait)
+    reproduce("--datasets", "left", "--only", "model=gcn,nsd-diagonal")
+    assert "left, gcn: another process trains it; waiting" in capsys.readouterr().err
+    assert {row["model"] for row in rows(tmp_path / "out" / "small.csv")} == {"gcn", "nsd-diagonal"}
+
+
+def test_the_help_is_for_people(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    out = capsys.readouterr().out
+    assert "None}" not in out
+    assert "[NAME]" in out
+    assert "auto" in out
 
 
 def test_nothing_trained_says_why(reproduce, monkeypatch, capsys):
@@ -114,7 +172,7 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
         main([*arguments, "--out", str(tmp_path)])
         out = capsys.readouterr().out
         lines = out[out.index("k-sweep ") :].splitlines()
-        assert lines[1].strip() == "state: 1 of 162 cells done"
+        assert lines[1].strip() == "state: 0 of 162 cells done, 1 of an older plan"
         assert lines[2].strip() == "takes: about 18 GPU-minutes"
         assert lines[3].strip().startswith("needs: texas, wisconsin")
         assert "not here yet: texas" in out
@@ -131,6 +189,11 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
         (["k-sweep", "--only", "degree=1"], "unknown axis 'degree'"),
         (["k-sweep", "--only", "K=3"], "unknown K '3'"),
         (["k-sweep", "--only", "K"], "unknown K ''"),
+        (["k-sweep", "--trials", "0"], "trials must be an integer of at least 1; got 0"),
+        (["k-sweep", "--seconds", "0"], "seconds must be greater than 0; got 0.0"),
+        (["k-sweep", "--splits", "0"], "splits must be an integer of at least 1; got 0"),
+        (["k-sweep", "--device", "cuda:77"], "device 'cuda:77' was asked for"),
+        (["k-sweep", "--device", "gpu"], "unknown device 'gpu'; write auto, cpu"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_trained(arguments, words, capsys):

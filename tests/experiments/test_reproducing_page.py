@@ -3,7 +3,6 @@
 import re
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,10 +13,12 @@ from polynsd import cli, heterophilous_graph
 from polynsd.cli import main
 from polynsd.data import Graph, save_graph
 from polynsd.experiments.catalogue import EXPERIMENTS
-from polynsd.experiments.entrants import Entrant
+from polynsd.experiments.entrants import ENTRANTS, Entrant
 from polynsd.experiments.record import read_records
+from polynsd.experiments.variants import fast, with_budget
 from polynsd.nn.zoo import registry
 from polynsd.search.options import option_types
+from polynsd.search.space import Space
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text(encoding="utf-8")
 MODEL, GRAPH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -33,6 +34,27 @@ def test_commands_are_understood(command):
 def test_every_experiment_is_described(name):
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
     assert line.endswith(f"| {EXPERIMENTS[name].minutes} |")
+
+
+def test_what_the_page_says_of_searches():
+    leaderboard = EXPERIMENTS["leaderboard"]
+    for dataset in ("texas", "wisconsin", "cornell"):
+        budget = leaderboard.budget(dataset)
+        assert (budget.trials, budget.batch) == (24, 4)  # six shapes
+    assert len(ENTRANTS["polynsd-diagonal"].starts) == len(ENTRANTS["identity-sheaf"].starts) == 4
+    assert len(ENTRANTS["h2gcn"].starts) == 1
+    assert len(EXPERIMENTS["city"].axes["model"]) == 17
+    fixed = re.search(r"Sweeps \((.*?)\) search nothing", PAGE).group(1)
+    sweeps = {name for name, one in EXPERIMENTS.items() if not isinstance(one.cells()[0].plan, Space)}
+    assert set(re.findall(r"`(.*?)`", fixed)) == sweeps
+
+
+def budgets(trials):
+    return with_budget(SMALL, trials, None)
+
+
+def short(space):
+    return Space.from_dict({**space.to_dict(), "training.epochs": 5, "training.patience": 5})
 
 
 @pytest.fixture
@@ -53,7 +75,7 @@ def mine(monkeypatch):
 def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):
     entrant = Entrant(mine)
     assert "model.options.weight" in entrant.space().to_dict()
-    record = runner(tmp_path, fast=True).record(cell(model=mine, plan=entrant.space()))
+    record = runner(tmp_path, budgets(2)).record(cell(model=mine, plan=short(entrant.space())))
     assert -1 <= record.configuration["model"]["options"]["weight"] <= 1
     assert record.mean > 0
 
@@ -62,22 +84,19 @@ def test_the_example_of_ones_own_graph_makes_its_table(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     data = heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3)
     save_graph("graph.npz", Graph.from_pyg(data))
-    short = GRAPH.replace("Runner(mine, ", "Runner(mine, fast=True, ")
-    short = re.sub(r"MODELS = .*", 'MODELS = ("gcn", "mlp")', short)
-    exec(compile(short, "reproducing.md", "exec"), {})
+    code = GRAPH.replace("runner = ", "mine = fast(mine)\nrunner = ")
+    code = re.sub(r"MODELS = .*", 'MODELS = ("gcn", "mlp")', code)
+    exec(compile(code, "reproducing.md", "exec"), {"fast": fast})
     records = read_records(tmp_path / "results" / "mine")
     assert [(one.dataset, one.cell["model"]) for one in records] == [("graph", "gcn"), ("graph", "mlp")]
     assert records[0].by_split().shape == (10, 1)
-    assert "mine: test accuracy in %" in capsys.readouterr().out
+    assert "mine-fast: test accuracy in %" in capsys.readouterr().out
 
 
-def test_without_its_record_a_search_goes_on_to_the_new_total(tmp_path):
-    first = runner(tmp_path).record(cell())
-    runner(tmp_path).path(cell()).unlink()
-    more = replace(SMALL.budget("left"), trials=8)
-    second = runner(tmp_path, budget=more).record(cell())
-    assert second.search["best_so_far"][:4] == first.search["best_so_far"]
-    assert second.search["trials"] == 8
+def test_another_budget_is_another_search(tmp_path):
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
+    assert runner(tmp_path, budgets(6)).record(cell()).search["trials"] == 6
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
 
 
 def test_claims_from_the_command_line(capsys, tmp_path):

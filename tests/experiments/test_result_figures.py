@@ -1,6 +1,7 @@
-"""Pictures are drawn with a panel per dataset; intervals are those of Student; nothing to draw is said."""
+"""Pictures are drawn with a panel per dataset; intervals allow for overlap; nothing to draw is said."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from invented_records import invent, invent_search
 from scipy import stats
 
 from polynsd import ConfigError, PolyNSDError
+from polynsd.experiments import result_figures
 from polynsd.experiments.published import published
-from polynsd.report import panels, result_figures
-from polynsd.report.result_figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd.experiments.result_figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd.report import panels
 
 BOARD = [
     invent("leaderboard", dataset, {"model": model}, mean, search=invent_search(20, mean))
@@ -60,6 +62,19 @@ def test_sweep_is_drawn_against_its_last_option(tmp_path, drawn):
     assert labels == ["general", "authors' sweep"]
 
 
+def test_partial_records_are_pale(tmp_path, drawn):
+    part = [replace(one, question={"first": 3}, scores=one.scores[:3]) for one in (*BOARD[:1], *SWEEP[:1])]
+    leaderboard_figure(tmp_path / "b.png", "Board", [*part[:1], *BOARD[1:]])
+    sweep_figure(tmp_path / "k.png", "K", [*part[1:], *SWEEP[1:]])
+    (board, labels), ((axis,), _) = drawn
+    assert "of the first splits only" in labels
+    assert {line.get_alpha() for line in board[0].lines} == {result_figures.PALE, 1.0}
+    assert {line.get_alpha() for line in board[1].lines} == {1.0}
+    lines = [line for line in axis.lines if line.get_linestyle() == "-"]
+    assert [len(line.get_xdata()) for line in lines] == [2]  # the third point stands apart
+    assert any(line.get_alpha() == result_figures.PALE for line in axis.lines)
+
+
 def test_names_stand_in_turn(tmp_path, drawn):
     sweep_figure(tmp_path / "b.png", "Bases", NAMED)
     ((axis,), _), *_ = drawn
@@ -85,11 +100,34 @@ def test_trials_before_the_first_complete_one_are_left_out(tmp_path, drawn):
     assert np.allclose(axis.lines[0].get_ydata(), [np.nan, 50, 60], equal_nan=True)
 
 
-def test_intervals_are_those_of_student():
+def test_intervals_are_corrected_for_the_overlap_of_splits():
     record = BOARD[0]
     tests = 100 * record.by_split()[:, 0]
-    low, high = stats.t.interval(0.95, 9, loc=tests.mean(), scale=stats.sem(tests))
+    error = tests.std(ddof=1) * np.sqrt(1 / 10 + 20 / 48)
+    low, high = stats.t.interval(0.95, 9, loc=tests.mean(), scale=error)
     assert result_figures._half_width(record) == pytest.approx((high - low) / 2)
+    luan = replace(record, sizes={"train": 85, "val": 37, "test": 61})
+    assert result_figures._half_width(luan) / (high - low) * 2 == pytest.approx(
+        np.sqrt((1 / 10 + 61 / 85) / (1 / 10 + 20 / 48))
+    )
+    assert result_figures._half_width(replace(record, scores=record.scores[:1])) == 0
+    assert result_figures._half_width(replace(record, sizes={})) == 0
+
+
+def test_the_legend_says_what_the_bars_are(tmp_path, drawn):
+    leaderboard_figure(tmp_path / "x.png", "Board", BOARD)
+    assert drawn[0][1][0] == "here, 95 % interval corrected for overlap"
+
+
+def test_the_legend_fits_below_a_single_panel(tmp_path, monkeypatch):
+    figures = []
+    close = panels.pyplot().close
+    monkeypatch.setattr(panels.pyplot(), "close", lambda figure: (figures.append(figure), close(figure)))
+    leaderboard_figure(tmp_path / "x.png", "", [replace(BOARD[0], question={"first": 3})])
+    (figure,) = figures
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])

@@ -2,15 +2,17 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import pytest
 from invented_records import invent, invent_search
 
 from polynsd import PolyNSDError
 from polynsd.experiments.published import cell_text, published
+from polynsd.experiments.record import Score
 from polynsd.experiments.remarks import remarks_for
-from polynsd.report.result_numbers import natural_order, tidy_rows, write_csv
-from polynsd.report.result_table import result_page
+from polynsd.experiments.result_numbers import natural_order, tidy_rows, write_csv
+from polynsd.experiments.result_table import result_page
 
 BOARD = [
     invent(
@@ -86,11 +88,31 @@ def test_remarks_that_apply_stand_below():
 
 def test_how_the_numbers_came_about():
     page = board()
-    assert "Test accuracy in %, mean ± standard deviation over 10 splits × 1 seed." in page
+    words = "mean over 10 splits × 1 seed ± population standard deviation (ddof 0) of the split means."
+    assert f"Test accuracy in %, {words}" in page
     assert "Protocol geom-gcn, features row, training rules paper." in page
     assert "best on validation of 30–40 trials in 600 s per cell. 3 cells took 0:03:00 on a machine" in page
     assert "commit 0123abc" in page
     assert "nothing was searched" in result_page("Fixed", SWEEP, sweep=True)
+
+
+def test_of_one_split_the_deviation_is_that_over_seeds():
+    scores = tuple(Score(0, seed, 0.5, test, 1, 1) for seed, test in enumerate((0.5, 0.6, 0.7)))
+    record = replace(BOARD[2], scores=scores, ddof=1)
+    page = result_page("City", [record])
+    assert "mean over 1 split × 3 seeds ± sample standard deviation (ddof 1) over the seeds." in page
+    assert "60.00 ± 10.00" in page
+    page = result_page("City", [replace(record, scores=scores[:1])])
+    assert "±" not in page
+    assert table(page)[1][2] == "50.00"
+
+
+def test_partial_numbers_are_marked():
+    part = replace(BOARD[2], question={"first": 3}, scores=BOARD[2].scores[:3])
+    page = result_page("Board", [*BOARD[:2], part])
+    assert table(page)[2][3].endswith(" ‡")
+    assert "- ‡ Of the first splits only" in page
+    assert "‡" not in board()
 
 
 def test_every_metric_is_named_with_its_datasets():

@@ -1,6 +1,7 @@
 """From a cell to its record: validation chooses, fresh seeds score, nothing is done twice or lost."""
 
 from dataclasses import replace
+from shutil import rmtree
 
 import pytest
 from small_experiment import SMALL, cell, runner
@@ -8,8 +9,13 @@ from small_experiment import SMALL, cell, runner
 from polynsd import PolyNSDError
 from polynsd.experiments import protocol_run
 from polynsd.experiments import runner as module
-from polynsd.experiments.record import read_record
+from polynsd.experiments.experiment import Budget
+from polynsd.experiments.question import differences, question
+from polynsd.experiments.record import Score, read_record
+from polynsd.experiments.runner import CellInUseError
 from polynsd.experiments.source import Source
+from polynsd.experiments.variants import FAST, FAST_EPOCHS, fast, with_budget
+from polynsd.runs.lock import held
 from polynsd.search import open_storage, problem, trial_rows
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
@@ -35,7 +41,8 @@ def trainings(monkeypatch):
 
 
 def study_of(folder):
-    storage = open_storage(f"sqlite:///{folder / 'work' / 'left' / 'mlp' / 'study.db'}")
+    (path,) = (folder / "work" / "left" / "mlp").glob("study-*.db")
+    storage = open_storage(f"sqlite:///{path}")
     return optuna().load_study(study_name="mlp", storage=storage)
 
 
@@ -149,21 +156,151 @@ def test_what_is_under_way_is_tidied_up(tmp_path):
 
 
 def test_fast_is_short(tmp_path):
-    plan = SMALL.cells(("left",), {"model": ("gcn",)})[0].plan
-    slow = cell(model="gcn", plan=plan._replace(training=replace(plan.training, epochs=5000, patience=5000)))
-    record = runner(tmp_path, fast=True).record(slow)
+    plan = cell(model="gcn").plan
+    slow = plan._replace(training=replace(plan.training, epochs=5000, patience=5000))
+    long = replace(SMALL, configure=lambda dataset, model: cell(dataset, model, plan=slow))
+    (short,) = fast(long).cells(("left",), {"model": ("gcn",)})
+    record = runner(tmp_path, fast(long)).record(short)
     assert record.by_split().shape == (3, 1)
-    assert {score.epochs for score in record.scores} == {module.FAST_EPOCHS}
-    searched = runner(tmp_path, fast=True).record(cell())
-    assert searched.search["trials"] == module.FAST.trials
+    assert {score.epochs for score in record.scores} == {FAST_EPOCHS}
+    (searched,) = fast(SMALL).cells(("left",), {"model": ("mlp",)})
+    assert runner(tmp_path, fast(SMALL)).record(searched).search["trials"] == FAST.trials
 
 
 def test_a_budget_given_is_the_budget(tmp_path):
-    few = replace(SMALL.budget("left"), trials=2)
-    assert runner(tmp_path, budget=few).record(cell()).search["trials"] == 2
-    none = replace(few, seconds=0)
+    assert runner(tmp_path, with_budget(SMALL, 2, None)).record(cell()).search["trials"] == 2
+    none = replace(SMALL, budgets={"right": Budget(seconds=0.0, splits=1)})
     with pytest.raises(PolyNSDError, match="no trial is complete"):
-        runner(tmp_path, budget=none).record(cell("right"))
+        runner(tmp_path, none).record(cell("right"))
+
+
+@pytest.mark.parametrize(("trials", "seconds"), [(0, None), (-1, 5.0), (None, 0.0), (None, -1.0)])
+def test_budgets_of_nothing_are_refused(trials, seconds):
+    with pytest.raises(PolyNSDError, match="must be"):
+        with_budget(SMALL, trials, seconds)
+
+
+SPACE = Space.from_dict({**cell().plan.to_dict(), "model.hidden_channels": [4]})
+
+
+@pytest.mark.parametrize(
+    ("experiment", "changes", "named"),
+    [
+        (with_budget(SMALL, 3, None), {}, "budget"),
+        (with_budget(SMALL, None, 30.0), {}, "budget"),
+        (SMALL, {"plan": SPACE}, "space"),
+        (SMALL, {"starts": ({"model.hidden_channels": 8},)}, "space"),
+        (SMALL, {"rules": "paper"}, "rules"),
+        (replace(SMALL, seeds=1), {}, "seeds"),
+        (SMALL, {"sources": (replace(cell().sources[0], splits=4),)}, "splits"),
+        (SMALL, {"sources": (replace(cell().sources[0], features="standardize"),)}, "features"),
+        (SMALL, {"sources": (cell("right").sources[0],)}, "graphs"),
+    ],
+)
+def test_a_record_answers_only_what_was_asked(tmp_path, experiment, changes, named):
+    """Another question is trained anew, in a fresh study, and replaces the record when it is done."""
+    first = runner(tmp_path).record(cell())
+    other = cell(**changes)
+    assert differences(first, SMALL, cell()) == []
+    assert named in differences(first, experiment, other)
+    again = runner(tmp_path, experiment, again=True)  # an old choice does not survive its question
+    assert again.answer(other) is None
+    record = again.record(other)
+    assert record.question != first.question
+    assert differences(record, experiment, other) == []
+    assert runner(tmp_path, experiment).record(other) == record
+    assert runner(tmp_path).answer(cell()) is None
+
+
+def test_another_configuration_is_another_question(tmp_path):
+    gcn, wide = cell(model="gcn"), replace(cell(model="gcn").plan.model, hidden_channels=8)
+    first = runner(tmp_path).record(gcn)
+    other = replace(gcn, plan=gcn.plan._replace(model=wide))
+    assert differences(first, SMALL, other) == ["configuration"]
+    assert runner(tmp_path).record(other).parameters > first.parameters
+
+
+def test_options_that_a_record_does_not_know_have_their_defaults(tmp_path):
+    record = runner(tmp_path).record(cell(model="gcn"))
+    older = {name: value for name, value in record.configuration["model"].items() if name != "input_dropout"}
+    before = replace(record, configuration={**record.configuration, "model": older})
+    assert differences(before, SMALL, cell(model="gcn")) == []
+    gone = {**record.configuration["training"], "momentum": 0.9}
+    assert differences(
+        replace(record, configuration={**record.configuration, "training": gone}), SMALL, cell(model="gcn")
+    )
+
+
+def test_a_question_reads_back_in_a_few_lines(tmp_path):
+    made = runner(tmp_path)
+    asked = made.record(cell()).question
+    assert set(asked) == {
+        "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
+    }  # fmt: skip
+    assert asked["budget"] == {"trials": 4, "seconds": 60, "splits": 1, "screen": 0, "batch": 2}
+    assert read_record(made.path(cell())).question == asked == question(SMALL, cell())
+
+
+def test_other_data_begin_another_study(tmp_path, monkeypatch):
+    """Not even a graph that changed under its name is a dead end."""
+    runner(tmp_path).record(cell())
+    runner(tmp_path).path(cell()).unlink()
+    make = Source.problem
+
+    def changed(self, seed=0):
+        made = make(self, seed)
+        data = made.data.clone()
+        data.x = data.x + 1
+        return replace(made, data=data)
+
+    monkeypatch.setattr(Source, "problem", changed)
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
+
+
+def test_a_part_of_the_splits_is_said_and_completed_later(tmp_path, trainings):
+    part = runner(tmp_path, splits=2).record(cell())
+    assert part.question["first"] == 2
+    assert part.is_partial
+    searches = len(trainings["search"])
+    rmtree(tmp_path / "work")
+    assert runner(tmp_path, splits=1).record(cell()) == part
+    assert runner(tmp_path).answer(cell()) is None
+    full = runner(tmp_path).record(cell())
+    assert len(trainings["search"]) == searches  # the choice is the same
+    assert full.configuration == part.configuration
+    assert not full.is_partial
+    assert full.by_split().shape == (3, 2)
+    assert runner(tmp_path, splits=2).record(cell()) == full  # and is not thrown away for a part
+    assert not runner(tmp_path / "all", splits=3).record(cell()).is_partial
+
+
+def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
+    made = runner(tmp_path)
+    monkeypatch.setattr(module, "_score", lambda row, first: Score(row["split"], 0, 1 / 3, 2 / 7, 1, 1))
+    made.record(cell(model="gcn"))
+    assert {(s.val, s.test) for s in read_record(made.path(cell(model="gcn"))).scores} == {(1 / 3, 2 / 7)}
+    row = {"split": 0, "seed": 1, "val": 1 / 3, "test": 2 / 7, "best_epoch": 1, "epochs": 2}
+    monkeypatch.undo()
+    assert module._score(row, 0) == Score(0, 1, 1 / 3, 2 / 7, 1, 2)
+
+
+def test_sizes_are_those_of_the_splits(tmp_path):
+    record = runner(tmp_path).record(cell(model="gcn"))
+    split = cell(model="gcn").sources[0].problem().splits[0]
+    assert record.sizes == {part: int(getattr(split, part).sum()) for part in ("train", "val", "test")}
+    assert sum(record.sizes.values()) == 40
+    assert record.shares.train == record.sizes["train"] / 40
+
+
+def test_one_process_at_a_time_works_on_a_cell(tmp_path):
+    made = runner(tmp_path)
+    folder = tmp_path / "work" / "left" / "gcn"
+    folder.mkdir(parents=True)
+    with held(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
+        made.record(cell(model="gcn"))
+    record = made.record(cell(model="gcn"))
+    with held(folder):
+        assert made.record(cell(model="gcn")) == record  # reading needs no lock
 
 
 def test_graphs_of_a_cell_count_as_splits(tmp_path):

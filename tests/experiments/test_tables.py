@@ -10,13 +10,13 @@ import pytest
 from invented_records import invent, invent_search
 from small_experiment import SMALL, runner
 
+from polynsd.experiments import result_terminal
 from polynsd.experiments.boards import boards, bold, chosen_maps, group_of, paired_scores
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.paired_rows import paired_rows
 from polynsd.experiments.record import Record, Score
-from polynsd.experiments.shares import Shares, get_shares
+from polynsd.experiments.result_numbers import ranked
 from polynsd.experiments.tables import in_order, write_tables
-from polynsd.report import result_terminal
 from polynsd.stats import compare, holm
 
 MODELS = {
@@ -130,7 +130,7 @@ def test_cells_with_fewer_splits_are_in_no_test():
     short = replace(BOARD[3], scores=BOARD[3].scores[:4])
     column = {one.cell["model"]: one for one in [*BOARD[:3], short]}
     assert list(paired_scores(column)) == [one.cell["model"] for one in BOARD[:3]]
-    assert paired_scores({model: replace(one, protocol="stored") for model, one in column.items()}) == {}
+    assert paired_scores({model: replace(one, sizes={}) for model, one in column.items()}) == {}
 
 
 def test_comparisons_are_those_of_the_same_splits(tmp_path):
@@ -180,6 +180,9 @@ def test_ranks_need_three_models_and_three_datasets(tmp_path):
     write_tables(experiment, BOARD, tmp_path / "three")
     assert not (tmp_path / "two" / "leaderboard-ranks.png").exists()
     assert (tmp_path / "three" / "leaderboard-ranks.png").exists()
+    page = write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "three")
+    assert not (tmp_path / "three" / "leaderboard-ranks.png").exists()  # of other records
+    assert "ranks" not in page.read_text()
 
 
 def test_a_sweep_has_no_bold_and_no_comparisons(tmp_path, capsys):
@@ -225,24 +228,59 @@ def test_records_that_an_experiment_no_longer_has_come_last():
     assert in_order(get_experiment("leaderboard"), [old, *BOARD])[-1] == old
 
 
-@pytest.mark.parametrize(
-    ("protocol", "shares"),
-    [
-        ("geom-gcn", Shares(0.48, 0.20)),
-        ("platonov", Shares(0.50, 0.25)),
-        ("luan-60-20-20", Shares(0.6, 0.2)),
-        ("city-10-10-80", Shares(0.1, 0.8)),
-        ("stratified(0.5, 0.2, 0.3)", Shares(0.5, 0.3)),
-        ("public", None),
-    ],
-)
-def test_shares_of_protocols(protocol, shares):
-    assert get_shares(protocol) == shares
+def test_the_ratio_of_test_to_training_nodes_is_that_of_the_records():
+    """Luan's rule leaves 61 of texas' nodes for testing and 85 for training, whatever it is called."""
+    sizes = {"train": 85, "val": 37, "test": 61}
+    texas = [replace(one, sizes=sizes, protocol="luan-60-20-20") for one in BOARD if one.dataset == "texas"]
+    found = paired_rows(boards(texas))[0]
+    column = {one.cell["model"]: one for one in texas}
+    ours, theirs = (column[found[name]].by_split() for name in ("model", "against"))
+    wanted = compare(ours, theirs, 85 / 183, test_share=61 / 183)
+    assert found["p"] == pytest.approx(wanted.p, rel=1e-4)
+    assert paired_scores({model: replace(one, sizes={}) for model, one in column.items()}) == {}
+
+
+def part(record):
+    return replace(record, question={"first": 3}, scores=record.scores[:3])
+
+
+def test_partial_records_are_shown_marked_and_are_nobodys_rivals(tmp_path, capsys):
+    some = [part(one) if one.cell["model"] in ("polynsd-general", "gcn") else one for one in BOARD]
+    page = write_tables(get_experiment("leaderboard"), some, tmp_path).read_text()
+    assert all(text.endswith("‡") for text in row(page, "polynsd-general")[2:])
+    assert "**" not in row(page, "polynsd-general")[2]
+    assert "maps by validation" not in page  # one of the three families is partial
+    out = capsys.readouterr().out
+    assert "‡ of the first splits only" in out
+    best = next(line for line in out.splitlines() if line.strip().startswith("nsd-general"))
+    assert best.count("*") == 3
+    assert {one["model"] for one in read(tmp_path / "leaderboard-comparisons.csv")} == {
+        "polynsd-diagonal",
+        "polynsd-orthogonal",
+    }
+    (board,) = boards(some)
+    assert "gcn" not in board.column("texas")
+    assert ranked(board.plain())[-2:] == ["polynsd-general", "gcn"]
+    gcn = [one for one in read(tmp_path / "leaderboard.csv") if one["model"] == "gcn"]
+    assert {one["is_partial"] for one in gcn} == {"True"}
+
+
+def test_a_table_of_partial_records_alone(tmp_path, capsys):
+    page = write_tables(get_experiment("leaderboard"), [part(one) for one in BOARD], tmp_path).read_text()
+    assert "Nothing is bold" in page
+    assert "*" not in "".join(line for line in capsys.readouterr().out.splitlines() if "polynsd-" in line)
+    assert not (tmp_path / "leaderboard-ranks.png").exists()
+
+
+def test_what_is_left_out_is_said(tmp_path, capsys):
+    page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, left_out=2).read_text()
+    assert "answer an older question (another plan or budget): 2." in page
+    assert "answer an older question (another plan or budget): 2." in capsys.readouterr().out
 
 
 def test_groups_are_architectures():
     assert group_of("polynsd-general") == group_of("polynsd-diagonal") == "polynsd"
-    assert group_of("polynsd+adjacency") != "polynsd"
+    assert group_of("mlp+adjacency") != group_of("polynsd+adjacency")
     assert group_of("unheard of") == "unheard of"
 
 

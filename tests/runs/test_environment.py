@@ -1,6 +1,8 @@
 """Where a run was made."""
 
 import subprocess
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,36 +24,57 @@ def test_versions_machine_and_time():
     assert now["started"].endswith("+00:00")
 
 
-def test_the_commit_of_the_working_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert session()["git"] is None
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Code in a folder of its own, as `polynsd.runs.environment` sees it, and work that is done elsewhere."""
+    folder, elsewhere = tmp_path / "repository" / "package", tmp_path / "elsewhere"
+    for new in (folder, elsewhere):
+        new.mkdir(parents=True)
+    (folder / "__init__.py").write_text("1")
+    monkeypatch.setattr("polynsd.runs.environment.CODE", folder)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.delenv("POLYNSD_COMMIT", raising=False)
+    monkeypatch.chdir(elsewhere)
     git("init", "-q")
-    assert session()["git"] is None  # no commit yet
-    (tmp_path / "file").write_text("1")
-    git("add", "file")
-    git("commit", "-q", "-m", "first")
+    Path("work").write_text("1")
+    git("add", "work")
+    git("commit", "-q", "-m", "work")
+    return folder
+
+
+def commit_all(folder):
+    git("-C", str(folder.parent), "init", "-q")
+    git("-C", str(folder.parent), "add", ".")
+    git("-C", str(folder.parent), "commit", "-q", "-m", "first")
+
+
+def test_the_commit_is_that_of_the_code_not_of_the_working_directory(package):
+    assert session()["git"] is None  # no repository there
+    commit_all(package)
     found = session()["git"]
     assert len(found["commit"]) == 40
     assert found["dirty"] is False
-    (tmp_path / "file").write_text("2")
+    (package.parent / "notes").write_text("of no matter")
+    assert session()["git"]["dirty"] is False
+    (package / "__init__.py").write_text("2")
     assert session()["git"] == {"commit": found["commit"], "dirty": True}
 
 
-def test_the_commit_in_a_word(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.delenv("POLYNSD_COMMIT", raising=False)
-    assert commit() == "unknown"
-    monkeypatch.setenv("POLYNSD_COMMIT", "0123456789")  # of a copy without its repository
-    assert commit() == "0123456789"
-    git("init", "-q")
-    (tmp_path / "file").write_text("1")
-    git("add", "file")
-    git("commit", "-q", "-m", "first")
-    assert commit() == session()["git"]["commit"][:10]  # the repository knows better
-    (tmp_path / "file").write_text("2")
+def test_a_repository_that_does_not_hold_the_code_says_nothing(package):
+    (package.parent / ".gitignore").write_text("package/")
+    commit_all(package)
+    assert session()["git"] is None
+    assert commit() == f"version {version('polynsd')}"
+
+
+def test_the_commit_in_a_word(package, monkeypatch):
+    assert commit() == f"version {version('polynsd')}"
+    commit_all(package)
+    assert commit() == session()["git"]["commit"][:10]
+    (package / "__init__.py").write_text("2")
     assert commit() == session()["git"]["commit"][:10] + "+"
+    monkeypatch.setenv("POLYNSD_COMMIT", "0123456789")  # whoever says it knows
+    assert commit() == "0123456789"
 
 
 def test_a_processor_has_the_name_that_sessions_record():

@@ -215,7 +215,10 @@ def test_a_bad_space_is_refused(plain, message):
         ({"model.layer.maps": "orthogonal(euler)", "model.layer.stalk_dim": {"low": 2, "high": 5}}, "euler"),
         ({"model.model": ["polynsd", "gnc"], "model.layer.degree": [1, 2]}, "unknown model 'gnc'"),
         ({"model.model": "gcn", "model.layer.degree": [1, 2]}, "no use for degree"),
-        ({"model.model": "gcn", "model.options.heads": [1, 2]}, "gcn has no options of its own; got heads=1"),
+        (
+            {"model.model": "resnet-sgc", "model.options.hops": [1, 2]},
+            "resnet-sgc has no options of its own; got hops=1",
+        ),
         ({"model.model": "gat", "model.options.alpha": [0.1, 0.2]}, "unknown option of gat 'alpha'"),
         ({"model.options.heads": [1, 2]}, "polynsd has its options under layer"),
         ({"model.layer.degree": 2}, "nothing to search"),

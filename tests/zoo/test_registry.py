@@ -77,6 +77,38 @@ def test_no_option_is_decoration(name, option):
     assert count != other_count or not torch.allclose(usual, other)
 
 
+# searches
+
+WIDTHS = [32, 64, 128]  # of a space that names none
+
+
+def holds(rule, value):
+    return value in rule if isinstance(rule, list) else rule["low"] <= value <= rule["high"]
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_search_may_find_what_is_published(name):
+    kind, settled = zoo_class(name), {*ZOO[name].preset, *ZOO[name].unused}
+    space, published = {"hidden_channels": WIDTHS, **kind.space}, kind.published
+    sizes = {"num_layers", "hidden_channels"}
+    assert sizes <= set(published)
+    assert set(space) | set(published) <= sizes | set(own_options(name)) | settled
+    assert "num_layers" in space
+    for option in space.keys() & published.keys():
+        assert holds(space[option], published[option]), option
+    options = {o: v for o, v in published.items() if o in own_options(name)}
+    config = ModelConfig(name, published["hidden_channels"], published["num_layers"], options=options)
+    assert build_model(config, IN, OUT)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_values_of_a_space_have_the_types_of_their_options(name):
+    for option, kind in own_options(name).items():
+        rule = zoo_class(name).space.get(option, [])
+        values = rule if isinstance(rule, list) else (rule["low"], rule["high"])
+        assert all(type(value) is kind for value in values), option
+
+
 # values
 
 
@@ -93,11 +125,11 @@ def test_no_option_is_decoration(name, option):
         (
             "gat",
             {"head": 8},
-            r"unknown option of gat 'head'; choose from: heads, v2\. Did you mean 'heads'\?",
+            r"unknown option of gat 'head'; choose from: heads, input_dropout, v2\. Did you mean 'heads'\?",
         ),
         ("gatv2", {"v2": False}, "gatv2 means v2=True; leave it out"),
         ("tuned-gcn", {"heads": 2}, "unknown option of tuned-gcn 'heads'"),
-        ("gcn", {"heads": 2}, "gcn has no options of its own; got heads=2"),
+        ("resnet-sgc", {"heads": 2}, "resnet-sgc has no options of its own; got heads=2"),
         ("polynsd", {"heads": 2}, "polynsd has its options under layer"),
     ],
 )
@@ -224,7 +256,9 @@ def test_the_example_of_the_page_runs(capsys):
     exec(PAGE.split("```python\n")[1].split("```")[0], found)
     assert isinstance(found["model"], zoo_class("gat"))
     assert found["model"].gnn.convs[0].heads == 4
-    assert capsys.readouterr().out == "{'heads': <class 'int'>, 'v2': <class 'bool'>}\n"
+    printed = "{'input_dropout': <class 'float'>, 'heads': <class 'int'>, 'v2': <class 'bool'>}"
+    assert capsys.readouterr().out == f"{printed}\n"
+    assert f"# {printed}\n" in PAGE
 
 
 @pytest.mark.parametrize("name", ALL_MODELS)

@@ -144,7 +144,7 @@ def test_every_option_changes_something():
     [
         ({"message": "gat-seq"}, "Did you mean 'gat-sep'"),
         ({"features": "sgd"}, "Did you mean 'sgc'"),
-        ({"message": "gt", "heads": 3}, "multiple of heads=3; got 8"),
+        ({"message": "gt", "heads": 3}, "hidden_channels=8 must be a multiple of heads=3"),
         ({"dropout": 1.0}, "dropout"),
     ],
 )

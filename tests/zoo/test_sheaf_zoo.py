@@ -402,7 +402,7 @@ def test_options_are_keyword_only_and_plain(name):
     assert set(own_options(name).values()) <= {int, float, bool, str}
     kind = zoo_class(name)
     assert all(inspect.signature(kind).parameters[o].kind.name == "KEYWORD_ONLY" for o in own_options(name))
-    assert set(kind.space) <= set(own_options(name))
+    assert set(kind.space) <= {"num_layers", "hidden_channels", *own_options(name)}
 
 
 @pytest.mark.parametrize("name", WITH_LEARNERS)
@@ -446,7 +446,7 @@ def test_wrong_values_are_named(name, wrong):
 def test_a_wide_state_is_mixed_the_same_way(name, monkeypatch):
     model, (x, topology) = build(name), example("complete")
     narrow = model(x, topology)
-    monkeypatch.setattr("polynsd.nn.zoo.sheaf_block.NARROW", 0)
+    monkeypatch.setattr("polynsd.nn.mixing.NARROW", 0)
     torch.testing.assert_close(model(x, topology), narrow)
 
 

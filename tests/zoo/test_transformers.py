@@ -145,7 +145,7 @@ def test_every_option_of_sgformer_changes_something():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (partial(polynormer, heads=3), "multiple of heads=3; got 8"),
+        (partial(polynormer, heads=3), "hidden_channels=8 must be a multiple of heads=3"),
         (partial(polynormer, feature_dropout=1.5), "feature_dropout"),
         (partial(polynormer, global_layers=0), "global_layers must be an integer of at least 1"),
         (partial(sgformer, attention_layers=0), "attention_layers must be an integer of at least 1"),

@@ -88,7 +88,7 @@ def test_fifteen_layers():
     [
         ({"conv": "gct"}, "unknown conv 'gct'"),
         ({"norm": "bach"}, "Did you mean 'batch'"),
-        ({"conv": "gat", "heads": 3}, "multiple of heads=3; got 8"),
+        ({"conv": "gat", "heads": 3}, "hidden_channels=8 must be a multiple of heads=3"),
     ],
 )
 def test_mistakes_are_named(options, words):

@@ -24,6 +24,7 @@ from polynsd.nn.models import NSD, PolyNSD, count_parameters
 from polynsd.topology import Topology
 
 GRAPH, LARGER = "random-4000", "random-16000"
+JUNCTIONS = 2000
 CHANNELS = 16
 DEGREES = (1, 2, 4, 8, 16)
 
@@ -104,7 +105,7 @@ def cost_of_mlp(evidence: Evidence) -> Finding:
 
 def city_runtime(evidence: Evidence) -> Finding:
     """NSD over PolyNSD with diagonal maps, both as published, six layers, on a generated street network."""
-    data = street_graph(num_nodes=2000)
+    data = street_graph(num_nodes=JUNCTIONS)
     graph = Topology.from_edge_index(torch.from_numpy(data.edge_index), data.num_nodes)
     x = torch.randn(data.num_nodes, 16, generator=torch.Generator().manual_seed(0))
     first, poly = (kind.reference(16, CHANNELS, 6, 10, maps="diagonal") for kind in (NSD, PolyNSD))
@@ -116,7 +117,7 @@ def city_runtime(evidence: Evidence) -> Finding:
             ratios[backend] = [a / b for a, b in pairs]
     slow, fast = ([f"{value:.2f}" for value in ratios[name]] for name in ("assembled", "auto"))
     numbers = (
-        f"six layers on 2,000 street junctions, PolyNSD = 1 with K = {poly.config.degree}: NSD takes "
+        f"six layers on {JUNCTIONS:,} street junctions, PolyNSD = 1 with K = {poly.config.degree}: NSD takes "
         f"{slow[0]} in training and {slow[1]} in inference with sparse matrices, as published code "
         f"multiplies, and {fast[0]} and {fast[1]} with the library's kernels; printed are 1.60 and 1.45. "
         f"Products: {counts[0]} against {counts[1]}, but the published diagonal PolyNSD leaves out both "

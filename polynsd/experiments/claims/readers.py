@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from polynsd.experiments.claims.claim import (
-    CONFIRMED,
-    PARTLY,
-    REFUTED,
-    Evidence,
-    Finding,
-    NothingToReadError,
-)
-from polynsd.experiments.shares import get_shares
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.experiments.boards import Board, chosen_maps, group_of
+from polynsd.experiments.claims.claim import Evidence
+from polynsd.experiments.claims.tally import Gap
+from polynsd.experiments.entrants import ENTRANTS
 
 if TYPE_CHECKING:
     from polynsd.experiments.record import Record
-    from polynsd.stats.paired import Comparison
 
 FAMILIES = ("diagonal", "orthogonal", "general")
+POLYNSD = tuple(f"polynsd-{maps}" for maps in FAMILIES)
 FEWEST_SPLITS = 3
 
 
 class Table:
-    """Records of one experiment, found by dataset and options."""
+    """Records of one experiment that have all their splits, found by dataset and options."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self.records = list(records)
+        self.records = [record for record in records if not record.is_partial]
 
     @classmethod
     def of(cls, evidence: Evidence, experiment: str) -> Table:
@@ -60,85 +57,70 @@ class Table:
         return next((record for record in self.where(dataset, **cell) if dict(record.cell) == cell), None)
 
 
-def validation(record: Record) -> float:
-    """Mean over splits and seeds."""
+def chosen(records: Sequence[Record]) -> Record | None:
+    """The best on validation, test scores play no part: of the searches where all were searched, as in the
+    tables, else of the scores.
+    """
+    searched = all(record.search and "val" in record.search for record in records)
+    return max(records, key=_of_search if searched else _of_scores, default=None)
+
+
+def _of_search(record: Record) -> float:
+    assert record.search is not None
+    return float(record.search["val"])
+
+
+def _of_scores(record: Record) -> float:
     return fmean(score.val for score in record.scores)
 
 
-def chosen(records: Sequence[Record]) -> Record | None:
-    """The best on validation; test scores play no part."""
-    return max(records, key=validation, default=None)
+def best_polynsd(table: Table, dataset: str, **options: Any) -> Record | None:
+    """The family of maps that the tables choose; None unless all three were searched."""
+    found = [one for one in table.where(dataset, **options) if one.cell.get("model") in POLYNSD]
+    return chosen_maps(Board(options, tuple(found))).get(dataset)
 
 
-def compared(first: Record | None, second: Record | None) -> Comparison | None:
+def methods(records: Iterable[Record]) -> dict[str, Record]:
+    """One record per architecture: of its rows, be they families of maps, convolutions or options, the best
+    on validation. Rows that see other features are left out.
+    """
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        model = str(record.cell.get("model"))
+        if model in ENTRANTS:
+            groups.setdefault(group_of(model), []).append(record)
+    return {group: best for group, found in groups.items() if (best := chosen(found)) is not None}
+
+
+def best_other(records: Iterable[Record]) -> Record | None:
+    """Of the architectures that are not PolyNSD the one with the greatest test mean: the hardest rival."""
+    others = (record for group, record in methods(records).items() if group != "polynsd")
+    return max(others, key=lambda record: record.mean, default=None)
+
+
+def compared(first: Record | None, second: Record | None) -> Gap | None:
     """First − second over the same splits; None where they do not have enough of them in common."""
+    if first is None or second is None or _splits(first) != _splits(second):
+        return None
+    return interval(first.by_split(), second.by_split(), first)
+
+
+def _splits(record: Record) -> set[int]:
+    return {score.split for score in record.scores}
+
+
+def interval(a: NDArray[np.float64], b: NDArray[np.float64], like: Record) -> Gap | None:
+    """By the corrected t-test over splits, whose shares are those of `like`; scores are [splits, seeds]."""
     from polynsd.stats.paired import compare
 
-    if first is None or second is None:
+    shares = like.shares
+    if shares is None or len(a) < FEWEST_SPLITS:
         return None
-    a, b, shares = first.by_split(), second.by_split(), get_shares(first.protocol)
-    if shares is None or len(a) != len(b) or len(a) < FEWEST_SPLITS:
-        return None
-    return compare(a, b, shares.train, test_share=shares.test)
+    found = compare(a, b, shares.train, test_share=shares.test)
+    return Gap(found.difference, found.low, found.high)
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Many comparisons of a first with a second model, each at 95 %."""
-
-    comparisons: tuple[Comparison, ...]
-
-    @classmethod
-    def of(cls, comparisons: Iterable[Comparison | None]) -> Tally:
-        """Of those that could be made; raises where none could."""
-        made = tuple(one for one in comparisons if one is not None)
-        if not made:
-            raise NothingToReadError("the records hold no two cells to compare over the same splits")
-        return cls(made)
-
-    @property
-    def better(self) -> int:
-        """Where the whole interval is above 0."""
-        return sum(one.low > 0 for one in self.comparisons)
-
-    @property
-    def worse(self) -> int:
-        """Where the whole interval is below 0."""
-        return sum(one.high < 0 for one in self.comparisons)
-
-    @property
-    def points(self) -> float:
-        """The mean difference in percentage points."""
-        return 100 * fmean(one.difference for one in self.comparisons)
-
-    @property
-    def verdict(self) -> str:
-        """Of "the first is better": confirmed in most cells, refuted where it is not more often better."""
-        if self.better <= self.worse:
-            return REFUTED
-        return CONFIRMED if self.better > len(self.comparisons) / 2 else PARTLY
-
-    def __str__(self) -> str:
-        total = len(self.comparisons)
-        undecided = total - self.better - self.worse
-        return (
-            f"{self.points:+.2f} points on average; better in {self.better}, worse in {self.worse}, "
-            f"undecided in {undecided} of {total} cells (95 %, paired over splits)"
-        )
-
-
-def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderboard") -> str:
-    """What searches chose for an option of PolyNSD's layers, as the end of a sentence; empty without any."""
-    counts = Counter(
-        str(record.configuration["model"]["layer"][option])
-        for record in evidence.records(experiment)
-        if record.search and str(record.cell.get("model")).startswith("polynsd-")
-    )
-    listed = ", ".join(f"{count} {value}" for value, count in counts.most_common())
-    return f"; searches on validation chose for {option}: {listed}" if listed else ""
-
-
-def same_maps(table: Table, **options: Any) -> list[Comparison | None]:
+def same_maps(table: Table, **options: Any) -> list[Gap | None]:
     """PolyNSD − NSD for every dataset and family of maps."""
     return [
         compared(
@@ -150,18 +132,42 @@ def same_maps(table: Table, **options: Any) -> list[Comparison | None]:
     ]
 
 
-def best_polynsd(table: Table, dataset: str, **options: Any) -> Record | None:
-    """The family of maps that is best on validation."""
-    found = [table.find(dataset, **options, model=f"polynsd-{maps}") for maps in FAMILIES]
-    return chosen([record for record in found if record is not None])
+def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderboard") -> str:
+    """What searches ended with for an option of PolyNSD's layers, and what they were given to begin with."""
+    found = [
+        record
+        for record in evidence.records(experiment)
+        if record.search and str(record.cell.get("model")) in POLYNSD
+    ]
+    if not found:
+        return ""
+    starts, name = ENTRANTS[POLYNSD[0]].starts, f"model.layer.{option}"
+    begin, ends = (
+        Counter(str(start[name]) for start in starts),
+        Counter(str(_option(one, name)) for one in found),
+    )
+    given = sum(any(_is_start(record, start) for start in starts) for record in found)
+    return (
+        f"; searches on validation ended with {option}: {_listed(ends)}. That is no free choice: they begin "
+        f"with given architectures ({_listed(begin)}), and {given} of "
+        f"{len(found)} ended with one of these"
+    )
 
 
-def share_finding(hits: int, total: int, numbers: str, most: float = 0.85) -> Finding:
-    """Confirmed where nearly all cells agree with the claim, refuted where fewer than half do."""
-    if not total:
-        raise NothingToReadError("the records hold none of the cells that the claim is about")
-    verdict = CONFIRMED if hits >= most * total else PARTLY if 2 * hits >= total else REFUTED
-    return Finding(verdict, numbers)
+def _is_start(record: Record, start: Mapping[str, Any]) -> bool:
+    return all(_option(record, name) == value for name, value in start.items())
+
+
+def _option(record: Record, name: str) -> Any:
+    """`model.layer.basis` of a configuration."""
+    found: Any = record.configuration
+    for word in name.split("."):
+        found = found.get(word) if isinstance(found, Mapping) else None
+    return found
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {value}" for value, count in counts.most_common())
 
 
 def percent(record: Record) -> str:

@@ -1,215 +1,153 @@
-"""Fixed configurations in which one thing varies. (C33 to C35, C41 to C43, C46 to C48)"""
+"""Fixed configurations in which the stalk, the basis or the degree varies. (C33 to C35, C46, C47)
+
+What is "flat" or "best" is asked of paired differences: choices are made on validation, intervals are over
+splits, and two settings are equal where the whole interval is within the margin of `tally`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from itertools import combinations
 from statistics import fmean, median
 
-import numpy as np
-
+from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
+    NOT_TESTABLE,
     PARTLY,
     REFUTED,
     Claim,
     Evidence,
     Finding,
-    NothingToReadError,
 )
-from polynsd.experiments.claims.readers import FAMILIES, Table, Tally, chosen, compared, share_finding
+from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
+from polynsd.experiments.claims.readers import FAMILIES, Table, chosen, compared
+from polynsd.experiments.claims.tally import CHANCE, MARGIN, Gap, Tally, is_apart, is_equal
 from polynsd.experiments.record import Record
 
 HOMOPHILIC = ("cora", "citeseer", "pubmed")
+FLAT = ("pubmed", "film")
 BASES = (
     "chebyshev1", "chebyshev2", "chebyshev3", "chebyshev4", "legendre", "gegenbauer", "jacobi",
     "interpolation",
 )  # fmt: skip
 
+Row = list[Record]
 
-def _rows(table: Table, option: str) -> list[list[Record]]:
-    """The cells of every dataset and family, in which the option varies; rows of one cell are left out."""
+
+def _rows(evidence: Evidence, experiment: str, option: str) -> list[Row]:
+    """The cells of every dataset and family that have all values of the option."""
+    table, values = Table.of(evidence, experiment), set(get_experiment(experiment).axes[option])
     rows = [table.having(d, option, maps=maps) for d in table.datasets for maps in FAMILIES]
-    return [row for row in rows if len(row) > 1]
+    return [row for row in rows if {record.cell[option] for record in row} >= values]
 
 
-def _spread(row: Sequence[Record]) -> float:
-    """Largest less smallest mean."""
-    means = [record.mean for record in row]
-    return max(means) - min(means)
+def _whole(experiment: str, *datasets: str) -> int:
+    """How many rows there are, of these datasets or of all."""
+    return len(FAMILIES) * len(datasets or get_experiment(experiment).datasets)
 
 
-def _noise(row: Sequence[Record]) -> float:
-    return fmean(record.std for record in row)
+def _between(row: Row, option: str, first: Callable[[int], bool]) -> Gap | None:
+    """Values of one kind − the rest, either chosen on validation."""
+    inside = [record for record in row if first(int(record.cell[option]))]
+    return compared(chosen(inside), chosen([record for record in row if record not in inside]))
+
+
+def _pairs(row: Row) -> list[Gap]:
+    found = [compared(a, b) for a, b in combinations(row, 2)]
+    return [gap for gap in found if gap is not None]
 
 
 def stalk_sweep(evidence: Evidence) -> Finding:
-    """Spread over d against the deviation over splits; where the best d lies."""
-    rows = _rows(Table.of(evidence, "stalk"), "stalk_dim")
-    flat = [row for row in rows if row[0].dataset in ("pubmed", "film")]
-    within = sum(_spread(row) <= _noise(row) for row in flat)
-    best = [int(max(row, key=lambda record: record.mean).cell["stalk_dim"]) for row in rows]
-    small = sum(d <= 3 for d in best)
-    numbers = (
-        f"on pubmed and film the spread over d is within the deviation over splits in {within} of "
-        f"{len(flat)} rows; the best d is 2 or 3 in {small} of {len(rows)} (all: {', '.join(map(str, best))})"
+    """Does d = 4 or 5 gain on d = 2 or 3; are pubmed and film flat?"""
+    rows = _rows(evidence, "stalk", "stalk_dim")
+    large = Tally.of(_between(row, "stalk_dim", lambda d: d >= 4) for row in rows)
+    small = Tally.of(_between(row, "stalk_dim", lambda d: d < 4) for row in rows)
+    flat = [row for row in rows if row[0].dataset in FLAT]
+    pairs = Tally.of(gap for row in flat for gap in _pairs(row))
+    gains = large.better > CHANCE * max(len(large), 1)
+    best = Part(
+        REFUTED if gains else CONFIRMED if small.mostly == CONFIRMED else PARTLY,
+        f"d = 2, 3 − d = 4, 5: {small}",
+        decisive=True,
     )
-    return share_finding(within + small, len(flat) + len(rows), numbers)
+    even = Part(pairs.same, f"any two d on pubmed and film: {pairs.equality}")
+    return combine(
+        universal(best, len(large), _whole("stalk"), "rows", least=LEAST),
+        covered(even, len(flat), _whole("stalk", *FLAT), "rows of pubmed and film"),
+    )
 
 
 def basis_spread(evidence: Evidence) -> Finding:
-    """Spread over eight bases against the deviation over splits."""
-    rows = _rows(Table.of(evidence, "bases"), "basis")
-    within = sum(_spread(row) <= _noise(row) for row in rows)
-    worst = max(rows, key=_spread, default=None)
-    if worst is None:
-        raise NothingToReadError("needs several bases of one dataset")
-    numbers = (
-        f"the spread over bases is within the deviation over splits in {within} of {len(rows)} rows; median "
-        f"{100 * median(map(_spread, rows)):.1f} points, largest {100 * _spread(worst):.1f} on "
-        f"{worst[0].dataset}"
+    """Every basis against Chebyshev I, row by row."""
+    rows = [gaps for row in _rows(evidence, "bases", "basis") if (gaps := _to_default(row))]
+    pairs = Tally.of(gap for gaps in rows for gap in gaps)
+    moved = sum(any(map(is_apart, gaps)) for gaps in rows)
+    steady = sum(all(map(is_equal, gaps)) for gaps in rows)
+    spread = median([100 * max(abs(gap.difference) for gap in gaps) for gaps in rows] or [0.0])
+    most = Part(pairs.same, f"other bases − Chebyshev I: {pairs.equality}", decisive=True)
+    everywhere = Part(
+        REFUTED if moved else CONFIRMED if 2 * steady > len(rows) else PARTLY,
+        f"some basis differs by more than {100 * MARGIN:g} points in {moved} of {len(rows)} rows, none does "
+        f"in {steady}; largest difference in a row {spread:.1f} points in the median",
     )
-    return share_finding(within, len(rows), numbers)
+    parts = (most, everywhere)
+    return combine(*(covered(part, len(rows), _whole("bases"), "rows") for part in parts))
+
+
+def _to_default(row: Row) -> list[Gap]:
+    default = next(record for record in row if record.cell["basis"] == BASES[0])
+    found = [compared(record, default) for record in row if record is not default]
+    return [gap for gap in found if gap is not None]
 
 
 def default_basis(evidence: Evidence) -> Finding:
-    """Mean ranks over all rows that have all eight bases."""
+    """Mean ranks over graphs, whose families of maps are averaged: they are no graphs of their own."""
     from polynsd.stats.ranking import rank_models
 
-    rows = [
-        {str(record.cell["basis"]): record.mean for record in row}
-        for row in _rows(Table.of(evidence, "bases"), "basis")
-    ]
-    whole = [row for row in rows if set(row) >= set(BASES)]
-    if len(whole) < 2:
-        raise NothingToReadError("needs all eight bases on at least two rows")
-    ranking = rank_models({basis: [row[basis] for row in whole] for basis in BASES})
+    rows, whole = _rows(evidence, "bases", "basis"), len(get_experiment("bases").datasets)
+    graphs = list(dict.fromkeys(row[0].dataset for row in rows))
+    if len(graphs) < 2:
+        return combine(covered(Part(NOT_TESTABLE, "one graph"), len(graphs), whole, "datasets"))
+    ranking = rank_models({b: [_mean_of(rows, graph, b) for graph in graphs] for b in BASES})
     ranks = dict(zip(ranking.models, ranking.ranks, strict=True))
-    listed = ", ".join(f"{basis} {place:.2f}" for basis, place in ranks.items())
-    limit = ranking.critical_difference or 0.0
-    behind = ranks["chebyshev1"] - min(ranks.values())
+    limit, behind = ranking.critical_difference or 0.0, ranks[BASES[0]] - min(ranks.values())
+    differ = ranking.friedman.p < CHANCE
     numbers = (
-        f"mean rank over {len(whole)} rows: {listed}; ranks closer than {limit:.2f} cannot be told apart"
+        f"mean rank over {len(graphs)} graphs: {', '.join(f'{b} {rank:.2f}' for b, rank in ranks.items())}; "
+        f"ranks closer than {limit:.2f} cannot be told apart, p = {ranking.friedman.p:.2g} that all are alike"
     )
-    return Finding(CONFIRMED if behind == 0 else PARTLY if behind < limit else REFUTED, numbers)
+    verdict = CONFIRMED if behind == 0 and differ else REFUTED if behind >= limit else PARTLY
+    return combine(covered(Part(verdict, numbers), len(graphs), whole, "datasets"))
 
 
-def _ends(table: Table, *models: str) -> dict[tuple[str, str], tuple[Record, Record]]:
-    """The cells with 2 and with 32 layers, by dataset and what follows the model's name."""
-    return {
-        (dataset, model.partition("-")[2]): (first, last)
-        for dataset in table.datasets
-        for model in models
-        if (first := table.find(dataset, model=model, layers=2)) is not None
-        and (last := table.find(dataset, model=model, layers=32)) is not None
-    }
-
-
-def _losses(table: Table, kind: str) -> dict[tuple[str, str], float]:
-    """From 2 to 32 layers, in points, by dataset and family."""
-    ends = _ends(table, *(f"{kind}-{maps}" for maps in FAMILIES))
-    return {row: 100 * (first.mean - last.mean) for row, (first, last) in ends.items()}
-
-
-def depth_stability(evidence: Evidence) -> Finding:
-    """What PolyNSD and others lose from 2 to 32 layers, against the deviation over splits."""
-    table = Table.of(evidence, "depth")
-    ends = _ends(table, *(f"polynsd-{maps}" for maps in FAMILIES)).values()
-    losses = [100 * (first.mean - last.mean) for first, last in ends]
-    steady = sum(first.mean - last.mean <= first.std for first, last in ends)
-    others = {
-        model: fmean(100 * (first.mean - last.mean) for first, last in found.values())
-        for model in ("gcn", "pairnorm")
-        if (found := _ends(table, model))
-    }
-    numbers = (
-        f"from 2 to 32 layers PolyNSD loses {fmean(losses or [0]):.1f} points on average, at most "
-        f"{max(losses, default=0):.1f}, and no more than a deviation in {steady} of {len(losses)} rows"
-        f"{''.join(f'; {model} loses {loss:.1f}' for model, loss in others.items())}"
-    )
-    return share_finding(steady, len(losses), numbers)
-
-
-def depth_against_nsd(evidence: Evidence) -> Finding:
-    """The losses of PolyNSD and of NSD under the same settings."""
-    table = Table.of(evidence, "depth")
-    poly, first = _losses(table, "polynsd"), _losses(table, "nsd")
-    shared = [row for row in poly if row in first]
-    less = sum(poly[row] < first[row] for row in shared)
-    numbers = (
-        f"from 2 to 32 layers PolyNSD loses less than NSD in {less} of {len(shared)} rows: "
-        f"{fmean([poly[row] for row in shared] or [0]):.1f} against "
-        f"{fmean([first[row] for row in shared] or [0]):.1f} points on average"
-    )
-    return share_finding(less, len(shared), numbers)
-
-
-def failures_at_depth(evidence: Evidence) -> Finding:
-    """Whether GAT and H2GCN train with 16 and 32 layers on our device."""
-    table = Table.of(evidence, "depth")
-    ran = {
-        model: [
-            f"{dataset} L = {record.cell['layers']}: {100 * record.mean:.1f}"
-            for dataset in table.datasets
-            for record in table.where(dataset, model=model)
-            if int(record.cell["layers"]) >= 16 and np.isfinite(record.mean)
-        ]
-        for model in ("gat", "h2gcn")
-    }
-    listed = "; ".join(f"{model}: {', '.join(cells)}" for model, cells in ran.items() if cells)
-    if not listed:
-        raise NothingToReadError(
-            "needs gat and h2gcn with 16 and 32 layers; a cell that failed leaves no record"
-        )
-    return Finding(REFUTED if all(ran.values()) else PARTLY, f"these trained to finite scores: {listed}")
+def _mean_of(rows: list[Row], graph: str, basis: str) -> float:
+    cells = [record for row in rows for record in row if record.dataset == graph]
+    return fmean(record.mean for record in cells if record.cell["basis"] == basis)
 
 
 def degree_above_one(evidence: Evidence) -> Finding:
-    """The best K > 1 on validation against K = 1."""
-    table = Table.of(evidence, "k-sweep")
-    pairs = []
-    for row in _rows(table, "K"):
-        first = next((record for record in row if record.cell["K"] == 1), None)
-        pairs.append(compared(chosen([record for record in row if record.cell["K"] > 1]), first))
-    tally = Tally.of(pairs)
-    return Finding(tally.verdict, f"best K > 1 on validation − K = 1: {tally}")
+    """The best K > 1 on validation against K = 1, in every cell."""
+    tally = Tally.of(_between(row, "K", lambda K: K > 1) for row in _rows(evidence, "k-sweep", "K"))
+    part = Part(tally.always, f"best K > 1 on validation − K = 1: {tally}")
+    return combine(universal(part, len(tally), _whole("k-sweep"), "cells", least=LEAST))
 
 
 def best_degree(evidence: Evidence) -> Finding:
-    """The best K on test means, by homophily."""
-    best: dict[bool, list[int]] = {True: [], False: []}
-    for row in _rows(Table.of(evidence, "k-sweep"), "K"):
-        best[row[0].dataset in HOMOPHILIC].append(int(max(row, key=lambda record: record.mean).cell["K"]))
-    low = sum(4 <= K <= 8 for K in best[True])
-    high = sum(K >= 8 for K in best[False])
-    numbers = (
-        f"best K is 4 to 8 in {low} of {len(best[True])} homophilic rows (median "
-        f"{median(best[True] or [0]):g}) and at least 8 in {high} of {len(best[False])} heterophilic ones "
-        f"(median {median(best[False] or [0]):g})"
+    """The claimed range of K against all other K, either chosen on validation, by homophily."""
+    rows = _rows(evidence, "k-sweep", "K")
+    graphs = get_experiment("k-sweep").datasets
+    heterophilic = tuple(graph for graph in graphs if graph not in HOMOPHILIC)
+    return combine(
+        _range(rows, HOMOPHILIC, "homophilic: K = 4 to 8 − other K", lambda K: 4 <= K <= 8),
+        _range(rows, heterophilic, "heterophilic: K = 8 to 16 − smaller K", lambda K: K >= 8),
     )
-    return share_finding(low + high, len(best[True]) + len(best[False]), numbers, most=0.7)
 
 
-def depth_by_degree(evidence: Evidence) -> Finding:
-    """Two layers of degree 2K against more layers of degree 4 with the same reach."""
-    table = Table.of(evidence, "nsd-vs-poly")
-    gaps = []
-    for dataset in table.datasets:
-        for maps in FAMILIES:
-            for K, layers in ((8, 4), (16, 8)):  # reach 16 and 32, where the depth sweep has K = 4
-                model = f"polynsd-{maps}"
-                deep, wide = (
-                    table.find(dataset, model=model, layers=layers),
-                    table.find(dataset, model=model, K=K),
-                )
-                if deep is not None and wide is not None:
-                    gaps.append((100 * (wide.mean - deep.mean), 100 * max(wide.std, deep.std)))
-    alike = sum(abs(gap) <= noise for gap, noise in gaps)
-    numbers = (
-        "at equal reach, L = 2 with K = 8 or 16 and L = 4 or 8 with K = 4 are within a deviation of each "
-        f"other in {alike} of {len(gaps)} pairs; mean difference "
-        f"{fmean([gap for gap, _ in gaps] or [0]):+.1f} points"
-    )
-    return share_finding(alike, len(gaps), numbers)
+def _range(rows: list[Row], graphs: tuple[str, ...], title: str, inside: Callable[[int], bool]) -> Part:
+    tally = Tally.of(_between(row, "K", inside) for row in rows if row[0].dataset in graphs)
+    part = Part(tally.mostly, f"{title}: {tally}")
+    return covered(part, len(tally), _whole("k-sweep", *graphs), f"{title.partition(':')[0]} rows")
 
 
 CLAIMS = (
@@ -222,21 +160,6 @@ CLAIMS = (
     ),
     Claim("C34", "Accuracy hardly depends on the basis.", "accuracy", basis_spread, ("bases",)),
     Claim("C35", "Chebyshev I is the most consistent basis.", "accuracy", default_basis, ("bases",)),
-    Claim(
-        "C41",
-        "PolyNSD is stable up to 32 layers, unlike GCN and others.",
-        "accuracy",
-        depth_stability,
-        ("depth",),
-    ),
-    Claim("C42", "PolyNSD stands depth better than NSD.", "accuracy", depth_against_nsd, ("depth",)),
-    Claim(
-        "C43",
-        "With 16 layers or more GAT is unstable and H2GCN runs out of memory.",
-        "accuracy",
-        failures_at_depth,
-        ("depth",),
-    ),
     Claim("C46", "The best K is always above 1 and beats K = 1.", "accuracy", degree_above_one, ("k-sweep",)),
     Claim(
         "C47",
@@ -245,5 +168,4 @@ CLAIMS = (
         best_degree,
         ("k-sweep",),
     ),
-    Claim("C48", "A higher K does the work of more layers.", "accuracy", depth_by_degree, ("nsd-vs-poly",)),
 )

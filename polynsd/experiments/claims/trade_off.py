@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
+    NOT_TESTABLE,
     PARTLY,
     REFUTED,
     Claim,
     Evidence,
     Finding,
-    NothingToReadError,
 )
-from polynsd.experiments.claims.readers import (
-    FAMILIES,
-    Table,
-    Tally,
-    chosen,
-    compared,
-    percent,
-    share_finding,
-)
+from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
+from polynsd.experiments.claims.readers import FAMILIES, Table, chosen, compared, percent
+from polynsd.experiments.claims.tally import Gap, Tally
+from polynsd.experiments.nsd_vs_poly import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
 from polynsd.experiments.record import Record
 
 NEEDS = ("nsd-vs-poly",)
+HETEROPHILIC = ("chameleon", "squirrel")
+EVERYWHERE = len(FAMILIES) * len(NSD_VS_POLY.datasets)
+LARGE = 10**6  # parameters with which NSD may win on squirrel
+GAIN, NEAR_TWENTY = 0.06, 0.15
+
+Rivals = Callable[[Table, str, str], Sequence[Record]]
 
 
 class Pair(NamedTuple):
@@ -37,116 +38,191 @@ class Pair(NamedTuple):
     poly: Record
     rival: Record
 
+    @property
+    def gap(self) -> Gap | None:
+        """Over splits."""
+        return compared(self.poly, self.rival)
 
-def pairs(evidence: Evidence, *options: str) -> Iterator[Pair]:
-    """The rival is NSD, best on validation among the cells in which one of the options varies."""
+
+def pairs(evidence: Evidence, rivals: Rivals, *datasets: str) -> list[Pair]:
+    """With NSD of the same maps, best on validation among these rivals; those that can be compared."""
     table = Table.of(evidence, "nsd-vs-poly")
-    for dataset in table.datasets:
-        for maps in FAMILIES:
-            rivals = [r for option in options for r in table.having(dataset, option, model=f"nsd-{maps}")]
-            poly, rival = chosen(table.having(dataset, "K", model=f"polynsd-{maps}")), chosen(rivals)
-            if poly is not None and rival is not None:
-                yield Pair(dataset, maps, poly, rival)
+    return [
+        pair
+        for dataset in datasets or table.datasets
+        for maps in FAMILIES
+        if (poly := chosen(table.having(dataset, "K", model=f"polynsd-{maps}"))) is not None
+        and (rival := chosen(rivals(table, dataset, f"nsd-{maps}"))) is not None
+        and (pair := Pair(dataset, maps, poly, rival)).gap is not None
+    ]
 
 
-def _tally(found: list[Pair]) -> Tally:
-    return Tally.of(compared(pair.poly, pair.rival) for pair in found)
+def _any(table: Table, dataset: str, model: str) -> Sequence[Record]:
+    return table.where(dataset, model=model)
+
+
+def _any_depth(table: Table, dataset: str, model: str) -> Sequence[Record]:
+    return table.having(dataset, "layers", model=model)
+
+
+def _two_layers(table: Table, dataset: str, model: str) -> Sequence[Record]:
+    return table.where(dataset, model=model, layers=2)
+
+
+def _widest(table: Table, dataset: str, model: str) -> Sequence[Record]:
+    return table.where(dataset, model=model, hidden=WIDTHS[-1])
+
+
+def _tally(found: Sequence[Pair]) -> Tally:
+    return Tally.of(pair.gap for pair in found)
+
+
+def _less(ratios: Sequence[float], what: str) -> Part:
+    """Whether PolyNSD needs less in the median."""
+    if not ratios:
+        return Part(NOT_TESTABLE, f"{what}: needs pairs on one device")
+    return Part(CONFIRMED if median(ratios) < 1 else REFUTED, f"median ratio of {what} {median(ratios):.2f}")
 
 
 def pareto(evidence: Evidence) -> Finding:
-    """Accuracy, parameters and training seconds against the best NSD of any depth and width."""
-    found = list(pairs(evidence, "layers", "hidden"))
-    tally = _tally(found)
-    size = median(pair.poly.parameters / pair.rival.parameters for pair in found)
-    time = median(pair.poly.seconds / pair.rival.seconds for pair in found if pair.rival.seconds)
-    numbers = (
-        f"two layers of PolyNSD − NSD of the best depth and width: {tally}; median ratio of parameters "
-        f"{size:.2f}, of training time {time:.2f}. Memory: C26"
+    """Accuracy, parameters and seconds against the best NSD of any size; accuracy at equal products."""
+    found = pairs(evidence, _any)
+    tally, products = _tally(found), Tally.of(_equal_products(Table.of(evidence, "nsd-vs-poly")))
+    same = [pair for pair in found if pair.poly.device == pair.rival.device and pair.rival.seconds]
+    parts = (
+        Part(
+            tally.keeps_up(),
+            f"two layers of PolyNSD − NSD of the best depth and width: {tally.not_worse}",
+            True,
+        ),
+        _less([pair.poly.parameters / pair.rival.parameters for pair in found], "parameters"),
+        _less(
+            [pair.poly.seconds / pair.rival.seconds for pair in same],
+            f"training time ({len(same)} pairs, each on one device)",
+        ),
     )
-    cheaper, kept = size < 1 and time < 1, tally.worse <= tally.better
-    return Finding(CONFIRMED if cheaper and kept else PARTLY if kept or size < 1 else REFUTED, numbers)
+    equal = Part(
+        products.mostly, f"at equal numbers of products: PolyNSD − NSD {products}. Memory: C26", True
+    )
+    return combine(
+        *(covered(part, len(found), EVERYWHERE, "cells") for part in parts),
+        covered(
+            equal,
+            len(products),
+            EVERYWHERE * sum(2 * K in LAYERS for K in DEGREES),
+            "pairs of equal products",
+        ),
+    )
+
+
+def _equal_products(table: Table) -> Iterator[Gap | None]:
+    """Two layers of degree K against 2K layers of NSD, wherever there are so many."""
+    for dataset in table.datasets:
+        for maps in FAMILIES:
+            for K in DEGREES:
+                if 2 * K in LAYERS:
+                    ours = table.find(dataset, model=f"polynsd-{maps}", K=K)
+                    yield compared(ours, table.find(dataset, model=f"nsd-{maps}", layers=2 * K))
 
 
 def best_depth(evidence: Evidence) -> Finding:
-    """Against NSD of the best depth: equal on pubmed, 6 to 13 points on the others."""
-    found = list(pairs(evidence, "layers"))
-    equal = [pair for pair in found if pair.dataset == "pubmed"]
-    other = [pair for pair in found if pair.dataset != "pubmed"]
-    if not equal or not other:
-        raise NothingToReadError("needs pubmed and chameleon or squirrel")
-    same, gains = _tally(equal), _tally(other)
-    numbers = (
-        f"PolyNSD − NSD of the best depth: pubmed {same}; chameleon and squirrel {gains}; {_gaps(other)}"
+    """Against NSD of the best depth: equal on pubmed with fewer parameters, 6 to 13 points on the others."""
+    same, other = pairs(evidence, _any_depth, "pubmed"), pairs(evidence, _any_depth, *HETEROPHILIC)
+    equal, gains = _tally(same), _tally(other)
+    enough = gains.always == CONFIRMED and min(pair.gap.difference for pair in other if pair.gap) >= GAIN
+    main = Part(
+        CONFIRMED if enough else REFUTED if gains.mostly == REFUTED else PARTLY,
+        f"PolyNSD − NSD of the best depth, chameleon and squirrel: {gains}; {_gaps(other)}",
+        decisive=True,
     )
-    hits = sum(_gap(pair) >= 6 for pair in other) + sum(_gap(pair) >= -0.5 for pair in equal)
-    return share_finding(hits, len(found), numbers)
+    kept = Part(equal.keeps_up(), f"pubmed: {equal.not_worse}")
+    size = _less([pair.poly.parameters / pair.rival.parameters for pair in same], "parameters on pubmed")
+    return combine(
+        covered(main, len(gains), 2 * len(FAMILIES), "cells of chameleon and squirrel"),
+        *(covered(part, len(equal), len(FAMILIES), "cells of pubmed") for part in (kept, size)),
+    )
 
 
-def _gap(pair: Pair) -> float:
-    return 100 * (pair.poly.mean - pair.rival.mean)
-
-
-def _gaps(found: list[Pair]) -> str:
-    return ", ".join(f"{pair.dataset} {pair.maps} {_gap(pair):+.1f}" for pair in found)
+def _gaps(found: Sequence[Pair]) -> str:
+    return ", ".join(f"{pair.dataset} {pair.maps} {pair.gap}" for pair in found)
 
 
 def equal_depth(evidence: Evidence) -> Finding:
-    """Against NSD with two layers: how near any gap comes to 20 points."""
-    table = Table.of(evidence, "nsd-vs-poly")
-    found = [
-        Pair(dataset, maps, poly, rival)
-        for dataset in table.datasets
-        if dataset != "pubmed"
-        for maps in FAMILIES
-        if (poly := chosen(table.having(dataset, "K", model=f"polynsd-{maps}"))) is not None
-        and (rival := table.find(dataset, model=f"nsd-{maps}", layers=2)) is not None
-    ]
-    tally, largest = _tally(found), max(found, key=_gap)
-    numbers = (
-        f"PolyNSD − NSD, both with two layers: {tally}; largest {_gap(largest):+.1f} ({largest.dataset}, "
-        f"{largest.maps}: {percent(largest.poly)} against {percent(largest.rival)})"
+    """Against NSD with two layers: is there a gain, and does the largest come near 20 points?"""
+    found = pairs(evidence, _two_layers, *HETEROPHILIC)
+    tally = _tally(found)
+    main = Part(
+        tally.mostly, f"PolyNSD − NSD, both with two layers (not equal reach): {tally}", decisive=True
     )
-    near = _gap(largest) >= 15
-    return Finding(CONFIRMED if near else PARTLY if tally.verdict != REFUTED else REFUTED, numbers)
+    return combine(
+        *(covered(part, len(tally), 2 * len(FAMILIES), "cells") for part in (main, _largest(found)))
+    )
+
+
+def _largest(found: Sequence[Pair]) -> Part:
+    best = max(found, key=lambda pair: pair.poly.mean - pair.rival.mean, default=None)
+    if best is None or best.gap is None:
+        return Part(NOT_TESTABLE, "none")
+    near = best.gap.difference >= NEAR_TWENTY and best.gap.low > 0
+    return Part(
+        CONFIRMED if near else REFUTED,
+        f"largest of {len(found)} gaps {best.gap} ({best.dataset}, {best.maps}: {percent(best.poly)} against "
+        f"{percent(best.rival)}); near 20 means {100 * NEAR_TWENTY:g} or more",
+    )
 
 
 def widest(evidence: Evidence) -> Finding:
-    """Accuracy and parameters against the widest NSD that was trained."""
-    table = Table.of(evidence, "nsd-vs-poly")
-    found = []
-    for dataset in ("pubmed", "chameleon"):
-        for maps in FAMILIES:
-            rivals = table.having(dataset, "hidden", model=f"nsd-{maps}")
-            poly = chosen(table.having(dataset, "K", model=f"polynsd-{maps}"))
-            if rivals and poly is not None:
-                found.append(Pair(dataset, maps, poly, max(rivals, key=lambda r: int(r.cell["hidden"]))))
-    tally = _tally(found)
-    shares = [100 * pair.poly.parameters / pair.rival.parameters for pair in found]
-    sizes = f"PolyNSD has {min(shares):.1f} to {max(shares):.1f} % of its parameters"
-    numbers = f"PolyNSD − the widest NSD: {tally}; {sizes}"
-    total = len(tally.comparisons)
-    return share_finding(total - tally.worse if max(shares) <= 25 else 0, total, numbers)
+    """Accuracy and parameters against the widest NSD, and accuracy against NSD as narrow as PolyNSD."""
+    found = pairs(evidence, _widest, "pubmed", "chameleon")
+    tally, narrow = _tally(found), _tally(pairs(evidence, _two_layers, "pubmed", "chameleon"))
+    shares = [100 * pair.poly.parameters / pair.rival.parameters for pair in found] or [0.0]
+    parts = (
+        Part(tally.keeps_up(), f"PolyNSD − NSD of width {WIDTHS[-1]}: {tally.not_worse}", decisive=True),
+        Part(
+            CONFIRMED if max(shares) <= 20 else REFUTED,
+            f"PolyNSD has {min(shares):.1f} to {max(shares):.1f} % of its parameters",
+        ),
+    )
+    own = Part(narrow.mostly, f"PolyNSD − NSD of its own width and depth: {narrow}", decisive=True)
+    return combine(
+        *(covered(part, len(tally), 2 * len(FAMILIES), "cells") for part in parts),
+        covered(own, len(narrow), 2 * len(FAMILIES), "cells"),
+    )
 
 
 def equal_size(evidence: Evidence) -> Finding:
-    """On squirrel: for every NSD, the largest PolyNSD that is no larger."""
+    """On squirrel: for every NSD the best PolyNSD of at most its size; how large the NSDs are that win."""
     table = Table.of(evidence, "nsd-vs-poly")
-    comparisons = []
+    gaps, winners = [], []
     for maps in FAMILIES:
         ours = table.where("squirrel", model=f"polynsd-{maps}")
+        narrow = chosen(table.having("squirrel", "K", model=f"polynsd-{maps}"))
         for rival in table.where("squirrel", model=f"nsd-{maps}"):
             small = [record for record in ours if record.parameters <= 1.001 * rival.parameters]
-            comparisons.append(compared(chosen(small), rival))
-    tally = Tally.of(comparisons)
-    numbers = f"best PolyNSD on validation of at most the size − NSD, for every NSD on squirrel: {tally}"
-    return share_finding(len(tally.comparisons) - tally.worse, len(tally.comparisons), numbers, most=1.0)
+            gaps.append(compared(chosen(small), rival))
+            against = compared(narrow, rival)
+            winners += [rival.parameters] if against is not None and against.high < 0 else []
+    tally, whole = Tally.of(gaps), len(FAMILIES) * (len(LAYERS) + len(WIDTHS) - 1)
+    main = Part(
+        tally.always,
+        f"best PolyNSD on validation of at most the size − NSD, for every NSD on squirrel: {tally}",
+        decisive=True,
+    )
+    smaller = sum(size < LARGE for size in winners)
+    large = Part(
+        REFUTED if smaller else CONFIRMED,
+        f"{len(winners)} NSDs beat two narrow layers of PolyNSD, {smaller} of them with fewer than 10⁶ "
+        "parameters",
+    )
+    return combine(*(universal(part, len(tally), whole, "cells", least=LEAST) for part in (main, large)))
 
 
 CLAIMS = (
-    Claim("C05", "PolyNSD has the better trade-off of accuracy and cost.", "efficiency", pareto, NEEDS),
+    Claim("C05", "PolyNSD has the better trade-off of accuracy, size and time.", "efficiency", pareto, NEEDS),
     Claim(
         "C49",
-        "Two layers match the best NSD depth on PubMed and gain 6 to 13 points elsewhere.",
+        "Two layers match the best NSD depth on PubMed, with fewer parameters, and gain 6 to 13 points "
+        "elsewhere.",
         "efficiency",
         best_depth,
         NEEDS,
@@ -160,6 +236,11 @@ CLAIMS = (
         NEEDS,
     ),
     Claim(
-        "C52", "Squirrel: at equal or smaller size PolyNSD is always better.", "efficiency", equal_size, NEEDS
+        "C52",
+        "Squirrel: NSD wins only with 10⁶ parameters or more; at equal or smaller size PolyNSD is always "
+        "better.",
+        "efficiency",
+        equal_size,
+        NEEDS,
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import binom
 
-from polynsd.nn.zoo.gprgnn import SeriesNet
+from polynsd.nn.zoo.series import SeriesNet
 
 
 class BernNet(SeriesNet):
@@ -16,7 +16,7 @@ class BernNet(SeriesNet):
 
     The basis adds up to one, so that θ = 1, the start, is the identity. As published it takes K (K + 3) / 2
     products with the graph; as a Chebyshev series it takes K. The arguments are those of `FilteredMLP`;
-    published are 2 layers.
+    published are 2 layers. Isolated nodes: see `SeriesNet`.
     """
 
     @staticmethod

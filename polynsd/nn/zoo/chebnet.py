@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.weak import WeakIdRef
 from torch_geometric.nn import ChebConv
 
-from polynsd.errors import require_at_least
-from polynsd.memo import TensorMemo
-from polynsd.nn.zoo.gcn import Matrix, from_weights
+from polynsd.errors import require_at_least, require_fraction
+from polynsd.nn.zoo.layers import feature_products
 from polynsd.nn.zoo.operators import symmetric_matrix
-
-_of_features = TensorMemo[list[Tensor]]()
+from polynsd.nn.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT
+from polynsd.nn.zoo.weighted import Matrix, from_weights
 
 
 class ChebNet(nn.Module):
@@ -29,10 +29,21 @@ class ChebNet(nn.Module):
         num_layers: number of convolutions.
         out_channels: number of classes or targets.
         dropout: rate, after every hidden layer.
+        input_dropout: rate, of the features.
         degree: K. PyG counts the K + 1 terms instead.
     """
 
-    space: ClassVar[dict[str, Any]] = {"degree": [1, 2, 3, 4]}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": CONVOLUTIONS,
+        "degree": [1, 2, 3, 4],
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 2,
+        "hidden_channels": 32,
+        "degree": 2,
+        "input_dropout": 0.5,
+    }
 
     def __init__(
         self,
@@ -42,9 +53,12 @@ class ChebNet(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         degree: int = 2,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         require_at_least("degree", degree, 0)
         require_at_least("num_layers", num_layers, 1)
         hidden = [hidden_channels] * (num_layers - 1)
@@ -54,20 +68,13 @@ class ChebNet(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
-        matrix = _adjacency(edge_index, edge_weight, x)
-        h = _combined(self.convs[0], self._terms_of_features(matrix, x))
-        for conv in self.convs[1:]:
+        convs: list[Any] = list(self.convs)
+        S, (first, *others) = _adjacency(edge_index, edge_weight, x), convs
+        h = _filtered(first, S, feature_products(first.lins, x, self.input_dropout, self.training))
+        for conv in others:
             h = functional.dropout(h.relu(), self.dropout, self.training)
-            h = _combined(conv, _terms(matrix, h, self.degree))
+            h = _filtered(conv, S, [lin(h) for lin in conv.lins])
         return h
-
-    def _terms_of_features(self, matrix: Matrix, x: Tensor) -> list[Tensor]:
-        if x.requires_grad:
-            return _terms(matrix, x, self.degree)
-        found = _of_features(
-            x, lambda: _terms(matrix, x, self.degree)[1:], WeakIdRef(matrix.values), self.degree
-        )
-        return [x, *found]
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
@@ -82,14 +89,15 @@ def _adjacency(edge_index: Any, edge_weight: Tensor | None, x: Tensor) -> Matrix
     return from_weights(edge_index, edge_weight, x, loop=0.0)
 
 
-def _terms(matrix: Matrix, x: Tensor, degree: int) -> list[Tensor]:
-    """T_0 x … T_K x of −S: T_k = −2 S T_{k−1} − T_{k−2}."""
-    terms = [x, -matrix(x)][: degree + 1]
-    for _ in range(2, degree + 1):
-        terms.append(-2 * matrix(terms[-1]) - terms[-2])
-    return terms
+def _filtered(conv: Any, S: Matrix, terms: Sequence[Tensor]) -> Tensor:
+    """Σ_k T_k(−S) z_k + b from z_k = h Θ_k, by Clenshaw: b_k = z_k − 2 S b_{k+1} − b_{k+2}.
 
-
-def _combined(conv: Any, terms: list[Tensor]) -> Tensor:
-    """What PyG's layer makes of its terms, which it would find anew for the features in every epoch."""
-    return sum(lin(term) for lin, term in zip(conv.lins, terms, strict=True)) + conv.bias
+    PyG's layer multiplies with S first, which is as many products, but of features for the first layer.
+    """
+    if len(terms) == 1:
+        return terms[0] + conv.bias
+    first, *rest, b = terms
+    after = torch.zeros_like(b)
+    for z in reversed(rest):
+        b, after = z - 2 * S(b) - after, b
+    return first - S(b) - after + conv.bias

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.nn.zoo.gprgnn import SeriesNet
+from polynsd.nn.zoo.series import SeriesNet
 
 
 class ChebNetII(SeriesNet):
@@ -14,7 +14,7 @@ class ChebNetII(SeriesNet):
         c_k = (2 / (K + 1)) Σ_j relu(γ_j) T_k(ξ_j), half of it for k = 0,  ξ_j = cos((K − j + ½) π / (K + 1)),
 
     so that the filter has the value relu(γ_j) at the eigenvalue 1 + ξ_j of 𝓛. It starts as the identity. The
-    arguments are those of `FilteredMLP`; published are 2 layers.
+    arguments are those of `FilteredMLP`; published are 2 layers. Isolated nodes: see `SeriesNet`.
     """
 
     @staticmethod

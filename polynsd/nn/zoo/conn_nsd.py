@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from polynsd.nn.zoo.connection import connection_laplacian
-from polynsd.nn.zoo.sheaf_block import INPUT_DROPOUT, STALK_DIMS, SheafModel, nsd_layers
+from polynsd.nn.zoo.sheaf_block import PUBLISHED, SPACE, SheafModel, nsd_layers
 from polynsd.topology import Topology
 
 
@@ -24,7 +24,8 @@ class ConnNSD(SheafModel):
         stalk_dim: d, the dimension of the local tangent spaces.
     """
 
-    space: ClassVar[dict[str, Any]] = {"stalk_dim": STALK_DIMS, "input_dropout": INPUT_DROPOUT}
+    space: ClassVar[dict[str, Any]] = SPACE
+    published: ClassVar[dict[str, Any]] = PUBLISHED
 
     def __init__(
         self,

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.errors import require_fraction
-from polynsd.nn.zoo.gcn import Weighted, convolutions, of_half_edges, smoothing, weighted_matrix
+from polynsd.nn.zoo.gcn import convolutions, convolved
+from polynsd.nn.zoo.ranges import INPUT_DROPOUT
+from polynsd.nn.zoo.weighted import Weighted, of_half_edges, smoothing, weighted_matrix
 from polynsd.topology import as_topology
 
 
@@ -24,10 +26,21 @@ class DropEdgeGCN(nn.Module):
         num_layers: number of convolutions.
         out_channels: number of classes or targets.
         dropout: rate, after every hidden layer.
+        input_dropout: rate, of the features.
         drop_edge: p, in [0, 1).
     """
 
-    space: ClassVar[dict[str, Any]] = {"drop_edge": {"low": 0.1, "high": 0.9}}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 4, 8],
+        "drop_edge": {"low": 0.1, "high": 0.9},
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 4,
+        "hidden_channels": 128,
+        "drop_edge": 0.2,
+        "input_dropout": 0.0,
+    }
 
     def __init__(
         self,
@@ -37,9 +50,12 @@ class DropEdgeGCN(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         drop_edge: float = 0.2,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         require_fraction("drop_edge", drop_edge)
         self.drop_edge = drop_edge
         self.gnn = convolutions(in_channels, hidden_channels, num_layers, out_channels, dropout)
@@ -47,7 +63,7 @@ class DropEdgeGCN(nn.Module):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
         thinned = self._thinned if self.training else smoothing
-        return self.gnn(x, thinned(edge_index, edge_weight, x))
+        return convolved(self.gnn, x, thinned(edge_index, edge_weight, x), self.input_dropout)
 
     def _thinned(self, edge_index: Any, edge_weight: Tensor | None, x: Tensor) -> Weighted:
         """Ŝ of the edges that are kept."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.errors import require_at_least
+from polynsd.kernels.edges import at_columns, at_rows, sum_at_nodes
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
+from polynsd.nn.zoo.attention import Edges, edges_without_loops
 from polynsd.nn.zoo.operators import balanced, no_weights, remembered
+from polynsd.nn.zoo.ranges import CONVOLUTIONS
 from polynsd.topology import Topology
 
 
@@ -31,7 +34,8 @@ class FAGCN(nn.Module):
         eps: ε, how much of h⁰ every layer adds.
     """
 
-    space: ClassVar[dict[str, Any]] = {"eps": {"low": 0.1, "high": 1.0}}
+    space: ClassVar[dict[str, Any]] = {"num_layers": CONVOLUTIONS, "eps": {"low": 0.1, "high": 1.0}}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 32, "eps": 0.3}
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class FAGCN(nn.Module):
         self.in_channels, self.dropout = in_channels, dropout
         self.encoder = linear(in_channels, hidden_channels)
         self.convs = nn.ModuleList(
-            FAConv(hidden_channels, eps, dropout, normalize=False) for _ in range(num_layers)
+            by_signs(FAConv(hidden_channels, eps, dropout, normalize=False)) for _ in range(num_layers)
         )
         self.decoder = linear(hidden_channels, out_channels)
 
@@ -63,7 +67,8 @@ class FAGCN(nn.Module):
         """[N, in] → [N, out]."""
         no_weights("FAGCN", edge_weight)
         check_features(x, self.in_channels)
-        edges, weight = normalised_edges(edge_index, x.size(0), x)
+        edges = edges_without_loops(edge_index, x.size(0))
+        weight = edge_factors(edge_index, x.size(0), x)
         start = encode_features(self.encoder, x, self.dropout, self.training).relu()
         h = start = functional.dropout(start, self.dropout, self.training)
         for conv in self.convs:
@@ -72,7 +77,22 @@ class FAGCN(nn.Module):
 
 
 @remembered
-def normalised_edges(topology: Topology, like: Tensor) -> tuple[Tensor, Tensor]:
-    """PyG's edge_index of a graph and 1 / √(d_i d_j) on its columns."""
-    weight = balanced(topology.row, topology.col, topology.degree)
-    return torch.stack([topology.col, topology.row]), weight.to(like.device, like.dtype)
+def edge_factors(topology: Topology, like: Tensor) -> Tensor:
+    """`[H, 1]` 1 / √(d_i d_j)."""
+    return balanced(topology.row, topology.col, topology.degree)[:, None].to(like.device, like.dtype)
+
+
+def by_signs(conv: Any) -> Any:
+    """PyG's FAConv, which then takes `Edges` for `edge_index` and sums without atomics."""
+    conv.propagate = partial(_sums, conv)
+    return conv
+
+
+def _sums(
+    conv: Any, edges: Edges, *, x: Tensor, alpha: tuple[Tensor, Tensor], edge_weight: Tensor, size: Any = None
+) -> Tensor:
+    """Σ_j α_ij x_j / √(d_i d_j), with dropout of the coefficients."""
+    there, here = alpha  # g · [h_i ‖ h_j] in two parts
+    coefficient = (at_rows(here, edges.pattern, -2) + at_columns(there, edges.pattern, -2)).tanh()
+    coefficient = functional.dropout(coefficient, conv.dropout, conv.training)
+    return sum_at_nodes(coefficient * edge_weight * at_columns(x, edges.pattern, -2), edges.pattern, -2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any, ClassVar
 
 import torch
@@ -10,11 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.errors import require_at_least
-from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
-from polynsd.nn.zoo.operators import Propagation, gcn_matrix, no_weights, symmetric_matrix
-from polynsd.topology import as_topology
+from polynsd.nn.zoo.operators import gcn_matrix, no_weights, of_features, powers, symmetric_matrix
 
 
 class FSGNN(nn.Module):
@@ -33,7 +30,8 @@ class FSGNN(nn.Module):
         unit_rows: scale the rows.
     """
 
-    space: ClassVar[dict[str, Any]] = {"unit_rows": [True, False]}
+    space: ClassVar[dict[str, Any]] = {"num_layers": [2, 3, 8], "unit_rows": [True, False]}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 3, "hidden_channels": 64, "unit_rows": True}
 
     def __init__(
         self,
@@ -79,18 +77,7 @@ class FSGNN(nn.Module):
         return self.decoder(h)
 
 
-_hops = TensorMemo[tuple[Tensor, ...]]()
-
-
-def hops(x: Tensor, edge_index: Any, count: int) -> tuple[Tensor, ...]:
+def hops(x: Tensor, edge_index: Any, count: int) -> list[Tensor]:
     """S X, …, S^K X, Ŝ X, …, Ŝ^K X, found once for features that are not learned."""
-
-    def find() -> tuple[Tensor, ...]:
-        matrices = (matrix(edge_index, x.size(0), x) for matrix in (symmetric_matrix, gcn_matrix))
-        return tuple(power for S in matrices for power in _powers(S, x, count))
-
-    return find() if x.requires_grad else _hops(x, find, as_topology(edge_index, x.size(0)), count)
-
-
-def _powers(S: Propagation, x: Tensor, count: int) -> list[Tensor]:
-    return list(accumulate(range(count), lambda z, _: S(z), initial=x))[1:]
+    matrices = (matrix(edge_index, x.size(0), x) for matrix in (symmetric_matrix, gcn_matrix))
+    return [power for S in matrices for power in of_features(powers, S, x, count)]

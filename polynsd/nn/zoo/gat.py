@@ -1,25 +1,17 @@
-"""Graph attention networks, the first and the second version.
-
-PyG's layers say what a score and a message are; between nodes and edges the library's kernels go, which
-need no scatter with atomics, neither forward nor backward.
-"""
+"""Graph attention networks, the first and the second version."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_geometric.nn import models
 
-from polynsd.errors import ConfigError, require_at_least
-from polynsd.kernels.edges import at_columns, at_rows, sum_at_nodes
-from polynsd.kernels.operator import Pattern
-from polynsd.kernels.schedule import schedule
-from polynsd.nn.zoo.operators import no_weights, remembered
-from polynsd.topology import Topology
+from polynsd.errors import require_fraction
+from polynsd.nn.zoo.attention import by_kernels, edges_with_loops, require_heads
+from polynsd.nn.zoo.layers import after_weights, feature_products
+from polynsd.nn.zoo.operators import no_weights
+from polynsd.nn.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT
 
 
 class GAT(nn.Module):
@@ -35,11 +27,22 @@ class GAT(nn.Module):
         num_layers: number of attention layers.
         out_channels: number of classes or targets.
         dropout: rate, of the attention and after every hidden layer.
+        input_dropout: rate, of the features.
         heads: number of heads.
         v2: whether the attention is that of GATv2.
     """
 
-    space: ClassVar[dict[str, Any]] = {"heads": [1, 4, 8]}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": CONVOLUTIONS,
+        "heads": [1, 4, 8],
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 2,
+        "hidden_channels": 64,
+        "heads": 8,
+        "input_dropout": 0.6,
+    }
 
     def __init__(
         self,
@@ -49,13 +52,15 @@ class GAT(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         heads: int = 8,
         v2: bool = False,
     ) -> None:
         super().__init__()
-        require_at_least("heads", heads, 1)
-        if num_layers > 1 and hidden_channels % heads:
-            raise ConfigError(f"hidden_channels={hidden_channels} must be a multiple of heads={heads}.")
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
+        require_heads(hidden_channels if num_layers > 1 else heads, heads)
+        self.v2 = v2
         self.gnn = models.GAT(
             in_channels,
             hidden_channels,
@@ -69,53 +74,20 @@ class GAT(nn.Module):
         )
         for conv in self.gnn.convs:
             by_kernels(conv)
+        after_weights(*self._first_maps())
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
         no_weights("gat", edge_weight)
-        return self.gnn(x, edges_with_loops(edge_index, x.size(0), x))
+        products = feature_products(self._first_maps(), x, self.input_dropout, self.training)
+        h = products if self.v2 else products[0]
+        return self.gnn(h, edges_with_loops(edge_index, x.size(0), x))
+
+    def _first_maps(self) -> list[Any]:
+        """One, or for v2 those of the neighbours and of the asking node."""
+        conv = self.gnn.convs[0]
+        return [conv.lin_l, conv.lin_r] if self.v2 else [conv.lin]
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         self.gnn.reset_parameters()
-
-
-class Edges(NamedTuple):
-    """Pairs (i, j) of nodes, sorted."""
-
-    pattern: Pattern
-    row: Tensor  # int64
-
-
-@remembered
-def edges_with_loops(topology: Topology, like: Tensor) -> Edges:
-    """The half-edges of a graph, every node its own neighbour too."""
-    N, node = topology.num_nodes, torch.arange(topology.num_nodes, device=topology.row.device)
-    row, col = torch.cat([topology.row, node]), torch.cat([topology.col, node])
-    order = (row * N + col).argsort()
-    row, col = row[order], col[order]
-    twin = (col * N + row).argsort()
-    rowptr = functional.pad((topology.degree + 1).cumsum(0), (1, 0))
-    tasks, splits = schedule(rowptr, row.numel())
-    return Edges(Pattern(rowptr.int(), row.int(), col.int(), twin.int(), tasks, splits), row)
-
-
-def by_kernels(conv: Any) -> Any:
-    """PyG's GATConv or GATv2Conv, which then takes `Edges` for `edge_index`."""
-    conv.edge_updater, conv.propagate = partial(_coefficients, conv), partial(_sums, conv)
-    return conv
-
-
-def _coefficients(
-    conv: Any, edges: Edges, *, size: Any = None, edge_attr: None = None, **ends: Any
-) -> Tensor:
-    """α_ij of the layer, `[H, heads]`; the ends are `alpha` of GAT or `x` of GATv2."""
-    ((source, target),) = ends.values()
-    source_j = at_columns(source, edges.pattern, -source.dim())
-    target_i = at_rows(target, edges.pattern, -target.dim())
-    return conv.edge_update(source_j, target_i, None, edges.row, None, len(source))
-
-
-def _sums(conv: Any, edges: Edges, *, size: Any = None, x: tuple[Tensor, Tensor], alpha: Tensor) -> Tensor:
-    """Σ_j of the layer's messages, `[N, heads, C]`."""
-    return sum_at_nodes(conv.message(at_columns(x[0], edges.pattern), alpha), edges.pattern)

@@ -1,116 +1,16 @@
-"""The graph convolutional network, and what it shares with its relatives.
-
-PyG's layers gather a message per edge and scatter the sums. Where the messages are S x with a matrix S
-that does not change, one sparse product does the same without an array of messages: `by_product` gives
-a layer that product, and the layer is then called with the matrix where PyG has `edge_index`.
-"""
+"""The graph convolutional network, and what it shares with its relatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdRef
 from torch_geometric.nn import models
 
-from polynsd.errors import ConfigError
-from polynsd.kernels.edges import sum_at_nodes
-from polynsd.kernels.operator import Csr
-from polynsd.memo import TensorMemo
-from polynsd.nn.zoo.operators import Propagation, gcn_matrix
-from polynsd.topology import Topology, as_topology
-
-
-class Weighted(NamedTuple):
-    """A symmetric matrix with weights of edges; calling it multiplies. The weights are constants."""
-
-    off: Propagation
-    diagonal: Tensor  # [N]
-
-    @property
-    def values(self) -> Tensor:
-        """The numbers off the diagonal."""
-        return self.off.values
-
-    def __call__(self, z: Tensor) -> Tensor:
-        """S z for a signal `[N, C]`."""
-        return torch.addcmul(self.off(z), self.diagonal[:, None], z.to(self.diagonal.dtype))
-
-
-Matrix = Propagation | Weighted
-
-
-def weighted_matrix(topology: Topology, weight: Tensor, loop: float) -> Weighted:
-    """D̃^{−1/2} (A + loop·I) D̃^{−1/2} with weights `[H]` of half-edges; a row of zeros stays one."""
-    degree = loop + sum_at_nodes(weight, topology.pattern, -1)
-    scale = torch.where(degree > 0, degree.rsqrt(), 0.0)
-    values = scale[topology.row] * weight * scale[topology.col]
-    return Weighted(Propagation(*_places(topology), values), loop * scale**2)
-
-
-def smoothing(edge_index: Any, edge_weight: Tensor | None, like: Tensor) -> Matrix:
-    """Ŝ of the graph, found once."""
-    if edge_weight is None:
-        return gcn_matrix(edge_index, like.size(0), like)
-    return from_weights(edge_index, edge_weight, like, loop=1.0)
-
-
-def from_weights(edge_index: Any, edge_weight: Tensor, like: Tensor, loop: float) -> Weighted:
-    """`weighted_matrix` with the weights of an edge list, found once."""
-    topology = as_topology(edge_index, like.size(0))
-    weight = of_half_edges(topology, edge_weight, like)
-    return _weighted(weight, lambda: weighted_matrix(topology, weight, loop), topology, loop)
-
-
-def of_half_edges(topology: Topology, edge_weight: Tensor, like: Tensor) -> Tensor:
-    """`[H]` the weights of an edge list, checked and spread once."""
-    if edge_weight.requires_grad:
-        raise ConfigError("edge_weight is a constant here and would get no gradient; detach() it.")
-    return _weights(
-        edge_weight, lambda: topology.symmetric_weight(edge_weight).to(like), topology, like.dtype
-    )
-
-
-def of_features(matrix: Matrix, x: Tensor) -> Tensor:
-    """S x of what does not change: features, and what this made of them. Found once."""
-    if x.requires_grad:
-        return matrix(x)
-    return _products(x, lambda: matrix(x), WeakIdRef(matrix.values))
-
-
-def remembering(matrix: Matrix, x: Tensor) -> Callable[[Tensor], Tensor]:
-    """The matrix as a function of signals that has the product with the features x at hand."""
-    return lambda z: of_features(matrix, z) if z is x else matrix(z)
-
-
-def by_product(conv: Any) -> Any:
-    """PyG's layer, which then takes a matrix, or any function of a signal, for `edge_index`."""
-    conv.propagate = _propagate
-    return conv
-
-
-def _propagate(edge_index: Callable[[Tensor], Tensor], size: Any = None, *, x: Any, **_: Any) -> Tensor:
-    return edge_index(x[0] if isinstance(x, tuple) else x)
-
-
-def _places(topology: Topology) -> tuple[Csr, Csr]:
-    return _structures(topology.rowptr, partial(_half_edges, topology))
-
-
-def _half_edges(topology: Topology) -> tuple[Csr, Csr]:
-    """Entry h of the transposed matrix is that of twin(h)."""
-    pattern = topology.pattern
-    number = torch.arange(topology.num_half_edges, dtype=torch.int32, device=pattern.col.device)
-    return Csr(pattern.rowptr, pattern.col, number), Csr(pattern.rowptr, pattern.col, pattern.twin)
-
-
-_structures = TensorMemo[tuple[Csr, Csr]]()
-_weights = TensorMemo[Tensor]()
-_weighted = TensorMemo[Weighted]()
-_products = TensorMemo[Tensor]()
+from polynsd.errors import require_fraction
+from polynsd.nn.zoo.layers import after_weights, by_product, feature_products
+from polynsd.nn.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT
+from polynsd.nn.zoo.weighted import Matrix, smoothing
 
 
 class GCN(nn.Module):
@@ -124,9 +24,11 @@ class GCN(nn.Module):
         num_layers: number of convolutions.
         out_channels: number of classes or targets.
         dropout: rate, after every hidden layer.
+        input_dropout: rate, of the features.
     """
 
-    space: ClassVar[dict[str, Any]] = {}
+    space: ClassVar[dict[str, Any]] = {"num_layers": CONVOLUTIONS, "input_dropout": INPUT_DROPOUT}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 64, "input_dropout": 0.5}
 
     def __init__(
         self,
@@ -136,13 +38,17 @@ class GCN(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         self.gnn = convolutions(in_channels, hidden_channels, num_layers, out_channels, dropout)
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
-        return self.gnn(x, smoothing(edge_index, edge_weight, x))
+        S = smoothing(edge_index, edge_weight, x)
+        return convolved(self.gnn, x, S, self.input_dropout)
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
@@ -157,8 +63,23 @@ def convolutions(
     dropout: float,
     norm: nn.Module | None = None,
 ) -> Any:
-    """PyG's GCN, with a normalisation after every hidden convolution; it is called with Ŝ."""
+    """PyG's GCN, with a normalisation after every hidden convolution; see `convolved`."""
     gnn = models.GCN(in_channels, hidden_channels, num_layers, out_channels, dropout=dropout, norm=norm)
     for conv in gnn.convs:
         by_product(conv)
+    after_weights(gnn.convs[0].lin)
     return gnn
+
+
+def convolved(gnn: Any, x: Tensor, S: Matrix, input_dropout: float) -> Tensor:
+    """What PyG's GCN makes of features.
+
+    The masks of hidden layers are drawn before that of the features, so that a seed gives the same ones
+    with and without `input_dropout`.
+    """
+    masks = [gnn.dropout(x.new_ones(len(x), conv.in_channels)) for conv in gnn.convs[1:]]
+    (h,) = feature_products([gnn.convs[0].lin], x, input_dropout, gnn.training)
+    h = gnn.convs[0](h, S)
+    for conv, norm, mask in zip(gnn.convs[1:], gnn.norms, masks, strict=False):
+        h = conv(gnn.act(norm(h)) * mask, S)
+    return h

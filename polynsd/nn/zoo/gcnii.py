@@ -10,7 +10,8 @@ from torch_geometric.nn import GCN2Conv
 
 from polynsd.errors import ConfigError
 from polynsd.nn.features import encode_features
-from polynsd.nn.zoo.gcn import by_product, smoothing
+from polynsd.nn.zoo.layers import by_product
+from polynsd.nn.zoo.weighted import smoothing
 
 
 class GCNII(nn.Module):
@@ -29,7 +30,17 @@ class GCNII(nn.Module):
         theta: how much the maps may differ from the identity, positive; the paper's λ.
     """
 
-    space: ClassVar[dict[str, Any]] = {"alpha": [0.1, 0.2, 0.5], "theta": [0.5, 1.0, 1.5]}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 8, 16],
+        "alpha": [0.1, 0.2, 0.5],
+        "theta": [0.5, 1.0, 1.5],
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 16,
+        "hidden_channels": 64,
+        "alpha": 0.1,
+        "theta": 0.5,
+    }
 
     def __init__(
         self,

@@ -41,9 +41,18 @@ class GGCN(nn.Module):
     """
 
     space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 3, 5],
+        "hidden_channels": [16, 32, 80],
         "decay": {"low": 0.5, "high": 1.5},
         "exponent": [1.0, 2.0, 3.0],
         "degree_correction": [True, False],
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 5,
+        "hidden_channels": 32,
+        "decay": 1.0,
+        "exponent": 3.0,
+        "degree_correction": True,
     }
 
     def __init__(

@@ -40,11 +40,21 @@ class GloGNN(nn.Module):
     """
 
     space: ClassVar[dict[str, Any]] = {
+        "num_layers": [1, 2, 3],
         "beta1": [0.0, 1.0, 10.0],
         "beta2": [0.1, 1.0, 10.0, 100.0, 1000.0],
         "gamma": {"low": 0.0, "high": 0.9},
         "delta": {"low": 0.0, "high": 1.0},
         "degree": [1, 2, 3, 4, 5, 6],
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 2,
+        "hidden_channels": 64,
+        "beta1": 1.0,
+        "beta2": 1.0,
+        "gamma": 0.5,
+        "delta": 0.5,
+        "degree": 3,
     }
 
     def __init__(

@@ -32,7 +32,8 @@ class H2GCN(nn.Module):
         hops: 2, or 1 to leave out the nodes at distance two.
     """
 
-    space: ClassVar[dict[str, Any]] = {"hops": [1, 2]}
+    space: ClassVar[dict[str, Any]] = {"num_layers": [1, 2], "hops": [1, 2]}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 64, "hops": 2}
 
     def __init__(
         self,

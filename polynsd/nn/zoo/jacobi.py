@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ConfigError
-from polynsd.nn.zoo.gprgnn import FILTER_DROPOUT, FilteredMLP
 from polynsd.nn.zoo.operators import symmetric_matrix
+from polynsd.nn.zoo.series import FilteredMLP
 from polynsd.spectral.bases import jacobi
 
 
@@ -36,10 +36,18 @@ class JacobiConv(FilteredMLP):
     """
 
     space: ClassVar[dict[str, Any]] = {
-        "filter_dropout": FILTER_DROPOUT,
+        **FilteredMLP.space,
+        "num_layers": [1, 2],
         "alpha": [0.5, 1.0, 1.5, 2.0],
         "a": {"low": -0.5, "high": 2.0},
         "b": {"low": -0.5, "high": 2.0},
+    }
+    published: ClassVar[dict[str, Any]] = {
+        **FilteredMLP.published,
+        "num_layers": 1,
+        "alpha": 1.0,
+        "a": 1.0,
+        "b": 1.0,
     }
 
     def __init__(

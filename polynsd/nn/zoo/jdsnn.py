@@ -11,8 +11,8 @@ from polynsd.errors import require_choice
 from polynsd.kernels import BlockOperator, blocks
 from polynsd.nn.zoo.risnn import disagreement_gradient
 from polynsd.nn.zoo.sheaf_block import (
-    INPUT_DROPOUT,
-    STALK_DIMS,
+    PUBLISHED,
+    SPACE,
     DiffusionBlock,
     SheafModel,
     identity_laplacian,
@@ -31,7 +31,8 @@ class MapDiffusion(nn.Module):
 
     The second term is the normalised Laplacian of the dual sheaf, in which incidences are nodes, maps are
     the signal and the states X_vᵀ are the maps. Its degree block is X_v X_vᵀ, hence Y = (X Xᵀ + I)^{−1/2} X,
-    or Y = X / √(d + 1) where the norm counts degrees. There is one ε per coordinate of the node stalk.
+    or Y = X / √(d + 1) where the norm counts degrees. There is one ε per coordinate of the node stalk. The
+    factor 2 of the gradient, which is published for the norm that counts degrees, is left out here.
 
     Args:
         d: stalk dimension.
@@ -74,6 +75,9 @@ class JdSNN(SheafModel):
 
         x⁺ = LayerNorm( (1 + tanh ε) x − φ(L_F M₂ φ(M₁ h)) ),    F⁺ = MapDiffusion(F, h),    h = dropout(x)
 
+    The published variant "Init", whose first maps come from 500 steps of joint diffusion of the features'
+    principal components, is missing: the first maps are the identity or learned.
+
     Args:
         in_channels: features per node, or -1 to infer them at the first call.
         hidden_channels: channels per stalk coordinate.
@@ -88,11 +92,8 @@ class JdSNN(SheafModel):
         map_activation: ψ: `identity`, `tanh` or `elu`.
     """
 
-    space: ClassVar[dict[str, Any]] = {
-        "stalk_dim": STALK_DIMS,
-        "map_activation": ["identity", "tanh"],
-        "input_dropout": INPUT_DROPOUT,
-    }
+    space: ClassVar[dict[str, Any]] = {**SPACE, "map_activation": ["identity", "tanh"]}
+    published: ClassVar[dict[str, Any]] = {**PUBLISHED, "map_activation": "identity"}
 
     def __init__(
         self,

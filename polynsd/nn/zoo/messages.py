@@ -16,17 +16,22 @@ Every head has its own α and its own part of v.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.utils import scatter, softmax
 
-from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.memo import TensorMemo
+from polynsd.errors import require_choice
+from polynsd.kernels.edges import at_columns, at_rows
+from polynsd.nn.zoo.attention import (
+    Edges,
+    attended,
+    edges_with_loops,
+    edges_without_loops,
+    require_heads,
+)
 from polynsd.nn.zoo.operators import gcn_matrix, mean_matrix
-from polynsd.topology import as_topology
 
 MESSAGES = ("none", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep")
 SLOPE = 0.2  # of LeakyReLU
@@ -102,10 +107,12 @@ class Attention(nn.Module):
 
     def forward(self, z: Tensor, edge_index: Any) -> Tensor:
         """[N, C] → [N, C]."""
-        pairs = node_pairs(edge_index, len(z), not self.is_separate)
-        v = self.value(z)
-        scores = self.source(v)[pairs.source] + self.target(v)[pairs.target]
-        message = attended(functional.leaky_relu(scores, SLOPE), v, pairs)
+        edges, v = listening(edge_index, z, not self.is_separate), self.value(z)
+        here, there = (
+            at_rows(self.target(v), edges.pattern, -2),
+            at_columns(self.source(v), edges.pattern, -2),
+        )
+        message = attended(functional.leaky_relu(here + there, SLOPE), v, edges)
         return self.feed_forward(torch.cat([v, message], -1) if self.is_separate else message)
 
 
@@ -121,43 +128,14 @@ class DotProduct(nn.Module):
 
     def forward(self, z: Tensor, edge_index: Any) -> Tensor:
         """[N, C] → [N, C]."""
-        pairs = node_pairs(edge_index, len(z), not self.is_separate)
+        edges = listening(edge_index, z, not self.is_separate)
         q, k = (linear(z).unflatten(-1, (self.heads, -1)) for linear in (self.query, self.key))
-        scores = (q[pairs.source] * k[pairs.target]).sum(-1) * q.size(-1) ** -0.5
-        message = attended(scores, self.value(z), pairs)
+        scores = (at_columns(q, edges.pattern) * at_rows(k, edges.pattern)).sum(-1) * q.size(-1) ** -0.5
+        message = attended(scores, self.value(z), edges)
         output = self.output(torch.cat([z, message], -1) if self.is_separate else message)
         return functional.dropout(output, self.dropout, self.training)
 
 
-class Pairs(NamedTuple):
-    """Who sends to whom."""
-
-    source: Tensor
-    target: Tensor
-
-
-_looped: TensorMemo[Pairs] = TensorMemo()
-
-
-def node_pairs(edge_index: Any, num_nodes: int, with_self: bool) -> Pairs:
-    """All (neighbour, node) of an undirected graph, and if wanted (node, node)."""
-    topology = as_topology(edge_index, num_nodes)
-    row, col = topology.row, topology.col
-    if not with_self:
-        return Pairs(col, row)
-    node = torch.arange(num_nodes, device=row.device)
-    return _looped(row, lambda: Pairs(torch.cat([col, node]), torch.cat([row, node])))
-
-
-def attended(scores: Tensor, v: Tensor, pairs: Pairs) -> Tensor:
-    """Σ_j softmax_j(scores_ij) v_j, for scores `[pairs, heads]` and v `[N, C]`, 0 for who gets nothing."""
-    α = softmax(scores, pairs.target, num_nodes=len(v))
-    sent = α.unsqueeze(-1) * v.unflatten(-1, (scores.size(-1), -1))[pairs.source]
-    return scatter(sent, pairs.target, dim_size=len(v)).flatten(1)
-
-
-def require_heads(channels: int, heads: int) -> None:
-    """Raises unless the heads share the channels evenly."""
-    require_at_least("heads", heads, 1)
-    if channels % heads:
-        raise ConfigError(f"hidden_channels must be a multiple of heads={heads}; got {channels}.")
+def listening(edge_index: Any, z: Tensor, with_self: bool) -> Edges:
+    """Who listens to whom."""
+    return edges_with_loops(edge_index, len(z), z) if with_self else edges_without_loops(edge_index, len(z))

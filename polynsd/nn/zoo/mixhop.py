@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import MixHopConv
 
-from polynsd.errors import require_at_least
-from polynsd.nn.zoo.gcn import by_product, of_features, smoothing
+from polynsd.errors import require_at_least, require_fraction
+from polynsd.nn.zoo.layers import by_product, feature_products
+from polynsd.nn.zoo.ranges import INPUT_DROPOUT
+from polynsd.nn.zoo.weighted import Matrix, smoothing
 
 
 class MixHop(nn.Module):
@@ -24,10 +26,22 @@ class MixHop(nn.Module):
         num_layers: number of MixHop layers, before the linear one.
         out_channels: number of classes or targets.
         dropout: rate, after every layer.
+        input_dropout: rate, of the features.
         hops: the highest power.
     """
 
-    space: ClassVar[dict[str, Any]] = {"hops": [1, 2, 3]}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": [1, 2, 3],
+        "hidden_channels": [20, 32, 64],
+        "hops": [1, 2, 3],
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 2,
+        "hidden_channels": 20,
+        "hops": 2,
+        "input_dropout": 0.0,
+    }
 
     def __init__(
         self,
@@ -37,9 +51,12 @@ class MixHop(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         hops: int = 2,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         require_at_least("hops", hops, 0)
         require_at_least("num_layers", num_layers, 1)
         powers = list(range(hops + 1))
@@ -52,10 +69,20 @@ class MixHop(nn.Module):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
         matrix = smoothing(edge_index, edge_weight, x)
-        h = self.convs[0](x, partial(of_features, matrix))
+        h = self._of_features(x, matrix)
         for conv in self.convs[1:]:
             h = conv(self._activate(h), matrix)
         return self.classify(self._activate(h))
+
+    def _of_features(self, x: Tensor, S: Matrix) -> Tensor:
+        """‖_k S^k (x W_k) + b; each product with S takes all powers that are left."""
+        conv: Any = self.convs[0]
+        first, *rest = feature_products(conv.lins, x, self.input_dropout, self.training)
+        found = [first]
+        while rest:
+            first, *rest = S(torch.cat(rest, -1)).split([z.size(-1) for z in rest], -1)
+            found.append(first)
+        return torch.cat(found, -1) + conv.bias
 
     def _activate(self, h: Tensor) -> Tensor:
         return functional.dropout(h.relu(), self.dropout, self.training)

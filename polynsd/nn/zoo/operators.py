@@ -15,7 +15,8 @@ Graphs are undirected and simple: `polynsd.topology` drops self-loops and merges
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,18 @@ from polynsd.memo import TensorMemo
 from polynsd.topology import Topology, as_topology
 
 V = TypeVar("V")
+M = TypeVar("M", bound="Multiplication")
+
+
+class Multiplication(Protocol):
+    """A matrix of constants; calling it multiplies."""
+
+    @property
+    def values(self) -> Tensor:
+        """Its numbers: one tensor per matrix."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """S z."""
 
 
 class Propagation(NamedTuple):
@@ -92,6 +105,29 @@ def two_hop_matrix(topology: Topology, like: Tensor) -> Propagation:
     """D₂^{−1/2} A₂ D₂^{−1/2}, where A₂ joins v and u if a path of two edges does, but no edge, and v ≠ u."""
     row, col = _at_distance_two(topology)
     return symmetric_propagation(row, col, torch.bincount(row, minlength=topology.num_nodes), like)
+
+
+_of_matrices = TensorMemo[TensorMemo[Any]]()
+
+
+def of_features(find: Callable[..., V], S: M, x: Tensor, *arguments: Any) -> V:
+    """find(S, x, …), found once for features x, which are not learned.
+
+    Args:
+        find: a function whose result, which lives as long as S and x, does not hold them.
+        S: a matrix.
+        x: features.
+        arguments: the others.
+    """
+    if x.requires_grad:
+        return find(S, x, *arguments)
+    known: TensorMemo[V] = _of_matrices(S.values, TensorMemo)
+    return known(x, lambda: find(S, x, *arguments), find, *arguments)
+
+
+def powers(S: Multiplication, x: Tensor, count: int) -> list[Tensor]:
+    """S x, S² x, …, S^count x."""
+    return list(accumulate(range(count), lambda z, _: S(z), initial=x))[1:]
 
 
 def no_weights(model: str, edge_weight: Tensor | None) -> None:

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import PairNorm
 
-from polynsd.errors import ConfigError
-from polynsd.nn.zoo.gcn import convolutions, smoothing
+from polynsd.errors import ConfigError, require_fraction
+from polynsd.nn.zoo.gcn import convolutions, convolved
+from polynsd.nn.zoo.ranges import INPUT_DROPOUT
+from polynsd.nn.zoo.weighted import smoothing
 
 
 class PairNormGCN(nn.Module):
@@ -23,13 +25,23 @@ class PairNormGCN(nn.Module):
         num_layers: number of convolutions.
         out_channels: number of classes or targets.
         dropout: rate, after every hidden layer.
+        input_dropout: rate, of the features.
         scale: s, positive.
         individually: whether every row gets the norm s, and not their mean square.
     """
 
     space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 4, 8],
         "scale": {"low": 0.1, "high": 100.0, "log": True},
         "individually": [False, True],
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 2,
+        "hidden_channels": 32,
+        "scale": 1.0,
+        "individually": False,
+        "input_dropout": 0.0,
     }
 
     def __init__(
@@ -40,10 +52,13 @@ class PairNormGCN(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         scale: float = 1.0,
         individually: bool = False,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         if not scale > 0.0:
             raise ConfigError(f"scale must be positive; got {scale!r}.")
         sizes = (in_channels, hidden_channels, num_layers, out_channels)
@@ -51,7 +66,8 @@ class PairNormGCN(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
-        return self.gnn(x, smoothing(edge_index, edge_weight, x))
+        S = smoothing(edge_index, edge_weight, x)
+        return convolved(self.gnn, x, S, self.input_dropout)
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""

@@ -15,8 +15,9 @@ from torch.nn import functional
 from torch_geometric.nn.attention import PolynormerAttention
 
 from polynsd.errors import require_at_least, require_fraction
-from polynsd.nn.zoo.messages import require_heads
+from polynsd.nn.zoo.attention import require_heads
 from polynsd.nn.zoo.operators import no_weights
+from polynsd.nn.zoo.ranges import WIDE
 from polynsd.nn.zoo.tuned import TunedLayer, conv_edges, convolution
 
 
@@ -43,10 +44,20 @@ class Polynormer(nn.Module):
     """
 
     space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 5, 7],
+        "hidden_channels": WIDE,
         "global_layers": [1, 2, 3],
         "heads": [1, 2, 4, 8],
         "local_attention": [True, False],
         "feature_dropout": {"low": 0.0, "high": 0.5},
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 7,
+        "hidden_channels": 512,
+        "global_layers": 2,
+        "heads": 8,
+        "local_attention": True,
+        "feature_dropout": 0.15,
     }
 
     def __init__(

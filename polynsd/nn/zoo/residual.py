@@ -12,11 +12,16 @@ from torch.nn import functional
 from torch_geometric.nn.dense import Linear
 
 from polynsd.errors import ShapeError, require_at_least, require_choice, require_fraction
-from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.zoo.messages import message_blocks
-from polynsd.nn.zoo.operators import adjacency_matrix, gcn_matrix, no_weights
-from polynsd.topology import as_topology
+from polynsd.nn.zoo.operators import (
+    Propagation,
+    adjacency_matrix,
+    gcn_matrix,
+    no_weights,
+    of_features,
+    powers,
+)
 
 FEATURES = ("raw", "sgc", "adjacency")
 HOPS = 5  # of the smoothed features
@@ -37,7 +42,8 @@ class ResidualNet(nn.Module):
         heads: of attention, in `gat` and `gt`.
     """
 
-    space: ClassVar[dict[str, Any]] = {}
+    space: ClassVar[dict[str, Any]] = {"num_layers": [1, 2, 4], "hidden_channels": [384, 512]}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 512}
 
     def __init__(
         self,
@@ -77,7 +83,8 @@ class ResidualNet(nn.Module):
     def _encoded(self, x: Tensor, edge_index: Any) -> Tensor:
         if self.features == "adjacency":
             return self.input(x, edge_index)
-        x = smoothed(x, edge_index) if self.features == "sgc" else x
+        if self.features == "sgc":
+            x = of_features(with_smoothed, gcn_matrix(edge_index, len(x), x), x)
         return encode_features(self.input, x, 0.0, self.training)
 
     def reset_parameters(self) -> None:
@@ -115,16 +122,6 @@ class AdjacencyLinear(Linear):  # type: ignore[misc]
         return x @ W_x + adjacency_matrix(edge_index, N, x)(W_A) + self.bias
 
 
-_smoothed: TensorMemo[Tensor] = TensorMemo()
-
-
-def smoothed(x: Tensor, edge_index: Any) -> Tensor:
-    """[x ‖ Ŝ⁵x], found once per x and graph, unless x itself is differentiated."""
-
-    def find() -> Tensor:
-        S, y = gcn_matrix(edge_index, len(x), x), x
-        for _ in range(HOPS):
-            y = S(y)
-        return torch.cat([x, y], -1)
-
-    return find() if x.requires_grad else _smoothed(x, find, as_topology(edge_index, len(x)))
+def with_smoothed(S: Propagation, x: Tensor) -> Tensor:
+    """[x ‖ S⁵x]."""
+    return torch.cat([x, powers(S, x, HOPS)[-1]], -1)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from polynsd.kernels import blocks, edges
-from polynsd.nn.zoo.sheaf_block import INPUT_DROPOUT, STALK_DIMS, SheafModel, nsd_layers
+from polynsd.nn.zoo.sheaf_block import PUBLISHED, SPACE, SheafModel, nsd_layers
 from polynsd.sheaf.families import MapFamily, get_family
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.topology import Topology
@@ -59,11 +59,8 @@ class RiSNN(SheafModel):
         time: whether a learner sees the maps of the layer before it; if not, F = I in G everywhere.
     """
 
-    space: ClassVar[dict[str, Any]] = {
-        "stalk_dim": STALK_DIMS,
-        "maps": ["diagonal", "orthogonal", "general"],
-        "input_dropout": INPUT_DROPOUT,
-    }
+    space: ClassVar[dict[str, Any]] = {**SPACE, "maps": ["diagonal", "orthogonal", "general"]}
+    published: ClassVar[dict[str, Any]] = {**PUBLISHED, "maps": "general"}
 
     def __init__(
         self,

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import models
 
-from polynsd.nn.zoo.gcn import by_product, remembering
+from polynsd.errors import require_fraction
+from polynsd.nn.zoo.layers import after_weights, by_product, feature_products
 from polynsd.nn.zoo.operators import mean_matrix, no_weights
+from polynsd.nn.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT
 
 
 class GraphSAGE(nn.Module):
@@ -22,9 +24,11 @@ class GraphSAGE(nn.Module):
         num_layers: number of convolutions.
         out_channels: number of classes or targets.
         dropout: rate, after every hidden layer.
+        input_dropout: rate, of the features.
     """
 
-    space: ClassVar[dict[str, Any]] = {}
+    space: ClassVar[dict[str, Any]] = {"num_layers": CONVOLUTIONS, "input_dropout": INPUT_DROPOUT}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 128, "input_dropout": 0.0}
 
     def __init__(
         self,
@@ -34,16 +38,25 @@ class GraphSAGE(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        self.input_dropout = input_dropout
         self.gnn = models.GraphSAGE(in_channels, hidden_channels, num_layers, out_channels, dropout=dropout)
         for conv in self.gnn.convs:
             by_product(conv)
+        after_weights(*self._first_maps())
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
         no_weights("sage", edge_weight)
-        return self.gnn(x, remembering(mean_matrix(edge_index, x.size(0), x), x))
+        products = feature_products(self._first_maps(), x, self.input_dropout, self.training)
+        return self.gnn(products, mean_matrix(edge_index, x.size(0), x))
+
+    def _first_maps(self) -> tuple[Any, Any]:
+        """Of the neighbours and of the node itself."""
+        return self.gnn.convs[0].lin_l, self.gnn.convs[0].lin_r
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.utils import softmax
 
 from polynsd.kernels import blocks, edges
-from polynsd.nn.zoo.sheaf_block import INPUT_DROPOUT, STALK_DIMS, Mixing, SheafModel
+from polynsd.nn.zoo.attention import Edges, softmax_with_self
+from polynsd.nn.zoo.sheaf_block import PUBLISHED, SPACE, Mixing, SheafModel
 from polynsd.sheaf.families import Orthogonal
 from polynsd.sheaf.learner import SheafLearner
 from polynsd.topology import Topology
@@ -45,14 +44,12 @@ class SheafAttentionLayer(nn.Module):
 
     def attention(self, h: Tensor, topology: Topology) -> tuple[Tensor, Tensor]:
         """α_vu `[H]` on half-edges and α_vv `[N]`."""
-        here, there = self.score(h.flatten(-2)).unbind(-1)
-        pattern, N = topology.pattern, topology.num_nodes
-        logits = torch.cat(
-            [edges.at_rows(here, pattern, -1) + edges.at_columns(there, pattern, -1), here + there]
-        )
-        receiver = torch.cat([topology.row, torch.arange(N, device=h.device)])
-        alpha = softmax(functional.leaky_relu(logits, NEGATIVE_SLOPE), receiver, num_nodes=N)
-        return alpha[: topology.num_half_edges], alpha[topology.num_half_edges :]
+        here, there = self.score(h.flatten(-2)).split(1, -1)
+        pattern = topology.pattern
+        others = edges.at_rows(here, pattern, -2) + edges.at_columns(there, pattern, -2)
+        scores, own = (functional.leaky_relu(s, NEGATIVE_SLOPE) for s in (others, here + there))
+        alpha, own = softmax_with_self(scores, own, Edges(pattern, topology.row))
+        return alpha.squeeze(-1), own.squeeze(-1)
 
 
 class SheafAttention(SheafModel):
@@ -72,7 +69,8 @@ class SheafAttention(SheafModel):
         residual: ANSD instead of SAN.
     """
 
-    space: ClassVar[dict[str, Any]] = {"stalk_dim": STALK_DIMS, "input_dropout": INPUT_DROPOUT}
+    space: ClassVar[dict[str, Any]] = SPACE
+    published: ClassVar[dict[str, Any]] = PUBLISHED
 
     def __init__(
         self,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdRef
 from torch_geometric import nn as pyg
 
 from polynsd.errors import require_at_least
-from polynsd.memo import TensorMemo
-from polynsd.nn.zoo.gcn import Matrix, smoothing
-
-_smoothed = TensorMemo[Tensor]()
+from polynsd.nn.zoo.operators import of_features, powers
+from polynsd.nn.zoo.weighted import smoothing
 
 
 class SGC(nn.Module):
@@ -30,7 +27,8 @@ class SGC(nn.Module):
         hops: the power k.
     """
 
-    space: ClassVar[dict[str, Any]] = {"hops": [1, 2, 3, 4]}
+    space: ClassVar[dict[str, Any]] = {"num_layers": [1, 2], "hops": [1, 2, 3, 4]}
+    published: ClassVar[dict[str, Any]] = {"num_layers": 1, "hidden_channels": 64, "hops": 2}
 
     def __init__(
         self,
@@ -50,19 +48,9 @@ class SGC(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]."""
-        return self.mlp(self._smooth(smoothing(edge_index, edge_weight, x), x))
-
-    def _smooth(self, matrix: Matrix, x: Tensor) -> Tensor:
-        if x.requires_grad or not self.hops:
-            return _power(matrix, x, self.hops)
-        return _smoothed(x, lambda: _power(matrix, x, self.hops), WeakIdRef(matrix.values), self.hops)
+        S = smoothing(edge_index, edge_weight, x)
+        return self.mlp([x, *of_features(powers, S, x, self.hops)][-1])
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         self.mlp.reset_parameters()
-
-
-def _power(matrix: Matrix, x: Tensor, k: int) -> Tensor:
-    for _ in range(k):
-        x = matrix(x)
-    return x

@@ -1,8 +1,10 @@
 """SGFormer, one layer of attention beside a convolutional network: Wu et al. (2023),
 https://arxiv.org/abs/2306.10759.
 
-The convolutional branch is PyG's. PyG's attention is not used: it writes where a mask of values says, which
-`torch.vmap` does not admit, and knows single precision only; PyG's model gives log-probabilities for logits.
+The rows of q and k, one per node and head, are scaled to length one each, as in PyG; not the whole matrices
+to norm one. The convolutional branch is PyG's. PyG's attention is not used: it writes where a mask of values
+says, which `torch.vmap` does not admit, and knows single precision only; PyG's model gives log-probabilities
+for logits.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from torch.nn import functional
 from torch_geometric.nn.models.sgformer import GraphModule
 
 from polynsd.errors import require_at_least, require_fraction
-from polynsd.nn.zoo.gcn import by_product
+from polynsd.nn.zoo.layers import by_product
 from polynsd.nn.zoo.operators import gcn_matrix, no_weights
+from polynsd.nn.zoo.ranges import CONVOLUTIONS
 
 
 class SGFormer(nn.Module):
@@ -33,7 +36,17 @@ class SGFormer(nn.Module):
         heads: of attention, each of the full width; they are averaged.
     """
 
-    space: ClassVar[dict[str, Any]] = {"graph_weight": [0.5, 0.8], "heads": [1, 2, 4]}
+    space: ClassVar[dict[str, Any]] = {
+        "num_layers": CONVOLUTIONS,
+        "graph_weight": [0.5, 0.8],
+        "heads": [1, 2, 4],
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 4,
+        "hidden_channels": 64,
+        "graph_weight": 0.8,
+        "heads": 1,
+    }
 
     def __init__(
         self,

@@ -17,14 +17,22 @@ from polynsd.kernels import BlockOperator, block_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
-from polynsd.nn.layer import NARROW, SheafLayer
+from polynsd.nn.layer import SheafLayer
+from polynsd.nn.mixing import mixed
 from polynsd.nn.precision import in_full_precision
 from polynsd.nn.zoo.operators import no_weights
+from polynsd.nn.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT, PER_COORDINATE
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.topology import Topology, as_topology
 
 STALK_DIMS = [2, 3, 4, 5]
-INPUT_DROPOUT = {"low": 0.0, "high": 0.9, "step": 0.1}
+SPACE = {
+    "num_layers": CONVOLUTIONS,
+    "hidden_channels": PER_COORDINATE,
+    "stalk_dim": STALK_DIMS,
+    "input_dropout": INPUT_DROPOUT,
+}
+PUBLISHED = {"num_layers": 2, "hidden_channels": 32, "stalk_dim": 3}
 
 
 class SheafModel(nn.Module):
@@ -110,10 +118,7 @@ class Mixing(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d, C] → [N, d, C]."""
-        if x.shape[-2:].numel() > NARROW:
-            return self.stalk @ x @ self.channel.mT
-        mixing = torch.kron(self.stalk, self.channel)  # one product in place of N small ones
-        return functional.linear(x.flatten(-2), mixing).unflatten(-1, x.shape[-2:])
+        return mixed(x, self.stalk, self.channel)
 
 
 class DiffusionBlock(nn.Module):

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from polynsd.errors import require_at_least, require_choice, require_fraction
-from polynsd.memo import TensorMemo
-from polynsd.nn.zoo.gcn import by_product, remembering
-from polynsd.nn.zoo.messages import require_heads
-from polynsd.nn.zoo.operators import gcn_matrix, mean_matrix, no_weights
-from polynsd.topology import as_topology
+from polynsd.nn.zoo.attention import by_kernels, edges_without_loops, require_heads
+from polynsd.nn.zoo.layers import by_product
+from polynsd.nn.zoo.operators import gcn_matrix, mean_matrix, no_weights, of_features, powers
+from polynsd.nn.zoo.ranges import WIDE
 
 CONVS = ("gcn", "sage", "gat")
 NORMS = {"none": None, "batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
@@ -39,9 +37,18 @@ class TunedGNN(nn.Module):
     """
 
     space: ClassVar[dict[str, Any]] = {
+        "num_layers": [2, 4, 8],
+        "hidden_channels": WIDE,
         "norm": ["none", "batch", "layer"],
         "residual": [True, False],
         "pre_linear": [False, True],
+    }
+    published: ClassVar[dict[str, Any]] = {
+        "num_layers": 4,
+        "hidden_channels": 512,
+        "norm": "batch",
+        "residual": True,
+        "pre_linear": False,
     }
 
     def __init__(
@@ -115,7 +122,8 @@ def convolution(conv: str, in_channels: int, out_channels: int, heads: int) -> A
     require_choice("conv", conv, CONVS)
     if conv == "gat":
         require_heads(out_channels, heads)
-        return GATConv(in_channels, out_channels // heads, heads, add_self_loops=False, bias=False)
+        width = out_channels // heads
+        return by_kernels(GATConv(in_channels, width, heads, add_self_loops=False, bias=False))
     return by_product((GCNConv if conv == "gcn" else SAGEConv)(in_channels, out_channels))
 
 
@@ -124,9 +132,6 @@ def conv_edges(conv: str, edge_index: Any, x: Tensor) -> Any:
     if conv == "gcn":
         return gcn_matrix(edge_index, len(x), x)
     if conv == "sage":
-        return remembering(mean_matrix(edge_index, len(x), x), x)
-    topology = as_topology(edge_index, len(x))
-    return _edges(topology.row, lambda: torch.stack([topology.col, topology.row]))
-
-
-_edges: TensorMemo[Tensor] = TensorMemo()
+        S = mean_matrix(edge_index, len(x), x)
+        return lambda z: of_features(powers, S, x, 1)[0] if z is x else S(z)
+    return edges_without_loops(edge_index, len(x))

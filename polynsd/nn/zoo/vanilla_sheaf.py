@@ -8,8 +8,8 @@ from torch import Tensor
 
 from polynsd.errors import require_choice
 from polynsd.nn.zoo.sheaf_block import (
-    INPUT_DROPOUT,
-    STALK_DIMS,
+    PUBLISHED,
+    SPACE,
     DiffusionBlock,
     SheafModel,
     identity_laplacian,
@@ -34,7 +34,8 @@ class VanillaSheaf(SheafModel):
         normalization: of L: `sheaf-augmented`, `sheaf`, `degree` or `none`.
     """
 
-    space: ClassVar[dict[str, Any]] = {"stalk_dim": STALK_DIMS, "input_dropout": INPUT_DROPOUT}
+    space: ClassVar[dict[str, Any]] = SPACE
+    published: ClassVar[dict[str, Any]] = PUBLISHED
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from polynsd.report.pace import PERCENT
 if TYPE_CHECKING:
     from polynsd.experiments.record import Record
 
-HERE, MISSING = "here", "—"
+HERE, MISSING, PARTIAL = "here", "—", "‡"
 EXPLAINED = ("OOM", "INS")  # notes that stand in the place of a number
 METRICS = {"roc_auc": "ROC AUC", "r2": "R²"}
 SOURCE_NAMES = {"published-code": "published code", "authors-sweep": "authors' sweep"}
@@ -40,12 +41,14 @@ class Number:
     mean: float | None
     std: float | None
     note: str = ""
+    is_partial: bool = False
 
     def __str__(self) -> str:
         if self.mean is None:
             return self.note if self.note in EXPLAINED else MISSING
         digits = 2 if self.metric in PERCENT else 3
-        return " ± ".join(f"{value:.{digits}f}" for value in (self.mean, self.std) if value is not None)
+        text = " ± ".join(f"{value:.{digits}f}" for value in (self.mean, self.std) if value is not None)
+        return f"{text} {PARTIAL}" if self.is_partial else text
 
 
 def collect(records: Sequence[Record], published: Sequence[Published]) -> list[Number]:
@@ -148,16 +151,32 @@ def cell_label(cell: Mapping[str, Any], but: int = 0) -> str:
 
 
 def ranked(records: Sequence[Record]) -> list[str]:
-    """Labels by their mean rank over the datasets that they have."""
+    """Labels by their mean rank over the datasets that they have; partial records have none and come last."""
     ranks: dict[str, list[float]] = {}
-    for dataset in unique(record.dataset for record in records):
-        group = [record for record in records if record.dataset == dataset]
+    complete = [record for record in records if not record.is_partial]
+    for dataset in unique(record.dataset for record in complete):
+        group = [record for record in complete if record.dataset == dataset]
         for record, rank in zip(group, rankdata([-one.mean for one in group]) / len(group), strict=True):
             ranks.setdefault(cell_label(record.cell), []).append(float(rank))
-    return sorted(ranks, key=lambda name: fmean(ranks[name]))
+    rest = [label for label in unique(cell_label(one.cell) for one in records) if label not in ranks]
+    return [*sorted(ranks, key=lambda name: fmean(ranks[name])), *rest]
 
 
 def our_number(record: Record) -> Number:
     """The entry of a record."""
-    scale = unit(record.metric)
-    return Number(record.dataset, record.cell, HERE, record.metric, scale * record.mean, scale * record.std)
+    scale, std = unit(record.metric), None if math.isnan(record.std) else record.std * unit(record.metric)
+    mean = scale * record.mean
+    return Number(record.dataset, record.cell, HERE, record.metric, mean, std, is_partial=record.is_partial)
+
+
+def deviation_text(records: Sequence[Record]) -> str:
+    """` ± population standard deviation (ddof 0) of the split means`; nothing where no deviation is known."""
+    kinds = unique(_deviation(record) for record in records if not math.isnan(record.std))
+    return f" ± {' or '.join(kinds)}" if kinds else ""
+
+
+def _deviation(record: Record) -> str:
+    splits, _ = record.by_split().shape
+    kind = "sample" if record.ddof else "population"
+    what = "of the split means" if splits > 1 else "over the seeds"
+    return f"{kind} standard deviation (ddof {record.ddof}) {what}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polynsd.report.pace import PERCENT
-from polynsd.report.result_numbers import (
+from polynsd.experiments.result_numbers import (
     MISSING,
+    PARTIAL,
     cell_label,
     column_heads,
     natural_order,
@@ -16,6 +17,7 @@ from polynsd.report.result_numbers import (
     unique,
     unit,
 )
+from polynsd.report.pace import PERCENT
 from polynsd.report.tables import print_table
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def print_results(title: str, records: Sequence[Record], sweep: bool = False) ->
     for axes in unique(tuple(record.cell) for record in records):
         alike = [record for record in records if tuple(record.cell) == axes]
         _print_grid(alike if sweep else _by_rank(alike), axes, sweep)
+    if any(record.is_partial for record in records):
+        print(f"{PARTIAL} of the first splits only, and in no comparison")  # noqa: T201
 
 
 def _by_rank(records: Sequence[Record]) -> list[Record]:
@@ -70,10 +74,11 @@ def _datasets(records: Sequence[Record]) -> list[str]:
 
 
 def _best(grid: Grid, columns: Sequence[str]) -> set[tuple[Row, str]]:
-    """The entries with the greatest mean of a column that has more than one."""
+    """The entries with the greatest mean of a column that has more than one; partial ones do not count."""
     best = set()
     for column in columns:
-        means = {labels: row[column].mean for labels, row in grid.items() if column in row}
+        entries = {labels: row[column] for labels, row in grid.items() if column in row}
+        means = {labels: record.mean for labels, record in entries.items() if not record.is_partial}
         if len(means) > 1:
             best |= {(labels, column) for labels, mean in means.items() if mean == max(means.values())}
     return best
@@ -84,8 +89,9 @@ def _text(record: Record | None, is_long: bool, is_best: bool) -> str:
         return MISSING
     digits = 2 if record.metric in PERCENT else 3
     scale, digits = unit(record.metric), digits if is_long else digits - 1
-    mean, std = f"{scale * record.mean:.{digits}f}", f"{scale * record.std:.{digits}f}"
-    return (MARK if is_best else "") + (f"{mean} ± {std}" if is_long else mean)
+    values = [record.mean, record.std] if is_long and not math.isnan(record.std) else [record.mean]
+    text = " ± ".join(f"{scale * value:.{digits}f}" for value in values)
+    return f"{MARK * is_best}{text}{PARTIAL * record.is_partial}"
 
 
 def width() -> int:

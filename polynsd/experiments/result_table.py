@@ -1,8 +1,8 @@
 """Results as Markdown: our numbers, and below each what others have printed for the same cell.
 
 A table has a row per cell and a column per dataset; for a sweep the last option of the cells runs across
-and the datasets run down. A row that we have not run is marked †, a missing number is —, and small
-figures lead to the remarks below the table.
+and the datasets run down. A row that we have not run is marked †, a number of a few splits only ‡, a missing
+one is —, and small figures lead to the remarks below the table.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.experiments.published import SOURCES, Published, cell_text
 from polynsd.experiments.remarks import Remark
-from polynsd.report.pace import clock_text
-from polynsd.report.result_numbers import (
+from polynsd.experiments.result_numbers import (
     HERE,
     MISSING,
+    PARTIAL,
     SOURCE_NAMES,
     Number,
     Place,
     collect,
     column_heads,
+    deviation_text,
     metric_name,
     natural_order,
     place,
 )
+from polynsd.report.pace import clock_text
 
 if TYPE_CHECKING:
     from polynsd.experiments.record import Record
 
 QUOTED = "†"
+MARKS = {QUOTED: "Quoted, not run here.", PARTIAL: "Of the first splits only, and in no comparison."}
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Row = tuple[str, ...]
@@ -66,8 +69,10 @@ def result_page(
     numbers = collect(records, published)
     applying = _applying(remarks, numbers)
     tables = [_table(group, axes, sweep, bold, applying, derived or {}) for axes, group in _groups(numbers)]
-    quoted = any(QUOTED in line for table in tables for line in table)
-    legend = [f"- {note}" for note in notes] + ([f"- {QUOTED} Quoted, not run here."] if quoted else [])
+    shown = "\n".join(line for table in tables for line in table)
+    legend = [f"- {note}" for note in notes] + [
+        f"- {mark} {text}" for mark, text in MARKS.items() if mark in shown
+    ]
     legend += [*_footnotes(applying), *_origins(numbers)]
     blocks = [[f"# {title}"], _facts(records), *tables, legend]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -152,8 +157,8 @@ def _facts(records: Sequence[Record]) -> Lines:
     searches = [record.search for record in records if record.search]
     trained = clock_text(sum(record.seconds for record in records))
     return [
-        f"- Test {_metrics(records)}, mean ± standard deviation over {splits} splits × {seeds} "
-        f"{'seed' if seeds == '1' else 'seeds'}.",
+        f"- Test {_metrics(records)}, mean over {splits} {'split' if splits == '1' else 'splits'} × {seeds} "
+        f"{'seed' if seeds == '1' else 'seeds'}{deviation_text(records)}.",
         f"- Protocol {_all(r.protocol for r in records)}, features {_all(r.features for r in records)}, "
         f"training rules {_all(r.rules for r in records)}.",
         f"- {_search(searches)} {len(records)} cells took {trained} on {_all(r.device for r in records)}, "
