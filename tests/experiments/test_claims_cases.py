@@ -8,6 +8,8 @@ from test_claims_records import BAD, EQUAL, GOOD, cells, cost_of, is_ours, made
 
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims import Evidence
+from polynsd.experiments.question import question
+from polynsd.search import plain_configuration
 
 READERS = [claim for claim in BY_ID.values() if claim.needs]
 
@@ -119,7 +121,13 @@ def test_an_h2gcn_that_runs_with_many_layers_refutes_its_part():
     assert BY_ID["C43"].examine(of(rows)).verdict == "refuted"
 
 
-def test_records_are_found_on_the_disk(tmp_path):
+def test_records_are_found_on_the_disk_where_they_answer_the_experiment_of_today(tmp_path):
+    sweep = get_experiment("k-sweep")
+    places = {(cell.dataset, *cell.options.values()): cell for cell in sweep.cells()}
     for one in made("C46", GOOD):
-        one.save(tmp_path / "k-sweep" / one.dataset / f"{one.cell['maps']}-{one.cell['K']}.yaml")
-    assert BY_ID["C46"].examine(Evidence(tmp_path)).verdict == "confirmed"
+        cell = places[one.dataset, one.cell["maps"], one.cell["K"]]
+        asked = {"question": question(sweep, cell), "configuration": plain_configuration(cell.plan)}
+        replace(one, **asked).save(tmp_path / "now" / "k-sweep" / cell.path)
+        one.save(tmp_path / "then" / "k-sweep" / cell.path)
+    assert BY_ID["C46"].examine(Evidence(tmp_path / "now")).verdict == "confirmed"
+    assert BY_ID["C46"].examine(Evidence(tmp_path / "then")).verdict == NO

@@ -37,11 +37,12 @@ class Evidence:
     _read: dict[str, list[Record]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def records(self, experiment: str) -> list[Record]:
-        """What `polynsd reproduce` has written; nothing where it has not run. Files are read once."""
-        from polynsd.experiments.record import read_records
+        """What answers the experiment as it is now; nothing where it has not run. Files are read once."""
+        from polynsd.experiments.catalogue import get_experiment
+        from polynsd.experiments.question import current_records
 
         if experiment not in self._read:
-            self._read[experiment] = read_records(self.folder / experiment)
+            self._read[experiment], _ = current_records(get_experiment(experiment), self.folder / experiment)
         return self._read[experiment]
 
     def published(self, experiment: str) -> list[Published]:
