@@ -1,7 +1,7 @@
 """The command line: `polynsd demo | train | predict | search | runs | reproduce | bench | data …`.
 
-Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path (the
-message says which), 130 interrupted.
+Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path
+(the message says which), 130 interrupted.
 """
 
 from __future__ import annotations
