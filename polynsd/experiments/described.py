@@ -17,7 +17,7 @@ INDENT = " " * 13
 def describe_all(out: Path) -> str:
     """All experiments, with the state of their records in a folder."""
     parts = [_describe(experiment, out / experiment.name) for experiment in EXPERIMENTS.values()]
-    head = f"experiments; results in {out}; GPU-minutes on an H200"
+    head = f"experiments; results in {out}"
     return "\n\n".join([head, *parts, "run one: polynsd reproduce NAME"])
 
 

@@ -45,5 +45,5 @@ LEADERBOARD = Experiment(
     {"model": (*ENTRANTS, *WITH_ADJACENCY)},
     _cell,
     budgets=BUDGETS,
-    minutes="about two GPU-hours for all models, 20 minutes for the sheaf models",
+    minutes="20 s of an H200 per sheaf model and graph, 5 s per other, by the parts run",
 )

@@ -43,5 +43,5 @@ NSD_VS_POLY = Experiment(
         "setting": SETTINGS,
     },
     _cell,
-    minutes="about 90 GPU-minutes",
+    minutes="not measured yet",
 )

@@ -19,5 +19,5 @@ STALK = Experiment(
     ("pubmed", "cora", "texas", "film"),
     {"maps": FAMILIES, "stalk_dim": (2, 3, 4, 5)},
     _cell,
-    minutes="about 12 GPU-minutes",
+    minutes="not measured yet",
 )

@@ -68,5 +68,5 @@ SYNTHETIC = Experiment(
     {"setting": tuple(dict.fromkeys(s for panel in PANELS for s in _settings(panel))), "model": MODELS},
     _cell,
     seeds=1,
-    minutes="about 5 CPU-hours",
+    minutes="about 3 hours of a CPU core, by the parts that were run",
 )
