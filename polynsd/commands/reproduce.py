@@ -34,7 +34,7 @@ class Reproduce:
     name: Annotated[str | None, Positional, arg(metavar="[NAME]")] = None
     """The experiment; --list names them."""
     list: bool = False
-    """Say what there is, what it needs, how long it takes (GPU-minutes on an H200) and how far it is."""
+    """Say what there is, what it needs, how long it takes and how far it is."""
     datasets: tuple[str, ...] = ()
     """Only these; all of the experiment unless given."""
     only: tuple[str, ...] = ()
