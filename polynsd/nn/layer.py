@@ -25,7 +25,7 @@ from polynsd.kernels import blocks
 from polynsd.nn.mixing import fully_mixed, mixed
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum
-from polynsd.sheaf.families import append_channels, channel_maps
+from polynsd.sheaf.families import append_channels, fixed_maps
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
@@ -153,7 +153,7 @@ class SheafLayer(nn.Module):
         self, maps: Tensor, topology: Topology, edge_weight: Tensor | None, batch: Tensor | None
     ) -> SheafLaplacian | DirectSum:
         """Learned and fixed coordinates; apart, where the learned blocks are dense."""
-        config, is_forward = self.config, topology.row < topology.col
+        config = self.config
 
         def laplacian(maps: Tensor, stalk_dim: int, orthogonal_columns: bool) -> SheafLaplacian:
             return SheafLaplacian(
@@ -169,9 +169,9 @@ class SheafLayer(nn.Module):
         orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
         if not channels or blocks.is_elementwise(maps):
             return laplacian(
-                append_channels(maps, channels, is_forward, d), config.total_stalk_dim, orthogonal
+                append_channels(maps, channels, topology, d), config.total_stalk_dim, orthogonal
             )
-        fixed = channel_maps(channels, is_forward).to(maps.dtype)
+        fixed = fixed_maps(channels, topology, maps.dtype)
         return DirectSum([laplacian(maps, d, orthogonal), laplacian(fixed, len(channels), True)])
 
     def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from polynsd.errors import ConfigError, require_choice
 from polynsd.kernels import blocks
+from polynsd.memo import TensorMemo
 from polynsd.sheaf.orthogonal import METHODS
 from polynsd.spec import parse_spec, resolve
+from polynsd.topology import Topology
 
 
 class MapFamily(Protocol):
@@ -149,7 +151,7 @@ def get_family(spec: str | MapFamily) -> MapFamily:
 CHANNELS = ("laplacian", "signless")
 
 
-def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor, d: int) -> Tensor:
+def append_channels(maps: Tensor, channels: tuple[str, ...], topology: Topology, d: int) -> Tensor:
     """Adds fixed one-dimensional channels to the stalks: F ↦ F ⊕ (±1) ⊕ ….
 
     `laplacian` has the map 1 at both ends and contributes D − A; `signless` has opposite signs and
@@ -158,12 +160,12 @@ def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor,
     Args:
         maps: blocks of a stalk of dimension d.
         channels: names from `CHANNELS`.
-        is_forward: `[H]` whether the half-edge (v, u) has v < u.
+        topology: the graph.
         d: dimension of the learned stalk.
     """
     if not channels:
         return maps
-    fixed = channel_maps(channels, is_forward).squeeze(-1).to(maps.dtype)
+    fixed = fixed_maps(channels, topology, maps.dtype).squeeze(-1)
     fixed = fixed.expand(*maps.shape[:-3], *fixed.shape)
     if blocks.is_elementwise(maps):
         learned = maps.squeeze(-1).expand(*maps.shape[:-2], d)
@@ -173,6 +175,20 @@ def append_channels(maps: Tensor, channels: tuple[str, ...], is_forward: Tensor,
     whole[..., :d, :d] = maps
     whole[..., d:, d:] = torch.diag_embed(fixed)
     return whole
+
+
+_fixed = TensorMemo[Tensor]()
+
+
+def fixed_maps(channels: tuple[str, ...], topology: Topology, dtype: torch.dtype) -> Tensor:
+    """`channel_maps` of a graph, found once."""
+
+    def find() -> Tensor:
+        return channel_maps(channels, topology.row < topology.col).to(dtype)
+
+    if torch.compiler.is_compiling():
+        return find()
+    return _fixed(topology.row, find, id(topology.col), channels, dtype)
 
 
 def channel_maps(channels: tuple[str, ...], is_forward: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ def pair(maps, normalization, **options):
     x = torch.randn(7, 5, 2, dtype=torch.float64)
     weight = TOPOLOGY.symmetric_weight(torch.arange(1.0, 7.0, dtype=torch.float64))
     L = layer.laplacian(x, TOPOLOGY, weight)
-    whole = append_channels(L.parts[0].maps, CHANNELS, TOPOLOGY.row < TOPOLOGY.col, 3)
+    whole = append_channels(L.parts[0].maps, CHANNELS, TOPOLOGY, 3)
     return layer, x, L, SheafLaplacian(TOPOLOGY, whole, normalization, edge_weight=weight)
 
 

@@ -22,7 +22,7 @@ every_normalization = pytest.mark.parametrize("normalization", NORMALIZATIONS)
 
 
 def with_channels(maps, channels, topology):
-    return append_channels(maps, channels, topology.row < topology.col, D)
+    return append_channels(maps, channels, topology, D)
 
 
 def plain_laplacian(topology, sign, normalization):

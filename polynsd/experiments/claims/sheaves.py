@@ -43,7 +43,7 @@ def random_laplacian(
     topology = random_graph(seed) if graph is None else graph
     kind = get_family(family)
     maps = kind.build(random_tensor(topology.num_half_edges, kind.num_params(d), seed=seed), d)
-    maps = append_channels(maps, channels, topology.row < topology.col, d)
+    maps = append_channels(maps, channels, topology, d)
     weight = random_weights(topology, seed=seed + 1) if weighted else None
     stalk_dim = d + len(channels)
     return SheafLaplacian(topology, maps, normalization, edge_weight=weight, stalk_dim=stalk_dim)
