@@ -24,6 +24,8 @@ class Budget:
     """A trial's value is the mean validation over the first so many splits."""
     screen: int = 0
     """Train on so many of these first, and on the rest only what is not below the median there."""
+    finalists: int = 1
+    """The best so many are trained again on all splits, where validation decides."""
     batch: int = 4
     """Trials of one shape that train together."""
 

@@ -19,7 +19,7 @@ FILTERED = Experiment(
     {"model": (*ENTRANTS, *WITH_ADJACENCY)},
     _cell,
     budgets=dict.fromkeys(
-        ("chameleon_filtered", "squirrel_filtered"), Budget(trials=32, seconds=300, splits=5, screen=2)
+        ("chameleon_filtered", "squirrel_filtered"), Budget(trials=24, seconds=300, splits=3, finalists=3)
     ),
     minutes="as the leaderboard, by the parts that were run",
 )

@@ -10,8 +10,8 @@ DATASETS = ("texas", "wisconsin", "cornell", "film", "squirrel", "chameleon", "c
 CORRECTED = ("cornell_fixed",)  # beside the nine: Cornell with its own features and labels
 WIKIPEDIA = ("squirrel", "chameleon")
 SMALL = Budget(trials=24, seconds=600, splits=10, screen=3)  # so small that three splits are mostly noise
-MIDDLE = Budget(trials=32, seconds=300, splits=3, screen=1)
-LARGE = Budget(trials=24, seconds=300, splits=2, screen=1)
+MIDDLE = Budget(trials=24, seconds=300, splits=2, finalists=3)
+LARGE = Budget(trials=20, seconds=300, splits=1, finalists=3)
 BUDGETS = {
     **dict.fromkeys(("texas", "wisconsin", "cornell", "cornell_fixed"), SMALL),
     **dict.fromkeys(("chameleon", "citeseer", "cora"), MIDDLE),

@@ -8,10 +8,9 @@ earlier one; one process at a time works on a cell.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
@@ -19,6 +18,7 @@ from typing import Any
 
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
+from polynsd.experiments.choice import choose
 from polynsd.experiments.experiment import Cell, Experiment
 from polynsd.experiments.protocol_run import ProtocolRun
 from polynsd.experiments.question import configuration_of, differences, digest, question, sources_of
@@ -30,11 +30,8 @@ from polynsd.runs.environment import commit, device_name
 from polynsd.runs.lock import held
 from polynsd.search.options import Configuration
 from polynsd.search.problem import Problem
-from polynsd.search.settings import SearchConfig
-from polynsd.search.space import Space
 
 FRESH = 10_000  # the first seed of the scores; searches use those from 0 on
-ENDED = ("complete", "pruned", "failed")  # not lost with an interruption
 
 OnStep = Callable[[str], None]
 
@@ -132,32 +129,8 @@ class Runner:
         known = self._known(cell)
         if known is not None and known.search is not None:
             return configuration_of(known.configuration), dict(known.search)
-        return self._searched(cell, cell.plan, problem)
-
-    def _searched(self, cell: Cell, space: Space, problem: Problem) -> tuple[Configuration, dict[str, Any]]:
-        from polynsd.search import begin_with, best_trial, open_study, spent, trial_rows, work
-
         budget = self.experiment.budget(cell.dataset)
-        config = SearchConfig(
-            trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
-        )
-        few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
-        asked = [space.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
-        storage = f"sqlite:///{self._folder(cell) / f'study-{digest(asked)}.db'}"
-        search = open_study(storage, cell.name, space, few, config)
-        begin_with(search, cell.starts)
-        work(search, on_trial=lambda told: self.on_step(_told(cell, told)), seconds=budget.seconds)
-        best = best_trial(search.study)
-        rows = [row for row in trial_rows(search.study) if row["state"] in ENDED]
-        about = {
-            "trials": len(rows),
-            "seconds": round(spent(search.study), 1),
-            "splits": len(few.splits),
-            "val": float(best.value),
-            "best_so_far": [row["best_so_far"] and round(row["best_so_far"], 5) for row in rows],
-            "space": json.loads(json.dumps(space.to_dict())),
-        }
-        return search.space.configuration(best.params), about
+        return choose(cell, budget, problem, self._folder(cell), self.on_step)
 
     def _trained(
         self,
@@ -225,8 +198,3 @@ def _sizes(problem: Problem) -> dict[str, float]:
 def _score(row: dict[str, Any], first: int) -> Score:
     val, test = float(row["val"]), float(row["test"])
     return Score(first + row["split"], row["seed"], val, test, row["best_epoch"], row["epochs"])
-
-
-def _told(cell: Cell, told: dict[str, Any]) -> str:
-    best = "—" if told["best"] is None else f"{100 * told['best']:.2f}"
-    return f"{cell}: trial {told['finished']} of {told['total']}, best validation {best}"

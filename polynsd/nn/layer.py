@@ -168,9 +168,7 @@ class SheafLayer(nn.Module):
 
         orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
         if not channels or blocks.is_elementwise(maps):
-            return laplacian(
-                append_channels(maps, channels, topology, d), config.total_stalk_dim, orthogonal
-            )
+            return laplacian(append_channels(maps, channels, topology, d), config.total_stalk_dim, orthogonal)
         fixed = fixed_maps(channels, topology, maps.dtype)
         return DirectSum([laplacian(maps, d, orthogonal), laplacian(fixed, len(channels), True)])
 

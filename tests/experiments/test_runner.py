@@ -9,6 +9,7 @@ from small_experiment import SMALL, cell, runner
 from polynsd import PolyNSDError
 from polynsd.experiments import protocol_run
 from polynsd.experiments import runner as module
+from polynsd.experiments.choice import RUN_OFF
 from polynsd.experiments.experiment import Budget
 from polynsd.experiments.question import differences, question
 from polynsd.experiments.record import Score, read_record
@@ -16,7 +17,7 @@ from polynsd.experiments.runner import CellInUseError
 from polynsd.experiments.source import Source
 from polynsd.experiments.variants import FAST, FAST_EPOCHS, fast, with_budget
 from polynsd.runs.lock import held
-from polynsd.search import open_storage, problem, trial_rows
+from polynsd.search import open_storage, plain_configuration, problem, trial_rows
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
 
@@ -69,23 +70,41 @@ def test_scores_have_seeds_that_no_search_has_seen(tmp_path, trainings):
     assert searched == {0}  # the one split of the budget
 
 
-def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch):
-    honest = runner(tmp_path / "honest").record(cell())
-    make = Source.problem
+def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp_path, trainings):
+    budget = Budget(trials=4, seconds=60, splits=1, finalists=3, batch=2)
+    record = runner(tmp_path, replace(SMALL, budgets={"left": budget})).record(cell())
+    last = [seed for batch in trainings["search"] for seed in batch if seed >= RUN_OFF]
+    assert sorted(last) == sorted(3 * [RUN_OFF, RUN_OFF + 1, RUN_OFF + 2])
+    study, finals = study_of(tmp_path), record.search["run_off"]
+    assert len(finals) == 3
+    assert [one["val"] for one in finals] == sorted((one["val"] for one in finals), reverse=True)
+    assert record.search["val"] == finals[0]["val"]
+    values = sorted((trial.value for trial in study.trials if trial.value is not None), reverse=True)
+    assert sorted((one["search"] for one in finals), reverse=True) == values[:3]
+    chosen = cell().plan.configuration(study.trials[finals[0]["trial"]].params)
+    assert record.configuration == plain_configuration(chosen)
+    assert not {seed for batch in trainings["search"] for seed in batch} & {s.seed for s in record.scores}
 
-    def spoiled(self, seed=0):
-        """All test nodes of the split that is searched on are said to be of one class."""
-        made = make(self, seed)
-        data = made.data.clone()
-        data.y = made.data.y.masked_fill(made.splits[0].test, 0)
-        return replace(made, data=data)
 
-    monkeypatch.setattr(Source, "problem", spoiled)
-    blind = runner(tmp_path / "blind").record(cell())
-    assert [score.test for score in blind.scores if not score.split] != [
-        score.test for score in honest.scores if not score.split
-    ]
-    for name in ("val", "best_so_far", "trials"):
+@pytest.mark.parametrize("finalists", [1, 2])
+def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch, finalists):
+    budget = Budget(trials=4, seconds=60, splits=1, finalists=finalists, batch=2)
+    asked, make = replace(SMALL, budgets={"left": budget}), Source.problem
+
+    def record(name, spoil):
+        def problem(self, seed=0):
+            """One split thrice; if spoiled, its test nodes are said to be of one class."""
+            made = make(self, seed)
+            data, split = made.data.clone(), made.splits[0]
+            data.y = made.data.y.masked_fill(split.test, 0) if spoil else made.data.y
+            return replace(made, data=data, splits=(split,) * 3)
+
+        monkeypatch.setattr(Source, "problem", problem)
+        return runner(tmp_path / name, asked).record(cell())
+
+    honest, blind = record("honest", False), record("blind", True)
+    assert [score.test for score in blind.scores] != [score.test for score in honest.scores]
+    for name in ("val", "best_so_far", "trials", "run_off"):
         assert blind.search[name] == honest.search[name]
     assert blind.configuration == honest.configuration
 
@@ -237,7 +256,9 @@ def test_a_question_reads_back_in_a_few_lines(tmp_path):
     assert set(asked) == {
         "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
     }  # fmt: skip
-    assert asked["budget"] == {"trials": 4, "seconds": 60, "splits": 1, "screen": 0, "batch": 2}
+    assert asked["budget"] == {
+        "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "batch": 2,
+    }  # fmt: skip
     assert read_record(made.path(cell())).question == asked == question(SMALL, cell())
 
 
