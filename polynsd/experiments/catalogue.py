@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polynsd.errors import unknown_name
+from polynsd.experiments.ablations import ABLATIONS
 from polynsd.experiments.bases import BASES_TABLE
 from polynsd.experiments.city import CITY
 from polynsd.experiments.depth import DEPTH
@@ -18,7 +19,7 @@ from polynsd.experiments.synthetic import SYNTHETIC
 
 _ALL = (
     LEADERBOARD, BASES_TABLE, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
-    CITY,
+    CITY, ABLATIONS,
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
