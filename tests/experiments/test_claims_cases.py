@@ -131,3 +131,28 @@ def test_records_are_found_on_the_disk_where_they_answer_the_experiment_of_today
         one.save(tmp_path / "then" / "k-sweep" / cell.path)
     assert BY_ID["C46"].examine(Evidence(tmp_path / "now")).verdict == "confirmed"
     assert BY_ID["C46"].examine(Evidence(tmp_path / "then")).verdict == NO
+
+
+@pytest.mark.parametrize(
+    ("name", "with_it", "without"),
+    [
+        ("C21", {"base": 0.9, "degree 16": 0.9}, {"monomials": 0.8, "monomials, degree 16": 0.8}),
+        ("C23", {"convex, correction linear": 0.9}, {"coefficients convex": 0.8}),
+    ],
+)
+def test_ablations_are_a_part_of_the_finding(name, with_it, without):
+    graphs = get_experiment("ablations").datasets
+
+    def finding(turned):
+        means = {**with_it, **without}
+        means = {change: 1.7 - mean if turned else mean for change, mean in means.items()}
+        rows = [
+            record("ablations", graph, mean, cell={"change": change})
+            for graph in graphs
+            for change, mean in means.items()
+        ]
+        return BY_ID[name].examine(of(rows)).numbers
+
+    assert "needs: polynsd reproduce ablations" in BY_ID[name].examine(of([])).numbers
+    assert "(95 %, paired) → confirmed" in finding(turned=False)
+    assert "(95 %, paired) → refuted" in finding(turned=True)

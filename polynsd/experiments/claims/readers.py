@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polynsd.experiments.boards import Board, chosen_maps, group_of
 from polynsd.experiments.claims.claim import Evidence
-from polynsd.experiments.claims.tally import Gap
+from polynsd.experiments.claims.tally import Gap, Tally
 from polynsd.experiments.entrants import ENTRANTS
 
 if TYPE_CHECKING:
@@ -130,6 +130,15 @@ def same_maps(table: Table, **options: Any) -> list[Gap | None]:
         for dataset in table.datasets
         for maps in FAMILIES
     ]
+
+
+def changed(evidence: Evidence, first: str, second: str) -> Tally:
+    """The first − the second of two rows of the ablations, on every graph."""
+    table = Table.of(evidence, "ablations")
+    return Tally.of(
+        compared(table.find(dataset, change=first), table.find(dataset, change=second))
+        for dataset in table.datasets
+    )
 
 
 def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderboard") -> str:

@@ -7,7 +7,8 @@ import torch
 from polynsd.config import LayerConfig
 from polynsd.experiments.claims.claim import PARTLY, REFUTED, Claim, Evidence, Finding, decided
 from polynsd.experiments.claims.layers import LAM, only, plain_layer, randomised, set_layer
-from polynsd.experiments.claims.readers import searched_choices
+from polynsd.experiments.claims.parts import Part, combine
+from polynsd.experiments.claims.readers import changed, searched_choices
 from polynsd.experiments.claims.sheaves import (
     FAMILIES,
     operator_norm,
@@ -50,9 +51,18 @@ def correction_profile(evidence: Evidence) -> Finding:
         f"the term adds {float(added[0]):+.0f}·α to m at λ = 0 and {float(added[-1]):+.0f}·α at λ_max: a "
         f"low-pass profile. The layer subtracts m, so r changes by {float(net[0]):+.0f}·α at λ = 0: it "
         "counteracts a low-pass bias for α > 0 only, and the means printed (documentary) are "
-        f"{PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]}. No ablation yet{searched_choices(evidence, 'correction')}"
+        f"{PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]}{searched_choices(evidence, 'correction')}"
     )
-    return decided(float(added[0]) <= float(added[-1]), numbers, PARTLY)
+    profile = decided(float(added[0]) <= float(added[-1]), numbers, PARTLY)
+    return combine(Part(profile.verdict, profile.numbers), _without_correction(evidence))
+
+
+def _without_correction(evidence: Evidence) -> Part:
+    """What the term is good for in training, in the ablations."""
+    tally = changed(evidence, "convex, correction linear", "coefficients convex")
+    if not len(tally):
+        return Part(PARTLY, "what it is good for in training needs: polynsd reproduce ablations")
+    return Part(tally.mostly, f"with the term instead of without, in training: {tally}")
 
 
 def lipschitz(evidence: Evidence) -> Finding:
