@@ -45,5 +45,5 @@ LEADERBOARD = Experiment(
     {"model": (*ENTRANTS, *WITH_ADJACENCY)},
     _cell,
     budgets=BUDGETS,
-    minutes="20 s of an H200 per sheaf model and graph, 5 s per other, by the parts run",
+    minutes="20 s of an H200 per sheaf model and graph, 5 s per other, with smaller budgets",
 )

@@ -66,5 +66,5 @@ PLATONOV = Experiment(
     _cell,
     ddof=1,
     budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1, finalists=2)),
-    minutes="some 2 minutes of an H200 per sheaf model and graph, by the parts that were run",
+    minutes="not measured yet",
 )
