@@ -54,6 +54,8 @@ class Reproduce:
     """Train nothing; write tables and figures of what is there."""
     device: str = "cpu"
     """Where to train: cpu, cuda, cuda:N, or auto."""
+    tf32: bool = False
+    """On a GPU: multiply matrices in TF32, which is faster. The record says so; filters stay in float32."""
     out: Path = Path("results")
     """Where records, tables and figures go."""
     work: Path = Path("runs/reproduce")
@@ -107,6 +109,8 @@ class Reproduce:
 
     def _runner(self, experiment: Experiment, folder: Path) -> Runner:
         get_device(self.device)  # one that is not there is told once, not by every cell
+        if self.tf32:
+            torch.set_float32_matmul_precision("high")
         work = self.work / experiment.name
         return Runner(experiment, folder, work, self.device, self.splits, again=self.again)
 

@@ -11,6 +11,7 @@ from polynsd.experiments.experiment import Experiment
 from polynsd.experiments.filtered import FILTERED
 from polynsd.experiments.k_sweep import K_SWEEP
 from polynsd.experiments.leaderboard import LEADERBOARD
+from polynsd.experiments.long_search import LONG_SEARCH
 from polynsd.experiments.malignant import MALIGNANT
 from polynsd.experiments.nsd_vs_poly import NSD_VS_POLY
 from polynsd.experiments.platonov import PLATONOV
@@ -19,7 +20,7 @@ from polynsd.experiments.synthetic import SYNTHETIC
 
 _ALL = (
     LEADERBOARD, BASES_TABLE, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
-    CITY, ABLATIONS,
+    CITY, ABLATIONS, LONG_SEARCH,
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -65,6 +65,15 @@ STARTS = (
         fixed_channels=[], stalk_dim=4, norm="none", degree=8, activation="elu",
     ),
 )  # fmt: skip
+# As published for the three small graphs: both fixed channels, no dropout of inputs, much in the layers.
+PUBLISHED_WEBKB = {
+    **_start(
+        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
+        fixed_channels=["laplacian", "signless"], stalk_dim=3, norm="none", degree=8, activation="elu",
+    ),
+    "model.input_dropout": 0.0,
+    "model.layer.dropout": 0.7,
+}  # fmt: skip
 PLAIN: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
 NARROW = {  # d = 1, and as wide as d = 3
     "model.layer.stalk_dim": 1,
@@ -90,9 +99,14 @@ class Entrant:
     features: str | None = None
 
     @property
+    def is_sheaf(self) -> bool:
+        """Whether it is one of this library's sheaf models, controls included."""
+        return self.model in SHEAF_MODELS
+
+    @property
     def starts(self) -> tuple[dict[str, Any], ...]:
         """Shapes that a search begins with: four of sheaf models, the published one of others."""
-        return STARTS if self.model in SHEAF_MODELS else (published_options(self.model),)
+        return STARTS if self.is_sheaf else (published_options(self.model),)
 
     def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `deeper` replaces ranges of the experiment."""

@@ -11,7 +11,6 @@ from typing import Any
 from polynsd.experiments.entrants import ENTRANTS
 from polynsd.experiments.experiment import Budget, Cell, Experiment
 from polynsd.experiments.source import Source
-from polynsd.nn.build import SHEAF_MODELS
 
 DATASETS = ("roman_empire", "amazon_ratings", "minesweeper", "tolokers", "questions")
 LONGER: dict[str, Any] = {
@@ -25,7 +24,7 @@ DEEPER: dict[str, Any] = {
     **LONGER,
     "model.input_dropout": {"low": 0.0, "high": 0.2, "step": 0.1},
     "model.num_layers": [4, 8],
-    "model.hidden_channels": [32, 64],
+    "model.hidden_channels": 32,
     "model.layer.stalk_dim": [2, 4],
     "model.layer.degree": [1, 2, 4],
     "model.layer.norm": ["layer", "batch"],
@@ -33,7 +32,6 @@ DEEPER: dict[str, Any] = {
 STARTS: tuple[dict[str, Any], ...] = (  # of all sheaf models
     {
         "model.num_layers": 8,
-        "model.hidden_channels": 64,
         "model.layer.stalk_dim": 2,
         "model.layer.norm": "layer",
         "model.layer.activation": "relu",
@@ -47,9 +45,8 @@ STARTS: tuple[dict[str, Any], ...] = (  # of all sheaf models
 def deep(dataset: str, model: str, source: Source) -> Cell:
     """A searched cell: deeper sheaf models, others with the depths that they were published for."""
     entrant = ENTRANTS[model]
-    is_ours = entrant.model in SHEAF_MODELS
-    space = entrant.space(DEEPER if is_ours else LONGER)
-    starts = STARTS if is_ours else entrant.starts
+    space = entrant.space(DEEPER if entrant.is_sheaf else LONGER)
+    starts = STARTS if entrant.is_sheaf else entrant.starts
     return Cell(dataset, {"model": model}, space, sources=(source,), starts=starts)
 
 

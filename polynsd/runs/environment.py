@@ -88,8 +88,11 @@ def commit() -> str:
 
 
 def device_name(device: torch.device) -> str:
-    """The name of a processor."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    """The name of a processor, and whether its matrix products are rounded to TF32."""
+    if device.type != "cuda":
+        return _cpu_name()
+    is_exact = torch.get_float32_matmul_precision() == "highest"
+    return f"{torch.cuda.get_device_name(device)}{'' if is_exact else ', TF32'}"
 
 
 def _repository() -> dict[str, Any] | None:
