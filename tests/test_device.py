@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from torch.nn.functional import dropout
 
 from polynsd import ConfigError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.training import CapturedStep, capture, fit, get_task
+from polynsd.training import CapturedStep, Replica, capture, fit, fit_replicas, get_task
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 FAMILIES = ["identity", "diagonal", "orthogonal", "orthogonal(cayley)", "orthogonal(matrix_exp)", "general"]
@@ -128,3 +129,20 @@ def test_the_second_step_does_not_wait_for_the_device(maps):
     model(data.x, data.edge_index, weight).sum().backward()
     with no_waiting():
         model(data.x, data.edge_index, weight).sum().backward()
+
+
+@needs_cuda
+def test_rounded_products_do_not_make_two_models_of_one():
+    """Replicas whose builds differ in dropout alone train together, whether or not TF32 is allowed."""
+    data = heterophilous_graph(200, seed=1).to("cuda")
+    splits = [stratified_split(data.y.cpu(), (0.6, 0.2, 0.2), seed) for seed in range(2)]
+    builds = [partial(PolyNSD, 15, 32, 2, 4, dropout=rate) for rate in (0.1, 0.5)]
+    replicas = [Replica(build, split, 3, TrainConfig(4)) for build in builds for split in splits]
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        fits = fit_replicas(replicas, data, get_task("accuracy"))
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+    assert len(fits) == 4

@@ -265,8 +265,8 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
 
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
-    out = x.new_empty(key.size(0), x.size(1))
-    tensors = (x.contiguous(), key.contiguous(), rate.double().contiguous(), out)
+    x, out = x.contiguous(), x.new_empty(key.size(0), x.size(1))
+    tensors = (x, key.contiguous(), rate.double().contiguous(), out)
     _launch_on_rows(gpu_rows.dropout, out, *tensors, x.size(1), _stride(x))
     return out
 

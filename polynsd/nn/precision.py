@@ -7,8 +7,8 @@ outside [−1, 1], where T_k grows, and the fast kernels compute in float32 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -38,6 +38,17 @@ def grad_scaler(precision: str, device: torch.device | str) -> torch.amp.GradSca
     """Scales losses up before `backward()` under `fp16`; does nothing otherwise."""
     require_choice("precision", precision, PRECISIONS)
     return torch.amp.GradScaler(torch.device(device).type, enabled=precision == "fp16")
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Matrix products inside the `with` block are not rounded to TF32, whatever the user allows elsewhere."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)
 
 
 def in_full_precision(method: M) -> M:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ConfigError, DataError
+from polynsd.nn.precision import exact_products
 from polynsd.training.capture import captured
 from polynsd.training.checks import check_model, check_output, check_replicas
 from polynsd.training.memory import replicas_at_once
@@ -92,7 +93,8 @@ class _Training:
         self.window = self._window()
         self.predict: Predict = lambda model: output_of(model, data)
         self.models = [self._built(replica) for replica in replicas]
-        probes = self._probes()
+        with exact_products():
+            probes = self._probes()
         self.moving = own_state(self.models, probes)
         self.everyone = first_rows(self.models, replicas, self.moving, probes)
         row_bytes = 8 * self.everyone.theta[0].numel() * self.everyone.theta.element_size()
@@ -102,7 +104,8 @@ class _Training:
         self.is_vectorised = True
         first = self.everyone.take(self.members[:1])
         self.is_vectorised = is_vectorisable(self._population(first).try_pass)
-        self._require_alike(probes)
+        with exact_products():  # two ways to round would look like two models
+            self._require_alike(probes)
 
     def _window(self) -> int:
         return GPU_WINDOW if self.device.type == "cuda" else 1

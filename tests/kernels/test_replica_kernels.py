@@ -71,6 +71,15 @@ def test_dropout_of_any_shape(backend, shape):
     assert torch.equal(found[found != 0], 2 * x[found != 0])
 
 
+@pytest.mark.parametrize("view", [lambda x: x[:, :3], lambda x: x[::2], lambda x: x[:, 1:, 2:]], ids="abc")
+def test_replicas_that_lie_apart_in_memory(backend, view):
+    x = view(random_tensor(6, 5, 4).to(place(backend)))
+    keys, rates = KEYS[: len(x)].to(x.device), RATES[1].expand(len(x)).to(x.device)
+    found = torch.vmap(dropout)(x, keys, rates)
+    alone = [dropout(x[r].clone(), keys[r], rates[r]) for r in range(len(x))]
+    assert torch.equal(found, torch.stack(alone))
+
+
 @pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
 def test_dropout_is_its_own_gradient(backend, is_shared):
     x = random_tensor(1 if is_shared else 2, 9).to(place(backend)).requires_grad_()
