@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
 from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
-from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS
+from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, STARTS
 from polynsd.spectral.bases import get_basis
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 
 FILTERS = ("polynomial", "diffusion")
 MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
-GATES = ("tanh", "linear", "none")
+GATES = ("tanh", "linear", "none", "shortcut")
 SELECTIONS = ("metric", "loss", "acc", "auc")
 UPDATES = ("elu", "relu", "tanh", "identity")
 NORMS = ("none", "layer", "batch")
@@ -33,7 +33,7 @@ C = TypeVar("C")
 class LayerConfig:
     """One layer: learner × map family × Laplacian × filter × update.
 
-    `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ dropout(norm(x)) W₂`.
+    `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ y W₂`, `y = dropout(norm(x))`.
     """
 
     stalk_dim: int = 4
@@ -48,6 +48,8 @@ class LayerConfig:
     """What the map learner sees of a node: concat (everything) or pooled (mean over the stalk)."""
     map_activation: str = "tanh"
     """Applied to the raw numbers of the maps: tanh, elu, identity."""
+    map_start: str = "random"
+    """random maps, or constant: one map for all incidences, whose differences are learned."""
     edge_weights: bool = False
     """Learn a symmetric weight in (0, 1) for every edge."""
     edge_dim: int = 0
@@ -70,7 +72,8 @@ class LayerConfig:
     norm: str = "none"
     """Of the state that the learner and the filter see: none, layer, batch; the residual stays as it is."""
     gate: str = "tanh"
-    """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none)."""
+    """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none); shortcut: none at all but a linear map
+    inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can."""
     activation: str = "elu"
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
@@ -123,6 +126,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "normalization": NORMALIZATIONS,
     "learner": LEARNERS,
     "map_activation": tuple(ACTIVATIONS),
+    "map_start": STARTS,
     "filter": FILTERS,
     "coefficients": COEFFICIENTS,
     "correction": tuple(CORRECTIONS),

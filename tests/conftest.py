@@ -5,8 +5,11 @@ Where there is no GPU, Triton's kernels run in its interpreter, on the CPU.
 `HYPOTHESIS_PROFILE=explore make test` looks for new ones.
 """
 
+import gc
 import os
+from functools import cache
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -16,3 +19,34 @@ if not torch.cuda.is_available():
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_collection_finish():
+    """What has been imported stays: the garbage collector need not look at it again and again."""
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
+
+
+@cache
+def repository():
+    from polynsd.runs import environment
+
+    return environment._repository()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_runs(request):
+    """Neither the disk nor, more than once, git is waited for; the tests of runs are about just that."""
+    if request.path.parent.name == "runs":
+        yield
+        return
+    from polynsd.runs import environment
+
+    answer = repository()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(environment, "_repository", lambda: answer)
+        yield

@@ -65,6 +65,18 @@ STARTS = (
         fixed_channels=[], stalk_dim=4, norm="none", degree=8, activation="elu",
     ),
 )  # fmt: skip
+# Maps that start constant, as residual networks and as ones with shortcuts; shallow, deep and very deep.
+_CONSTANT = {**_FREE, **_WIDE, "maps": "diagonal", "activation": "relu"}
+CONSTANT_STARTS = (
+    _start(4, False, **_CONSTANT, degree=4, gate="tanh"),
+    _start(8, False, **{**_CONSTANT, "stalk_dim": 2}, degree=1, gate="shortcut"),
+    _start(2, False, **_CONSTANT, degree=4, gate="shortcut"),
+    _start(
+        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
+        maps="diagonal", fixed_channels=["laplacian"], stalk_dim=4, norm="none", degree=8, activation="elu",
+        gate="tanh",
+    ),
+)  # fmt: skip
 # As published for the three small graphs: both fixed channels, no dropout of inputs, much in the layers.
 PUBLISHED_WEBKB = {
     **_start(
@@ -91,12 +103,14 @@ class Entrant:
         fixed: options that make the row.
         group: the architecture it belongs to; rows of one group are not rivals.
         features: a rule of its own for the features, instead of the dataset's.
+        own_starts: shapes that its search begins with, instead of those of its kind.
     """
 
     model: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     features: str | None = None
+    own_starts: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_sheaf(self) -> bool:
@@ -106,7 +120,7 @@ class Entrant:
     @property
     def starts(self) -> tuple[dict[str, Any], ...]:
         """Shapes that a search begins with: four of sheaf models, the published one of others."""
-        return STARTS if self.is_sheaf else (published_options(self.model),)
+        return self.own_starts or (STARTS if self.is_sheaf else (published_options(self.model),))
 
     def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `deeper` replaces ranges of the experiment."""
@@ -143,6 +157,20 @@ ENTRANTS: dict[str, Entrant] = {
     "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": 96}, group="poly-spectral"),
     **{name: Entrant(name, group=entry.kind) for name, entry in ZOO.items()},
 }
+# Not in the paper: maps that start constant, in whichever family, with or without a shortcut.
+CONSTANT = Entrant(
+    "polynsd",
+    {
+        "model.layer.map_start": "constant",
+        "model.layer.maps": list(FAMILIES),
+        "model.layer.gate": ["tanh", "shortcut"],
+        "model.num_layers": [1, 2, 4, 8],
+        "model.layer.degree": [1, 2, 4, 8],
+    },
+    group="polynsd",
+    own_starts=CONSTANT_STARTS,
+)
+ENTRANTS["polynsd-constant"] = CONSTANT
 WITH_ADJACENCY: dict[str, Entrant] = {  # who the neighbours are, as features
     "polynsd+adjacency": Entrant("polynsd", group="polynsd", features="adjacency"),
     "mlp+adjacency": Entrant("mlp", group=ZOO["mlp"].kind, features="adjacency"),

@@ -36,7 +36,8 @@ def searched(dataset: str, model: str, entrant: Entrant, protocol: str = "geom-g
     features = "raw" if dataset in WIKIPEDIA else None  # better on validation than the dataset's own rule
     source = Source(dataset, protocol=protocol, features=entrant.features or features)
     is_small = dataset in WEBKB
-    starts = (PUBLISHED_WEBKB, *entrant.starts[1:]) if is_small and entrant.is_sheaf else entrant.starts
+    is_common = entrant.is_sheaf and not entrant.own_starts
+    starts = (PUBLISHED_WEBKB, *entrant.starts[1:]) if is_small and is_common else entrant.starts
     space = entrant.space(FEW_NODES if is_small else {})
     return Cell(dataset, {"model": model}, space, sources=(source,), starts=starts)
 

@@ -5,9 +5,10 @@ The family of maps is searched too. It is compared with nobody: others had fewer
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from polynsd.experiments.entrants import FAMILIES, PUBLISHED_WEBKB, STARTS, Entrant
+from polynsd.experiments.entrants import CONSTANT, FAMILIES, PUBLISHED_WEBKB, STARTS, Entrant
 from polynsd.experiments.experiment import Budget, Cell, Experiment
 from polynsd.experiments.leaderboard import FEW_NODES, WEBKB
 from polynsd.experiments.source import Source
@@ -23,6 +24,8 @@ _MAPS = {"model.layer.maps": list(FAMILIES)}
 ROWS = {
     "polynsd": Entrant("polynsd", _MAPS),
     "polynsd+adjacency": Entrant("polynsd", _MAPS, features="adjacency"),
+    "polynsd-constant": CONSTANT,
+    "polynsd-constant+adjacency": replace(CONSTANT, features="adjacency"),
 }
 
 
@@ -32,8 +35,8 @@ def _cell(dataset: str, model: str) -> Cell | None:
         return None
     source = Source(dataset, features=entrant.features or ("raw" if is_wikipedia else None))
     space = entrant.space({**LONGER, **(FEW_NODES if is_small else {})})
-    starts = (PUBLISHED_WEBKB, *LONG_STARTS[1:]) if is_small else LONG_STARTS
-    return Cell(dataset, {"model": model}, space, sources=(source,), starts=starts)
+    common = (PUBLISHED_WEBKB, *LONG_STARTS[1:]) if is_small else LONG_STARTS
+    return Cell(dataset, {"model": model}, space, sources=(source,), starts=entrant.own_starts or common)
 
 
 LONG_SEARCH = Experiment(

@@ -40,13 +40,17 @@ STARTS: tuple[dict[str, Any], ...] = (  # of all sheaf models
         "model.layer.mixing": "full",
     },
 )
+CONSTANT_STARTS = tuple(
+    {**STARTS[0], "model.layer.maps": "diagonal", "model.layer.gate": gate} for gate in ("shortcut", "tanh")
+)
 
 
 def deep(dataset: str, model: str, source: Source) -> Cell:
     """A searched cell: deeper sheaf models, others with the depths that they were published for."""
     entrant = ENTRANTS[model]
     space = entrant.space(DEEPER if entrant.is_sheaf else LONGER)
-    starts = STARTS if entrant.is_sheaf else entrant.starts
+    common = CONSTANT_STARTS if entrant.own_starts else STARTS
+    starts = common if entrant.is_sheaf else entrant.starts
     return Cell(dataset, {"model": model}, space, sources=(source,), starts=starts)
 
 

@@ -151,7 +151,7 @@ def cell_label(cell: Mapping[str, Any], but: int = 0) -> str:
 
 
 def ranked(records: Sequence[Record]) -> list[str]:
-    """Labels by their mean rank over the datasets that they have; partial records have none and come last."""
+    """Labels by the number of their datasets, then by their mean rank there; partial ones come last."""
     ranks: dict[str, list[float]] = {}
     complete = [record for record in records if not record.is_partial]
     for dataset in unique(record.dataset for record in complete):
@@ -159,7 +159,7 @@ def ranked(records: Sequence[Record]) -> list[str]:
         for record, rank in zip(group, rankdata([-one.mean for one in group]) / len(group), strict=True):
             ranks.setdefault(cell_label(record.cell), []).append(float(rank))
     rest = [label for label in unique(cell_label(one.cell) for one in records) if label not in ranks]
-    return [*sorted(ranks, key=lambda name: fmean(ranks[name])), *rest]
+    return [*sorted(ranks, key=lambda name: (-len(ranks[name]), fmean(ranks[name]))), *rest]
 
 
 def our_number(record: Record) -> Number:

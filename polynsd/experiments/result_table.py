@@ -1,14 +1,14 @@
 """Results as Markdown: our numbers, and below each what others have printed for the same cell.
 
 A table has a row per cell and a column per dataset; for a sweep the last option of the cells runs across
-and the datasets run down. A row that we have not run is marked †, a number of a few splits only ‡, a missing
-one is —, and small figures lead to the remarks below the table.
+and the datasets run down. A row that we have not run is marked † and comes behind ours, a number of a few
+splits only is marked ‡, a missing one is —, and small figures lead to the remarks below the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polynsd.errors import DataError
 from polynsd.experiments.published import SOURCES, Published, cell_text
@@ -30,6 +30,7 @@ from polynsd.experiments.result_numbers import (
 from polynsd.report.pace import clock_text
 
 if TYPE_CHECKING:
+    from polynsd.experiments.experiment import Cell
     from polynsd.experiments.record import Record
 
 QUOTED = "†"
@@ -37,9 +38,11 @@ MARKS = {QUOTED: "Quoted, not run here.", PARTIAL: "Of the first splits only, an
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Row = tuple[str, ...]
+Label = TypeVar("Label", str, Row)
 Lines = list[str]
 Bold = Collection[tuple[str, str]]
 Derived = Mapping[Row, Mapping[str, str]]
+COMMIT = 10  # letters of a commit that are enough to find it
 
 
 def result_page(
@@ -51,6 +54,7 @@ def result_page(
     sweep: bool = False,
     derived: Derived | None = None,
     notes: Sequence[str] = (),
+    cells: Sequence[Cell] = (),
 ) -> str:
     """The whole page in Markdown: how the numbers came about, the tables, the remarks that apply.
 
@@ -63,12 +67,15 @@ def result_page(
         sweep: whether the last option of the cells runs across, instead of the datasets.
         derived: rows above all others that follow from the records: labels → entries by column.
         notes: sentences that belong below the tables, before the remarks.
+        cells: of the experiment, in whose order rows and columns come; without them that of the records.
     """
     if not records:
         raise DataError("there are no records to tabulate; train some cells of the experiment first.")
     numbers = collect(records, published)
     applying = _applying(remarks, numbers)
-    tables = [_table(group, axes, sweep, bold, applying, derived or {}) for axes, group in _groups(numbers)]
+    tables = [
+        _table(group, axes, sweep, bold, applying, derived or {}, cells) for axes, group in _groups(numbers)
+    ]
     shown = "\n".join(line for table in tables for line in table)
     legend = [f"- {note}" for note in notes] + [
         f"- {mark} {text}" for mark, text in MARKS.items() if mark in shown
@@ -91,12 +98,15 @@ def _table(
     bold: Bold,
     remarks: Sequence[Remark],
     derived: Derived,
+    cells: Sequence[Cell],
 ) -> Lines:
     def where(one: Number) -> Place:
         return place(one.dataset, one.cell, axes, sweep)
 
     mark = _marker(remarks)
-    columns = natural_order(where(one)[1] for one in numbers if one.source == HERE)
+    listed = [place(c.dataset, c.options, axes, sweep) for c in cells if set(c.options) == set(axes)]
+    rows, across = [labels for labels, _ in listed], [column for _, column in listed]
+    columns = natural_order(_as_listed((where(one)[1] for one in numbers if one.source == HERE), across))
     heads = ("dataset", *axes[:-1]) if sweep else axes
     tops = column_heads(axes[-1], columns) if sweep else columns
     above = [
@@ -106,13 +116,19 @@ def _table(
     ]
     lines = [
         (*(mark(label) for label in labels), SOURCE_NAMES.get(source, source), *_entries(row, columns, bold))
-        for labels, source, row in _rows(numbers, where, columns)
+        for labels, source, row in _rows(numbers, where, columns, rows)
     ]
     return _markdown((*heads, "", *map(mark, tops)), [*above, *lines], left=len(heads) + 1)
 
 
+def _as_listed(found: Iterable[Label], listed: Sequence[Label]) -> list[Label]:
+    """What is not listed comes last, as it came."""
+    at = {label: number for number, label in enumerate(dict.fromkeys(listed))}
+    return sorted(found, key=lambda label: at.get(label, len(at)))
+
+
 def _rows(
-    numbers: Sequence[Number], where: Callable[[Number], Place], columns: Sequence[str]
+    numbers: Sequence[Number], where: Callable[[Number], Place], columns: Sequence[str], listed: Sequence[Row]
 ) -> list[tuple[Row, str, dict[str, Number]]]:
     """Labels, source and numbers of every line: our rows first, all sources of a row below each other."""
     grid: dict[Row, dict[str, dict[str, Number]]] = {}
@@ -121,8 +137,9 @@ def _rows(
         if column in columns:
             grid.setdefault(labels, {}).setdefault(one.source, {})[column] = one
     lines = []
-    for labels, sources in grid.items():
-        shown = labels if HERE in sources else (f"{labels[0]} {QUOTED}", *labels[1:])
+    for labels in sorted(_as_listed(grid, listed), key=lambda labels: HERE not in grid[labels]):
+        sources = grid[labels]
+        shown = labels if HERE in sources else (*labels[:-1], f"{labels[-1]} {QUOTED}")
         for source in (HERE, *SOURCES):
             if source in sources:
                 lines.append((shown, source, sources[source]))
@@ -161,8 +178,9 @@ def _facts(records: Sequence[Record]) -> Lines:
         f"{'seed' if seeds == '1' else 'seeds'}{deviation_text(records)}.",
         f"- Protocol {_all(r.protocol for r in records)}, features {_all(r.features for r in records)}, "
         f"training rules {_all(r.rules for r in records)}.",
-        f"- {_search(searches)} {len(records)} cells took {trained} on {_all(r.device for r in records)}, "
-        f"commit {_all(r.commit for r in records)}.",
+        f"- {_search(searches)} {len(records)} {'cell' if len(records) == 1 else 'cells'} took {trained} on "
+        f"{'; '.join(dict.fromkeys(r.device for r in records))}, "
+        f"commit {_all(r.commit[:COMMIT] for r in records)}.",
     ]
 
 

@@ -23,8 +23,9 @@ from polynsd.experiments.paired_rows import paired_rows
 from polynsd.experiments.published import Published, cell_key, published
 from polynsd.experiments.record import Record, Score
 from polynsd.experiments.remarks import remarks_for
-from polynsd.experiments.result_figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd.experiments.result_figures import leaderboard_figure, search_figure
 from polynsd.experiments.result_numbers import metric_name, our_number, tidy_rows, unique, write_csv
+from polynsd.experiments.result_sweep import sweep_figure
 from polynsd.experiments.result_table import Derived, result_page
 from polynsd.experiments.result_terminal import MARK, print_results
 from polynsd.optional import load_optional
@@ -90,12 +91,12 @@ class Tables:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether something beside the model is varied, and nothing searched."""
+        """Whether something beside rows and datasets is varied, and nothing searched."""
         return not self.is_searched and any(len(record.cell) > 1 for record in self.records)
 
     @property
     def boards(self) -> list[Board]:
-        """The leaderboards; a sweep has none."""
+        """The leaderboards; a sweep has none, nor has what names no models."""
         return [] if self.is_sweep else boards(self.records)
 
     @property
@@ -137,7 +138,7 @@ class Tables:
         title = self._title
         for path in self._pictures():
             path.unlink(missing_ok=True)  # not all of them may be drawn this time
-        if self.is_sweep:
+        if not self.boards:
             sweep_figure(self._path(".png"), title, [_model_first(one) for one in self.records], printed)
         for board in self.boards:
             records, end = board.plain(), f"{board.suffix}.png"
@@ -146,7 +147,7 @@ class Tables:
             full = ", ".join([title, *map(str, board.rest.values())])
             leaderboard_figure(self._path(end), full, records, beside)
             if any(record.search for record in records):
-                search_figure(self._path(f"-search{end}"), f"{full}: searches", records)
+                search_figure(self._path(f"-search{end}"), f"{full} (searches)", records)
             _draw_ranks(self._path(f"-ranks{end}"), full, board)
 
     def _page(self, printed: Sequence[Published]) -> str:
@@ -161,6 +162,7 @@ class Tables:
             self.is_sweep,
             derived,
             [*([BEST_RULE] if derived else []), *self._bold_rule(), *self._stale()],
+            self.experiment.cells(),
         )
         return "\n".join([page, *self._links()])
 
@@ -195,13 +197,14 @@ class Tables:
 
     def _print(self) -> None:
         metrics = " or ".join(unique(metric_name(record.metric) for record in self.records))
-        title = f"{self.experiment.name}: test {metrics}"
-        if self.is_sweep:
-            print_results(title, self.records, sweep=True)
+        title, mark = f"{self.experiment.name}: test {metrics}", f"{MARK} best of its column"
+        if not self.boards:
+            words = title if self.is_sweep else f"{title}, {mark}"
+            print_results(words, self.records, sweep=self.is_sweep)
         for board in self.boards:
             best = [replace(record, cell={"model": BEST}) for record in chosen_maps(board).values()]
-            words = [title, *map(str, board.rest.values()), f"{MARK} best of its column"]
-            print_results(", ".join(words), [*board.plain(), *best])
+            words = ", ".join([title, *map(str, board.rest.values()), mark])
+            print_results(words, [*board.plain(), *best])
 
 
 def _model_first(record: Record) -> Record:
@@ -221,6 +224,9 @@ def _draw_ranks(path: Path, title: str, board: Board) -> None:
     if len(columns) < FEWEST or len(complete) < FEWEST:
         return
     ranking = rank_models({model: [column[model].mean for column in columns] for model in complete})
+    every = unique(model for column in columns for model in column)
+    if len(complete) < len(every):
+        title = f"{title} ({len(complete)} of {len(every)} models have all)"
     critical_difference_figure(ranking, title=title, ours=OURS).savefig(path, dpi=150)
 
 

@@ -6,7 +6,8 @@
     x⁺ = (1 + tanh ε) ∘ x − φ(z)
 
 so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 + tanh ε − m(λ), not
-by m(λ).
+by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), it is m(λ): the state itself passes through
+a matrix of its own and not at all unchanged, which graphs whose features mislead are better off with.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class SheafLayer(nn.Module):
         self.channel_mixing = _square(channels) if config.mixing in ("both", "channel", "idle") else None
         self.full_mixing = _square(D * channels) if config.mixing == "full" else None
         self.norm = NORMS[config.norm](D * channels)
-        self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate != "none" else None
+        self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate in ("tanh", "linear") else None
+        self.shortcut = nn.Linear(D * channels, D * channels) if config.gate == "shortcut" else None
         self.reset_parameters()
 
     def _build_learner(self) -> SheafLearner:
@@ -99,6 +101,7 @@ class SheafLayer(nn.Module):
             activation=config.map_activation,
             edge_weights=config.edge_weights,
             edge_dim=config.edge_dim,
+            start=config.map_start,
         )
 
     def reset_parameters(self) -> None:
@@ -115,6 +118,10 @@ class SheafLayer(nn.Module):
             self.norm.reset_parameters()
         if self.epsilon is not None:
             nn.init.zeros_(self.epsilon)
+        if self.shortcut is not None:
+            self.shortcut.reset_parameters()
+            if isinstance(self.filter, PolynomialFilter):
+                self.filter.start_as_adjacency()
 
     def forward(
         self,
@@ -175,21 +182,25 @@ class SheafLayer(nn.Module):
     def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         """The update of a state by a given Laplacian."""
         early, y = self.config.dropout_position == "before", self._normed(x)
-        h = self._mix(self._dropout(y, self.config.dropout) if early else y)
+        y = self._dropout(y, self.config.dropout) if early else y
+        h = self._mix(y)
         z = self._filtered(h, L)
         if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
             z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
         z = z if early else self._dropout(z, self.config.dropout)
-        return self.residual_gain() * x - ACTIVATION[self.config.activation](z)
+        activate = ACTIVATION[self.config.activation]
+        if self.shortcut is not None:
+            return activate(z + self.shortcut(y.flatten(-2)).unflatten(-1, y.shape[-2:]))
+        return self.residual_gain() * x - activate(z)
 
     @in_full_precision
     def _filtered(self, h: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:
-        """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε or 1."""
+        """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε, 1, or 0 with a shortcut."""
         if self.epsilon is None:
-            return 1.0
+            return 1.0 if self.shortcut is None else 0.0
         return 1 + (self.epsilon.tanh() if self.config.gate == "tanh" else self.epsilon)
 
     @torch.no_grad()
@@ -197,7 +208,8 @@ class SheafLayer(nn.Module):
         """m(λ) and r(λ) at the given frequencies."""
         m = self.filter.response(lam, lam_max)
         gain = torch.as_tensor(self.residual_gain(), dtype=lam.dtype, device=lam.device)
-        return LayerResponse(lam, m, gain.expand(self.config.total_stalk_dim, 1) - m)
+        sign = -1 if self.shortcut is None else 1
+        return LayerResponse(lam, m, gain.expand(self.config.total_stalk_dim, 1) + sign * m)
 
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)

@@ -43,6 +43,10 @@ class MapFamily(Protocol):
         """Maps from raw numbers `[..., H, num_params]`."""
         ...
 
+    def neutral(self, d: int) -> Tensor:
+        """Raw numbers `[num_params]` of a map that, at both ends of an edge, transports by the identity."""
+        ...
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -58,6 +62,10 @@ class Identity:
     def build(self, raw: Tensor, d: int) -> Tensor:
         """Scalar blocks `[..., H, 1, 1]` of one."""
         return raw.new_ones(*raw.shape[:-1], 1, 1)
+
+    def neutral(self, d: int) -> Tensor:
+        """Nothing."""
+        return torch.zeros(0)
 
     def __repr__(self) -> str:
         return "identity"
@@ -77,6 +85,10 @@ class Diagonal:
     def build(self, raw: Tensor, d: int) -> Tensor:
         """Diagonal blocks `[..., H, d, 1]`."""
         return raw[..., None]
+
+    def neutral(self, d: int) -> Tensor:
+        """The identity."""
+        return torch.ones(d)
 
     def __repr__(self) -> str:
         return "diagonal"
@@ -112,6 +124,10 @@ class Orthogonal:
         """Matrix blocks `[..., H, d, d]`."""
         return METHODS[self.method].build(raw, d)
 
+    def neutral(self, d: int) -> Tensor:
+        """Some Q, the same everywhere: QᵀQ = I."""
+        return torch.zeros(self.num_params(d))
+
     def __repr__(self) -> str:
         return f"orthogonal({self.method})"
 
@@ -130,6 +146,10 @@ class General:
     def build(self, raw: Tensor, d: int) -> Tensor:
         """Matrix blocks `[..., H, d, d]`."""
         return raw.reshape(*raw.shape[:-1], d, d)
+
+    def neutral(self, d: int) -> Tensor:
+        """The identity."""
+        return torch.eye(d).flatten()
 
     def __repr__(self) -> str:
         return "general"

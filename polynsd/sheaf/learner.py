@@ -1,11 +1,13 @@
 """`SheafLearner`: predicts the restriction maps from the features at both ends of an edge.
 
-    raw_{v⊴e} = ρ( A₁ x_v + A₂ x_u + A₃ e_{vu} ),        F_{v⊴e} = w_e · family(raw_{v⊴e})
+    raw_{v⊴e} = ρ( A₁ x_v + A₂ x_u + A₃ e_{vu} + b ),    F_{v⊴e} = w_e · family(raw_{v⊴e})
 
 A linear layer on the concatenation [x_v ‖ x_u] is the sum of two node projections, so it is
 computed as such: nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other
-end. The optional symmetric edge weight w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both
-maps of an edge.
+end. There is no b and A is random, as published (`random`), or all incidences start with one map and
+their differences are learned (`constant`: A = 0, b transports by the identity): random signs on the
+edges of a graph blur it for nothing. The optional symmetric edge weight
+w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both maps of an edge.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 
 LEARNERS = ("concat", "pooled")
+STARTS = ("random", "constant")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "elu": nn.functional.elu,
@@ -62,6 +65,7 @@ class SheafLearner(nn.Module):
         activation: ρ: `tanh`, `elu` or `identity`.
         edge_weights: whether to learn w_e.
         edge_dim: number of edge features; 0 for none.
+        start: `random` maps, or one `constant` map for all incidences.
     """
 
     def __init__(
@@ -75,22 +79,27 @@ class SheafLearner(nn.Module):
         activation: str = "tanh",
         edge_weights: bool = False,
         edge_dim: int = 0,
+        start: str = "random",
     ) -> None:
         super().__init__()
         require_choice("learner", kind, LEARNERS)
+        require_choice("map start", start, STARTS)
         require_choice("map activation", activation, ACTIVATIONS)
         require_at_least("edge_dim", edge_dim, 0)
         self.family, self.map_dim, self.kind, self.activation = family, map_dim, kind, activation
         self.edge_dim = edge_dim
         width = channels if kind == "pooled" else stalk_dim * channels
         self.maps = EndpointLinear(width, family.num_params(map_dim), edge_dim)
+        self.bias = nn.Parameter(family.neutral(map_dim)) if start == "constant" else None
         self.weights = EndpointLinear(width, 1, edge_dim) if edge_weights else None
+        self._start_constant()
 
     def forward(self, x: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
         """[..., N, D, C] → maps on half-edges, in the family's shape."""
         self._check_edge_attr(edge_attr)
         x = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
-        raw = ACTIVATIONS[self.activation](self.maps(x, topology, edge_attr))
+        raw = self.maps(x, topology, edge_attr)
+        raw = ACTIVATIONS[self.activation](raw if self.bias is None else raw + self.bias)
         maps = self.family.build(raw, self.map_dim)
         if self.weights is None:
             return maps
@@ -98,10 +107,17 @@ class SheafLearner(nn.Module):
         return maps * (score * edges.swapped(score, topology.pattern, -2))[..., None]
 
     def reset_parameters(self) -> None:
-        """PyTorch's default for linear layers."""
+        """PyTorch's default for linear layers, or A = 0 and the neutral b."""
         self.maps.reset_parameters()
         if self.weights is not None:
             self.weights.reset_parameters()
+        self._start_constant()
+
+    def _start_constant(self) -> None:
+        if self.bias is not None:
+            nn.init.zeros_(self.maps.linear.weight)
+            with torch.no_grad():
+                self.bias.copy_(self.family.neutral(self.map_dim))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
         given = 0 if edge_attr is None else edge_attr.size(-1)

@@ -107,6 +107,16 @@ class PolynomialFilter(nn.Module):
         if self.alpha is not None:
             nn.init.zeros_(self.alpha)
 
+    def start_as_adjacency(self) -> None:
+        """Starts from p(ξ) = −ξ; convex weights and degree 0 have no such p and stay as they are."""
+        if self.coefficients == "convex" or self.degree == 0:
+            return
+        wanted = np.zeros(self.degree + 1)
+        wanted[1] = -1.0
+        theta = np.linalg.solve(self._change_of_basis(), wanted)
+        with torch.no_grad():
+            self.theta.copy_(torch.as_tensor(theta))
+
     def weights(self) -> Tensor:
         """θ `[K + 1]` as it enters p: softmaxed when convex."""
         return self.theta.softmax(-1) if self.coefficients == "convex" else self.theta

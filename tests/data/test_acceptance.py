@@ -11,7 +11,7 @@ from polynsd.data import stratified_split
 from polynsd.nn import MLP
 from polynsd.training import get_task, run_splits
 
-CONFIG = TrainConfig(epochs=120, patience=60)
+CONFIG = TrainConfig(epochs=40, patience=40, learning_rate=0.03)
 
 
 def accuracy(build, heterophily):

@@ -96,6 +96,20 @@ def test_how_the_numbers_came_about():
     assert "nothing was searched" in result_page("Fixed", SWEEP, sweep=True)
 
 
+def test_one_cell_several_devices_and_long_commits_read_well():
+    (one, other, _) = BOARD
+    long = replace(other, device="another, faster", commit="8c69cb78c756a225e2e6a756d0591b156449ec3b")
+    assert " 1 cell took 0:01:00 on a machine, commit 0123abc." in result_page("Board", [one])
+    assert "on a machine; another, faster, commit 0123abc, 8c69cb78c7." in result_page("Board", [one, long])
+
+
+def test_the_mark_of_a_quoted_row_stands_beside_its_model():
+    records = [invent("malignant", "texas", {"rule": "random-60-20-20", "model": "mlp"}, 0.8)]
+    rows = table(result_page("Malignant", records, published("malignant")))[2:]
+    assert rows
+    assert all(row[0] == "luan-60-20-20" and row[1].endswith(" †") for row in rows)
+
+
 def test_of_one_split_the_deviation_is_that_over_seeds():
     scores = tuple(Score(0, seed, 0.5, test, 1, 1) for seed, test in enumerate((0.5, 0.6, 0.7)))
     record = replace(BOARD[2], scores=scores, ddof=1)

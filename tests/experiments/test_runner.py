@@ -1,7 +1,7 @@
 """From a cell to its record: validation chooses, fresh seeds score, nothing is done twice or lost."""
 
 from dataclasses import replace
-from shutil import rmtree
+from shutil import copytree, rmtree
 
 import pytest
 from small_experiment import SMALL, cell, runner
@@ -41,23 +41,37 @@ def trainings(monkeypatch):
     return seen
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A folder in which the searched cell has been done."""
+    folder = tmp_path_factory.mktemp("searched")
+    runner(folder).record(cell())
+    return folder
+
+
+@pytest.fixture
+def done(searched, tmp_path):
+    """A copy of it; and its record."""
+    copytree(searched, tmp_path, dirs_exist_ok=True)
+    return read_record(runner(tmp_path).path(cell()))
+
+
 def study_of(folder):
     (path,) = (folder / "work" / "left" / "mlp").glob("study-*.db")
     storage = open_storage(f"sqlite:///{path}")
     return optuna().load_study(study_name="mlp", storage=storage)
 
 
-def test_a_searched_cell(tmp_path, trainings):
-    record = runner(tmp_path).record(cell())
-    assert (record.experiment, record.dataset, record.cell) == ("small", "left", {"model": "mlp"})
-    assert record.by_split().shape == (3, 2)
-    assert record.search["trials"] == len(record.search["best_so_far"]) == 4
-    assert record.search["val"] == pytest.approx(record.search["best_so_far"][-1], abs=1e-5)
-    assert record.search["splits"] == 1
-    assert Space.from_dict(record.search["space"]) == cell().plan
-    assert record.configuration["model"]["hidden_channels"] in (4, 8)
-    assert record.parameters > 0
-    assert record.seconds > 0
+def test_a_searched_cell(done):
+    assert (done.experiment, done.dataset, done.cell) == ("small", "left", {"model": "mlp"})
+    assert done.by_split().shape == (3, 2)
+    assert done.search["trials"] == len(done.search["best_so_far"]) == 4
+    assert done.search["val"] == pytest.approx(done.search["best_so_far"][-1], abs=1e-5)
+    assert done.search["splits"] == 1
+    assert Space.from_dict(done.search["space"]) == cell().plan
+    assert done.configuration["model"]["hidden_channels"] in (4, 8)
+    assert done.parameters > 0
+    assert done.seconds > 0
 
 
 def test_scores_have_seeds_that_no_search_has_seen(tmp_path, trainings):
@@ -120,19 +134,16 @@ def test_a_second_run_trains_nothing(tmp_path, trainings):
     assert (len(trainings["search"]), len(trainings["scores"])) == count
 
 
-def test_again_keeps_what_was_chosen_and_trains_it_anew(tmp_path, trainings):
-    first = runner(tmp_path).record(cell())
-    searches = len(trainings["search"])
+def test_again_keeps_what_was_chosen_and_trains_it_anew(tmp_path, done, trainings):
     again = runner(tmp_path, again=True).record(cell())
-    assert len(trainings["search"]) == searches
-    assert len(trainings["scores"]) == 2
-    assert (again.configuration, again.search) == (first.configuration, first.search)
-    assert again.scores == first.scores  # training is repeatable
+    assert (len(trainings["search"]), len(trainings["scores"])) == (0, 1)
+    assert (again.configuration, again.search) == (done.configuration, done.search)
+    assert again.scores == done.scores  # training is repeatable
     wider = runner(tmp_path, again=True, splits=2).record(cell())
     assert wider.by_split().shape == (2, 2)
 
 
-def test_an_interrupted_search_goes_on(tmp_path, trainings):
+def test_an_interrupted_search_goes_on(tmp_path, searched):
     def stop(text):
         if "trial 2 of 4" in text:
             raise KeyboardInterrupt
@@ -146,9 +157,8 @@ def test_an_interrupted_search_goes_on(tmp_path, trainings):
     rows = trial_rows(study_of(tmp_path))
     assert [row for row in rows if row["state"] == "complete"][:2] == told
     assert record.search["trials"] == len(record.search["best_so_far"]) == 4
-    assert record == replace(
-        runner(tmp_path / "whole").record(cell()), seconds=record.seconds, search=record.search
-    )
+    whole = read_record(runner(searched).path(cell()))
+    assert record == replace(whole, seconds=record.seconds, search=record.search)
 
 
 def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
@@ -216,16 +226,16 @@ SPACE = Space.from_dict({**cell().plan.to_dict(), "model.hidden_channels": [4]})
         (SMALL, {"sources": (cell("right").sources[0],)}, "graphs"),
     ],
 )
-def test_a_record_answers_only_what_was_asked(tmp_path, experiment, changes, named):
+def test_a_record_answers_only_what_was_asked(tmp_path, done, experiment, changes, named):
     """Another question is trained anew, in a fresh study, and replaces the record when it is done."""
-    first = runner(tmp_path).record(cell())
     other = cell(**changes)
-    assert differences(first, SMALL, cell()) == []
-    assert named in differences(first, experiment, other)
+    assert runner(tmp_path).answer(cell()) == done
+    assert differences(done, SMALL, cell()) == []
+    assert named in differences(done, experiment, other)
     again = runner(tmp_path, experiment, again=True)  # an old choice does not survive its question
     assert again.answer(other) is None
     record = again.record(other)
-    assert record.question != first.question
+    assert record.question != done.question
     assert differences(record, experiment, other) == []
     assert runner(tmp_path, experiment).record(other) == record
     assert runner(tmp_path).answer(cell()) is None
@@ -250,21 +260,19 @@ def test_options_that_a_record_does_not_know_have_their_defaults(tmp_path):
     )
 
 
-def test_a_question_reads_back_in_a_few_lines(tmp_path):
-    made = runner(tmp_path)
-    asked = made.record(cell()).question
+def test_a_question_reads_back_in_a_few_lines(done):
+    asked = done.question
     assert set(asked) == {
         "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
     }  # fmt: skip
     assert asked["budget"] == {
         "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "batch": 2,
     }  # fmt: skip
-    assert read_record(made.path(cell())).question == asked == question(SMALL, cell())
+    assert asked == question(SMALL, cell())
 
 
-def test_other_data_begin_another_study(tmp_path, monkeypatch):
+def test_other_data_begin_another_study(tmp_path, done, monkeypatch):
     """Not even a graph that changed under its name is a dead end."""
-    runner(tmp_path).record(cell())
     runner(tmp_path).path(cell()).unlink()
     make = Source.problem
 

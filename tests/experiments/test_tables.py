@@ -10,7 +10,7 @@ import pytest
 from invented_records import invent, invent_search
 from small_experiment import SMALL, runner
 
-from polynsd.experiments import result_terminal
+from polynsd.experiments import result_terminal, tables
 from polynsd.experiments.boards import boards, bold, chosen_maps, group_of, paired_scores
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.paired_rows import paired_rows
@@ -192,6 +192,43 @@ def test_a_sweep_has_no_bold_and_no_comparisons(tmp_path, capsys):
     assert not list(tmp_path.glob("*comparisons*"))
     assert [one["K"] for one in read(tmp_path / "k-sweep.csv")] == ["1", "2", "16"]
     assert "K=16" in capsys.readouterr().out
+
+
+def test_changes_of_one_architecture_are_rows_with_a_picture(tmp_path, capsys):
+    experiment = get_experiment("ablations")
+    records = [
+        invent("ablations", dataset, {"change": change}, 0.8)
+        for dataset in ("texas", "cora")
+        for change in ("degree 8", "base")
+    ]
+    page = write_tables(experiment, records, tmp_path).read_text()
+    assert row(page, "change")[2:] == ["cora", "texas"]
+    assert page.index("| base") < page.index("| degree 8")
+    assert "![ablations](ablations.png)" in page
+    assert (tmp_path / "ablations.png").exists()
+    assert "degree 8" in capsys.readouterr().out
+
+
+def test_rows_come_as_the_experiment_lists_them_whatever_is_trained(tmp_path):
+    some = [one for one in BOARD if one.dataset != "texas" or one.cell["model"] in ("gcn", "nsd-general")]
+    page = write_tables(get_experiment("leaderboard"), some, tmp_path).read_text()
+    ours = [model for model in MODELS if f"| {model}" in page]
+    listed = [model for model in get_experiment("leaderboard").axes["model"] if model in ours]
+    assert sorted(ours, key=lambda model: page.index(f"| {model} ")) == listed
+
+
+def test_the_ranks_say_how_many_models_they_leave_out(tmp_path, monkeypatch):
+    titles = []
+    draw = tables.critical_difference_figure
+    monkeypatch.setattr(
+        tables,
+        "critical_difference_figure",
+        lambda *args, title, **more: titles.append(title) or draw(*args, title=title, **more),
+    )
+    for records in (BOARD, BOARD[1:]):
+        write_tables(get_experiment("leaderboard"), records, tmp_path)
+    assert ["models have all" in title for title in titles] == [False, True]
+    assert titles[1].endswith("(6 of 7 models have all)")
 
 
 def test_cells_of_different_options_fit_into_one_file(tmp_path):

@@ -4,12 +4,10 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 
 import pytest
+import train_process
 
 from polynsd.cli import main
 from polynsd.runs import Run, StorageError, read_run
@@ -17,7 +15,7 @@ from polynsd.runs import Run, StorageError, read_run
 OPTIONS = [
     "train", "--data", "num_nodes=60", "num_classes=2", "num_features=4", "--splits", "3", "--dropout", "0.3",
     "--hidden-channels", "4", "--stalk-dim", "2", "--degree", "2", "--num-layers", "1",
-    "--epochs", "250", "--patience", "200", "--snapshot-seconds", "0",
+    "--epochs", "120", "--patience", "120", "--snapshot-seconds", "0",
 ]  # fmt: skip
 PATIENCE = 60.0  # seconds that a moment is waited for
 
@@ -41,25 +39,21 @@ def expected(tmp_path_factory):
     return content(folder)
 
 
-@contextmanager
 def process(folder):
-    """The command, started; it does not outlive the block."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    arguments = [sys.executable, "-m", "polynsd.cli", *command(folder)]
-    started = subprocess.Popen(
-        arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    with started:
-        try:
-            yield started
-        finally:
-            started.kill()
+    """The command as a process; its last words are in a file beside the folder."""
+    return train_process.process(command(folder), folder.with_suffix(".err"))
+
+
+def ended(started, folder):
+    """The exit code, and what was said."""
+    started.join(PATIENCE)
+    return started.exitcode, folder.with_suffix(".err").read_text()
 
 
 def wait_until(moment, started):
     end = time.monotonic() + PATIENCE
     while not moment():
-        assert started.poll() is None, started.stderr.read()
+        assert started.is_alive(), started.exitcode
         assert time.monotonic() < end, "the moment did not come"
         time.sleep(0.002)
 
@@ -77,13 +71,13 @@ def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expecte
     moments = [
         lambda: (folder / "config.json").exists(),
         lambda: (folder / "snapshot.safetensors").exists(),
-        lambda: size(folder / "metrics.jsonl") > 15_000,
+        lambda: size(folder / "metrics.jsonl") > 7_500,
     ]
     for moment in moments:
         with process(folder) as started:
             wait_until(moment, started)
             started.kill()
-        assert started.returncode == -signal.SIGKILL
+            assert ended(started, folder)[0] == -signal.SIGKILL
         assert not (folder / "result.json").exists()
     assert len(read_run(folder).environment) in (2, 3)  # the first may have died too early for that
     before = max(epochs(folder))
@@ -101,9 +95,8 @@ def interrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("train") / "interrupted"
     with process(folder) as started:
         wait_until((folder / "snapshot.safetensors").exists, started)
-        started.send_signal(signal.SIGINT)
-        _, words = started.communicate(timeout=PATIENCE)
-    return folder, started.returncode, words
+        os.kill(started.pid, signal.SIGINT)
+        return folder, *ended(started, folder)
 
 
 def test_an_interrupted_run_can_be_gone_on_with(interrupted, tmp_path, expected):
@@ -161,12 +154,11 @@ def test_two_processes_on_one_folder(tmp_path, expected, capsys):
     folder = tmp_path / "run"
     with process(folder) as started:
         wait_until((folder / "snapshot.safetensors").exists, started)
-        started.send_signal(signal.SIGSTOP)  # so that it cannot be over before we ask
+        os.kill(started.pid, signal.SIGSTOP)  # so that it cannot be over before we ask
         with pytest.raises(SystemExit) as stop:
             main(command(folder))
-        started.send_signal(signal.SIGCONT)
+        os.kill(started.pid, signal.SIGCONT)
         assert stop.value.code == 2
         assert f"in use by process {started.pid} on " in capsys.readouterr().err
-        started.communicate(timeout=PATIENCE)
-        assert started.returncode == 0
+        assert ended(started, folder)[0] == 0
     assert content(folder) == expected

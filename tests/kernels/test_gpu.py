@@ -66,7 +66,7 @@ def assert_equal(results, limit):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
 @pytest.mark.parametrize(
-    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 3)]
+    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 2)]
 )
 def test_filter(graph, K, dense):
     assert_equal(both_ways(GRAPHS[graph], 3, 5, K, dense), 1e-12)
@@ -130,22 +130,27 @@ def test_products_of_small_matrices(d):
 
 @pytest.mark.parametrize(
     ("d", "case"),
-    [(1, "random"), (8, "random"), *product((2, 4), ("random", "identity", "diagonal", "tiny", "wide"))],
+    [
+        *((d, "random") for d in (1, 4, 8)),
+        *product((2, 3), ("random", "identity", "diagonal", "tiny", "wide")),
+    ],
 )
 def test_eigenvalues_of_small_matrices(d, case):
-    A = random_tensor(5, d, d)
+    """As many as take several programs, where the interpreter is quick: a program has 256 numbers."""
+    n = {1: 300, 2: 70}.get(d, 3)
+    A = random_tensor(n, d, d)
     A = A @ A.mT
     scale = torch.logspace(0, 6, d).double()
     A = {
         "random": A,
-        "identity": torch.eye(d).double().expand(5, d, d),
+        "identity": torch.eye(d).double().expand(n, d, d),
         "diagonal": torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)),
         "tiny": 1e-30 * A,
         "wide": scale[:, None] * A * scale,
     }[case]
     values, Q = (t.cpu() for t in gpu.symmetric_eigen(A.to(DEVICE)))
     assert_close(Q * values[:, None, :] @ Q.mT, A, "Q diag Qᵀ", 1e-12)
-    assert_close(Q.mT @ Q, torch.eye(d).double().expand(5, d, d), "QᵀQ", 1e-12)
+    assert_close(Q.mT @ Q, torch.eye(d).double().expand(n, d, d), "QᵀQ", 1e-12)
 
 
 def test_eigenvalues_of_what_is_not_a_number():

@@ -1,5 +1,7 @@
 """One `SheafLayer`: its formula part by part, what it starts from, and that every parameter learns."""
 
+import math
+
 import pytest
 import torch
 from small_graphs import EDGE_INDEX, NUM_NODES, close, features, shaken
@@ -65,6 +67,46 @@ def test_the_gate_scales_the_residual(gate, gain):
     layer = make_layer(gate=gate)
     assert close(layer.residual_gain(), gain(layer.epsilon))
     assert make_layer(gate="none").residual_gain() == 1
+
+
+@pytest.mark.parametrize("mixing", ["both", "full"])
+def test_a_shortcut_is_a_linear_map_inside_the_activation(mixing):
+    layer = make_layer(gate="shortcut", norm="layer", mixing=mixing, coefficients="free")
+    x = state(layer)
+    y = layer.norm(x.flatten(1)).reshape(x.shape)
+    h = mixed(layer, y) if mixing == "both" else (y.flatten(1) @ layer.full_mixing.mT).reshape(x.shape)
+    z = layer.filter(layer.laplacian(x, TOPOLOGY), h)
+    expected = elu(z + (y.flatten(1) @ layer.shortcut.weight.mT + layer.shortcut.bias).reshape(x.shape))
+    assert close(layer(x, TOPOLOGY), expected)
+    assert layer.epsilon is None
+    assert layer.residual_gain() == 0
+    assert close(layer.response(torch.linspace(0, 2, 5)).r[0], layer.response(torch.linspace(0, 2, 5)).m)
+
+
+@pytest.mark.parametrize("coefficients", ["free", "interpolation"])
+@pytest.mark.parametrize("basis", ["chebyshev1", "legendre", "jacobi(0.5, 0)", "gegenbauer(1.5)"])
+def test_a_layer_with_a_shortcut_starts_as_the_adjacency(basis, coefficients):
+    """m(λ) = 1 − λ on [0, 2]; convex weights have no such polynomial."""
+    lam = torch.linspace(0, 2, 7).double()
+    options = {"stalk_dim": 2, "gate": "shortcut", "correction": "none", "basis": basis}
+    layer = SheafLayer(CHANNELS, LayerConfig(coefficients=coefficients, **options))
+    assert torch.allclose(layer.filter.response(lam), 1 - lam, atol=1e-5)
+    convex = SheafLayer(CHANNELS, LayerConfig(**options))
+    assert convex.filter.response(lam[-1:]).item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("maps", [maps for maps in FAMILIES if maps != "identity"])
+def test_maps_that_start_constant_transport_by_the_identity(maps):
+    """The first Laplacian is that of the constant sheaf, times tanh(1)² where ρ = tanh scales the maps."""
+    options = {"stalk_dim": 2, "normalization": "none"}
+    layer = SheafLayer(CHANNELS, LayerConfig(maps=maps, map_start="constant", **options)).double()
+    plain = SheafLayer(CHANNELS, LayerConfig(maps="identity", **options)).double()
+    scale = 1.0 if maps == "orthogonal" else math.tanh(1) ** 2
+    x = state(layer)
+    dense = [one.laplacian(x, TOPOLOGY).to_dense() for one in (layer, plain)]
+    assert torch.allclose(dense[0], scale * dense[1], atol=1e-12)
+    torch.autograd.backward(layer(x, TOPOLOGY).square().sum())
+    assert layer.learner.maps.linear.weight.grad.abs().max() > 1e-9  # it can leave this state
 
 
 @pytest.mark.parametrize("position", ["before", "after"])

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 from toys import by_params, toy_search
-from worker import PATIENCE, wait_for
+from worker import PATIENCE, start_worker, wait_for
 
 from polynsd.search import finished, trial_rows, work
 from polynsd.search.batch import SURPLUS, ask_batch, run_batch
 from polynsd.search.workers import Watchman, beating, place, release
 
-HERE = Path(__file__).parent
 TRIALS = 18
-
-
-def start_worker(url, *arguments):
-    return subprocess.Popen([sys.executable, str(HERE / "worker.py"), url, *map(str, arguments)], cwd=HERE)
 
 
 def check_shared(study, trials):
@@ -30,19 +25,24 @@ def check_shared(study, trials):
     assert not [trial for trial in study.trials if trial.state.name in ("RUNNING", "WAITING")]
 
 
+def ended(process):
+    process.join(PATIENCE)
+    return process.exitcode
+
+
 def share(url, folder):
     """Two processes and this one; the first is killed in its first batch, the others take over at once."""
-    with start_worker(url, TRIALS, "die") as victim, start_worker(url, TRIALS, folder) as worker:
-        try:
-            assert victim.wait(timeout=PATIENCE) == -signal.SIGKILL
-            search = toy_search(url, trials=TRIALS, batch=3)
-            wait_for(folder / "ready")
-            (folder / "go").touch()
-            work(search)
-            assert worker.wait(timeout=PATIENCE) == 0
-        finally:
-            victim.kill()
-            worker.kill()
+    victim, worker = start_worker(url, TRIALS), start_worker(url, TRIALS, folder)
+    try:
+        assert ended(victim) == -signal.SIGKILL
+        search = toy_search(url, trials=TRIALS, batch=3)
+        wait_for(folder / "ready")
+        (folder / "go").touch()
+        work(search)
+        assert ended(worker) == 0
+    finally:
+        victim.kill()
+        worker.kill()
     check_shared(search.study, TRIALS)
     return search
 

@@ -1,16 +1,15 @@
-"""A worker in a process of its own: `python worker.py STORAGE TRIALS FOLDER`, or `… die`.
+"""Workers in processes of their own.
 
-It says that it is there by the file FOLDER/ready and begins when there is FOLDER/go. One that is to
+A worker says that it is there by the file FOLDER/ready and begins when there is FOLDER/go. One that is to
 die begins at once and is killed in the middle of its first batch.
 """
 
 import os
 import signal
-import sys
 import time
-from pathlib import Path
 
 import torch
+from forks import FORKS
 from toys import toy_search
 
 from polynsd.search import batch, work
@@ -30,12 +29,18 @@ def wait_for(path):
     raise TimeoutError(path)
 
 
-if __name__ == "__main__":
+def start_worker(url, trials, folder=None):
+    """One that waits in a folder, or one that is to die."""
+    process = FORKS.Process(target=run, args=(url, trials, folder))
+    process.start()
+    return process
+
+
+def run(url, trials, folder):
     torch.set_num_threads(1)
-    url, trials, fate = sys.argv[1:]
-    if fate == "die":
+    if folder is None:
         batch.train = die
     else:
-        (Path(fate) / "ready").touch()
-        wait_for(Path(fate) / "go")
-    work(toy_search(url, trials=int(trials), batch=3))
+        (folder / "ready").touch()
+        wait_for(folder / "go")
+    work(toy_search(url, trials=trials, batch=3))

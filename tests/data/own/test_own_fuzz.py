@@ -138,6 +138,11 @@ def damaged(data, rng, mutations):
     return data
 
 
+def write(path, data):
+    path.unlink(missing_ok=True)  # some file systems flush when a file is overwritten
+    path.write_bytes(data)
+
+
 def assert_valid(graph):
     u, v = graph.edge_index
     assert (u >= 0).all()
@@ -188,7 +193,7 @@ def test_text_files(tmp_path, seed):
             data = damaged(data, rng, TEXT_MUTATIONS) if rng.random() < 0.7 else data
             data = gzip.compress(data, 1) if extension == ".csv.gz" else data
             data = flip_bit(data, rng) if extension == ".csv.gz" and rng.random() < 0.3 else data
-            path.write_bytes(data)
+            write(path, data)
         if rng.random() < 0.5:
             graphs += read_or_refuse(edges, nodes, **random_options(rng))
         else:
@@ -207,7 +212,7 @@ def test_parquet_files(tmp_path):
     for _ in range(500):
         paths = (tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
         for path, data in zip(paths, whole, strict=True):
-            path.write_bytes(damaged(data, rng, BYTE_MUTATIONS) if rng.random() < 0.7 else data)
+            write(path, damaged(data, rng, BYTE_MUTATIONS) if rng.random() < 0.7 else data)
         graphs += read_or_refuse(*paths, label="label", weight="w")
     assert graphs > 20
 
@@ -248,7 +253,7 @@ def test_graphml_files(tmp_path):
     path = tmp_path / "g.graphml"
     graphs = 0
     for _ in range(700):
-        path.write_bytes(damaged(GRAPHML, rng, (*BYTE_MUTATIONS, insert_tag, drop_line, reencode)))
+        write(path, damaged(GRAPHML, rng, (*BYTE_MUTATIONS, insert_tag, drop_line, reencode)))
         graphs += read_or_refuse(path, label="kind", weight="w")
     assert graphs > 20
 
