@@ -18,6 +18,12 @@ def small(**options):
     return classifier(**{**free, "epochs": 4, **options})
 
 
+@pytest.fixture(scope="module")
+def found():
+    """A search that has been done."""
+    return small().fit(toy_graph())
+
+
 def test_everything_free_gives_every_structure_with_every_regularisation():
     tries = candidates(AUTO, search=True)
     assert len(tries) == len(STRUCTURES) * len(REGULARISATIONS)
@@ -50,30 +56,26 @@ def test_no_hops_means_no_neighbours():
     np.testing.assert_allclose(model.predict_proba(graph), model.predict_proba(graph.x), atol=1e-12)
 
 
-def test_all_candidates_are_recorded_and_the_first_is_the_best_of_the_last_rung():
-    model = small().fit(toy_graph())
-    rows = model.search_results_
+def test_all_candidates_are_recorded_and_the_first_is_the_best_of_the_last_rung(found):
+    rows = found.search_results_
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
     assert rows[0]["rung"] == len(search.RUNGS) - 1
-    assert rows[0]["val_score"] == model.val_score_
+    assert rows[0]["val_score"] == found.val_score_
     assert {row["maps"] for row in rows} == {"identity", "diagonal", "orthogonal", "general"}
     assert all(row["hidden_channels"] == QUICK["hidden_channels"] for row in rows)
     for rung in range(len(search.RUNGS)):
         scores = [row["val_score"] for row in rows if row["rung"] == rung]
         assert scores == sorted(scores, reverse=True)
-    assert model.config_.layer.maps == rows[0]["maps"]
+    assert found.config_.layer.maps == rows[0]["maps"]
 
 
-def test_the_search_is_repeatable():
-    first, second = (small().fit(toy_graph()) for _ in range(2))
-    assert first.search_results_ == second.search_results_
+def test_the_search_is_repeatable(found):
+    assert small().fit(toy_graph()).search_results_ == found.search_results_
 
 
-def test_the_chosen_configuration_alone_gives_the_same_model():
-    graph = toy_graph()
-    found = small().fit(graph)
+def test_the_chosen_configuration_alone_gives_the_same_model(found):
     given = {name: found.search_results_[0][name] for name in DEFAULTS}
-    alone = SheafClassifier(**given, device="cpu").fit(graph)
+    alone = SheafClassifier(**given, device="cpu").fit(toy_graph())
     np.testing.assert_allclose(alone.predict_proba(), found.predict_proba(), atol=1e-5)
 
 
