@@ -56,5 +56,5 @@ LEADERBOARD = Experiment(
     {"model": (*ENTRANTS, *WITH_ADJACENCY)},
     _cell,
     budgets=BUDGETS,
-    minutes="20 s of an H200 per sheaf model and graph, 5 s per other, with smaller budgets",
+    minutes="13 s of an H200 per sheaf model and graph, 3 s per other",
 )
