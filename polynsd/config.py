@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
 from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
-from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, STARTS
+from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS
 from polynsd.spectral.bases import get_basis
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 
@@ -98,13 +98,22 @@ class LayerConfig:
         for channel in self.fixed_channels:
             require_choice("fixed channel", channel, CHANNELS)
         self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
-        if not self.family.is_learned and (self.edge_weights or self.edge_dim):
+        if not self.family.is_learned and (self.edge_weights or self.edge_dim or self.map_start != "random"):
             raise ConfigError(
-                f"maps='{self.maps}' learns nothing from edges; leave edge_weights and edge_dim out."
+                f"maps='{self.maps}' learns nothing from edges; leave edge_weights, edge_dim and map_start "
+                "out."
             )
         get_basis(self.basis)
         if self.correction_state == "residual" and self.correction != "linear":
             raise ConfigError("correction_state='residual' needs correction='linear'.")
+        if self.gate == "shortcut" and (self.dropout_position, self.correction_state) != (
+            "before",
+            "filtered",
+        ):
+            raise ConfigError(
+                "gate='shortcut' has no residual and one dropout for filter and shortcut; use "
+                "dropout_position='before' and correction_state='filtered'."
+            )
 
     @property
     def family(self) -> MapFamily:
@@ -126,7 +135,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "normalization": NORMALIZATIONS,
     "learner": LEARNERS,
     "map_activation": tuple(ACTIVATIONS),
-    "map_start": STARTS,
+    "map_start": MAP_STARTS,
     "filter": FILTERS,
     "coefficients": COEFFICIENTS,
     "correction": tuple(CORRECTIONS),

@@ -8,6 +8,7 @@ Where there is no GPU, Triton's kernels run in its interpreter, on the CPU.
 import gc
 import os
 from functools import cache
+from sqlite3 import dbapi2
 
 import pytest
 import torch
@@ -49,4 +50,25 @@ def quick_runs(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(environment, "_repository", lambda: answer)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_studies(request):
+    """Studies survive a killed process, and need not survive a power cut.
+
+    SQLAlchemy connects through this module; it is not imported for tests without a study.
+    """
+    if request.path.parent.name not in ("search", "experiments"):
+        yield
+        return
+    connect = dbapi2.connect
+
+    def connect_without_waiting(*args, **options):
+        connection = connect(*args, **options)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dbapi2, "connect", connect_without_waiting)
         yield

@@ -14,7 +14,7 @@ import torch
 from tyro.conf import Positional, arg
 
 from polynsd.devices import get_device
-from polynsd.errors import DataError, PolyNSDError, require_at_least, require_choice
+from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_least, require_choice
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.described import describe_all
 from polynsd.experiments.experiment import Cell, Experiment
@@ -108,7 +108,9 @@ class Reproduce:
         return axes
 
     def _runner(self, experiment: Experiment, folder: Path) -> Runner:
-        get_device(self.device)  # one that is not there is told once, not by every cell
+        device = get_device(self.device)  # one that is not there is told once, not by every cell
+        if self.tf32 and device.type != "cuda":
+            raise ConfigError(f"--tf32 is for GPUs; the device is {device}. Leave it out.")
         if self.tf32:
             torch.set_float32_matmul_precision("high")
         work = self.work / experiment.name

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from polynsd.experiments.entrants import ENTRANTS, FAMILIES, WITH_ADJACENCY
+from polynsd.experiments.entrants import ENTRANTS, FAMILIES
 from polynsd.experiments.published import cell_text
 from polynsd.experiments.record import Record
 from polynsd.stats import significance
@@ -64,9 +64,9 @@ def _rest(record: Record) -> dict[str, Any]:
 
 
 def group_of(model: str) -> str:
-    """The architecture that a row belongs to: rows of one are not rivals."""
-    entrants = {**ENTRANTS, **WITH_ADJACENCY}
-    return entrants[model].group if model in entrants else model
+    """The architecture of a row, whatever features it sees: rows of one are not rivals."""
+    name = model.removesuffix("+adjacency")
+    return ENTRANTS[name].group if name in ENTRANTS else name
 
 
 def paired_scores(column: Column) -> dict[str, Array]:

@@ -65,27 +65,24 @@ STARTS = (
         fixed_channels=[], stalk_dim=4, norm="none", degree=8, activation="elu",
     ),
 )  # fmt: skip
+_PUBLISHED = {
+    "basis": "chebyshev1", "coefficients": "convex", "correction": "linear", "mixing": "both",
+    "norm": "none", "degree": 8, "activation": "elu",
+}  # fmt: skip
+# The published script of the three small graphs: both fixed channels, no dropout of inputs, much in layers.
+PUBLISHED_WEBKB = {
+    **_start(2, False, **_PUBLISHED, fixed_channels=["laplacian", "signless"], stalk_dim=3),
+    "model.input_dropout": 0.0,
+    "model.layer.dropout": 0.7,
+}
 # Maps that start constant, as residual networks and as ones with shortcuts; shallow, deep and very deep.
 _CONSTANT = {**_FREE, **_WIDE, "maps": "diagonal", "activation": "relu"}
 CONSTANT_STARTS = (
     _start(4, False, **_CONSTANT, degree=4, gate="tanh"),
     _start(8, False, **{**_CONSTANT, "stalk_dim": 2}, degree=1, gate="shortcut"),
     _start(2, False, **_CONSTANT, degree=4, gate="shortcut"),
-    _start(
-        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
-        maps="diagonal", fixed_channels=["laplacian"], stalk_dim=4, norm="none", degree=8, activation="elu",
-        gate="tanh",
-    ),
-)  # fmt: skip
-# As published for the three small graphs: both fixed channels, no dropout of inputs, much in the layers.
-PUBLISHED_WEBKB = {
-    **_start(
-        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
-        fixed_channels=["laplacian", "signless"], stalk_dim=3, norm="none", degree=8, activation="elu",
-    ),
-    "model.input_dropout": 0.0,
-    "model.layer.dropout": 0.7,
-}  # fmt: skip
+    _start(2, False, **_PUBLISHED, maps="diagonal", gate="tanh", fixed_channels=["laplacian"], stalk_dim=4),
+)
 PLAIN: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
 NARROW = {  # d = 1, and as wide as d = 3
     "model.layer.stalk_dim": 1,
@@ -103,6 +100,7 @@ class Entrant:
         fixed: options that make the row.
         group: the architecture it belongs to; rows of one group are not rivals.
         features: a rule of its own for the features, instead of the dataset's.
+        wider: ranges of its own, which an experiment may replace.
         own_starts: shapes that its search begins with, instead of those of its kind.
     """
 
@@ -110,6 +108,7 @@ class Entrant:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
     features: str | None = None
+    wider: Mapping[str, Any] = field(default_factory=dict)
     own_starts: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -119,12 +118,12 @@ class Entrant:
 
     @property
     def starts(self) -> tuple[dict[str, Any], ...]:
-        """Shapes that a search begins with: four of sheaf models, the published one of others."""
+        """Shapes that a search begins with: its own, four of sheaf models, the published one of others."""
         return self.own_starts or (STARTS if self.is_sheaf else (published_options(self.model),))
 
     def space(self, deeper: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `deeper` replaces ranges of the experiment."""
-        options = {**_space_of(self.model), **self.fixed}
+        options = {**_space_of(self.model), **self.wider, **self.fixed}
         for name, rule in (deeper or {}).items():
             if name in options and name not in self.fixed:
                 options[name] = rule
@@ -157,20 +156,24 @@ ENTRANTS: dict[str, Entrant] = {
     "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": 96}, group="poly-spectral"),
     **{name: Entrant(name, group=entry.kind) for name, entry in ZOO.items()},
 }
-# Not in the paper: maps that start constant, in whichever family, with or without a shortcut.
+# Not in the paper: maps that start constant, of any family, with or without a shortcut, also very deep; and
+# what shortcut and depth do without a sheaf.
+_DEEPER = {
+    "model.layer.gate": ["tanh", "shortcut"],
+    "model.num_layers": [1, 2, 4, 8],
+    "model.layer.degree": [1, 2, 4, 8],
+}
 CONSTANT = Entrant(
     "polynsd",
-    {
-        "model.layer.map_start": "constant",
-        "model.layer.maps": list(FAMILIES),
-        "model.layer.gate": ["tanh", "shortcut"],
-        "model.num_layers": [1, 2, 4, 8],
-        "model.layer.degree": [1, 2, 4, 8],
-    },
+    {"model.layer.map_start": "constant"},
     group="polynsd",
+    wider={"model.layer.maps": list(FAMILIES), **_DEEPER},
     own_starts=CONSTANT_STARTS,
 )
 ENTRANTS["polynsd-constant"] = CONSTANT
+ENTRANTS["identity-sheaf-shortcut"] = Entrant(
+    "identity-sheaf", group="identity-sheaf", wider=_DEEPER, own_starts=CONSTANT_STARTS
+)
 WITH_ADJACENCY: dict[str, Entrant] = {  # who the neighbours are, as features
     "polynsd+adjacency": Entrant("polynsd", group="polynsd", features="adjacency"),
     "mlp+adjacency": Entrant("mlp", group=ZOO["mlp"].kind, features="adjacency"),

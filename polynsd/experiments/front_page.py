@@ -30,7 +30,7 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 CONTROLS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
 BEYOND = {  # not in the paper; what has to be known of a row
     "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
-    "polynsd+adjacency": "+adjacency: edges are features too, which the copies in these two graphs reward.",
+    "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
     "mlp+adjacency": "",
 }
 OTHERS = 5  # rows that the records choose
@@ -134,6 +134,7 @@ def _sentences(board: Board, others: Sequence[str]) -> list[str]:
         f"Test accuracy in %, mean over {splits} splits × {seeds} seeds{deviation_text(board.records)}.",
         f"{len(trained)} models, each with the best on validation of {trials} configurations; shown are "
         f"{shown}. [results/leaderboard.md](results/leaderboard.md) has all.",
+        *([f"{MISSING}: not trained yet, or not asked."] if _has_gaps(board, others) else []),
         f"{BEST_LABEL}: on every graph the family whose search had the best validation.",
         *(text for model, text in BEYOND.items() if text and model in trained),
         bold_rule() if tested else NO_TEST,
@@ -141,6 +142,10 @@ def _sentences(board: Board, others: Sequence[str]) -> list[str]:
         "quarter more training nodes, and its bases were chosen on test nodes "
         "([docs/reproducing.md](docs/reproducing.md#what-differs-from-the-paper)).",
     ]
+
+
+def _has_gaps(board: Board, others: Sequence[str]) -> bool:
+    return any(len(row) < len(DATASETS) for _, row in _our_rows(board, others))
 
 
 def _span(values: Iterable[int]) -> str:

@@ -24,33 +24,28 @@ DEEPER: dict[str, Any] = {
     **LONGER,
     "model.input_dropout": {"low": 0.0, "high": 0.2, "step": 0.1},
     "model.num_layers": [4, 8],
-    "model.hidden_channels": 32,
     "model.layer.stalk_dim": [2, 4],
     "model.layer.degree": [1, 2, 4],
     "model.layer.norm": ["layer", "batch"],
 }
-STARTS: tuple[dict[str, Any], ...] = (  # of all sheaf models
-    {
-        "model.num_layers": 8,
-        "model.layer.stalk_dim": 2,
-        "model.layer.norm": "layer",
-        "model.layer.activation": "relu",
-        "model.layer.coefficients": "free",
-        "model.layer.degree": 2,
-        "model.layer.mixing": "full",
-    },
-)
-CONSTANT_STARTS = tuple(
-    {**STARTS[0], "model.layer.maps": "diagonal", "model.layer.gate": gate} for gate in ("shortcut", "tanh")
-)
+START: dict[str, Any] = {  # of all sheaf models
+    "model.num_layers": 8,
+    "model.layer.stalk_dim": 2,
+    "model.layer.norm": "layer",
+    "model.layer.activation": "relu",
+    "model.layer.coefficients": "free",
+    "model.layer.degree": 2,
+    "model.layer.mixing": "full",
+}
+GATED = tuple({**START, "model.layer.maps": "diagonal", "model.layer.gate": g} for g in ("shortcut", "tanh"))
+STARTS = {"polynsd-constant": GATED, "identity-sheaf-shortcut": GATED}
 
 
 def deep(dataset: str, model: str, source: Source) -> Cell:
     """A searched cell: deeper sheaf models, others with the depths that they were published for."""
     entrant = ENTRANTS[model]
     space = entrant.space(DEEPER if entrant.is_sheaf else LONGER)
-    common = CONSTANT_STARTS if entrant.own_starts else STARTS
-    starts = common if entrant.is_sheaf else entrant.starts
+    starts = STARTS.get(model, (START,)) if entrant.is_sheaf else entrant.starts
     return Cell(dataset, {"model": model}, space, sources=(source,), starts=starts)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def leaderboard_figure(
     path: Path, title: str, records: Sequence[Record], published: Sequence[Published] = ()
 ) -> Path:
-    """Writes one PNG: a line for each cell, the best on average at the top, PolyNSD in colour."""
+    """Writes one PNG: a line for each cell, most datasets and best mean rank first, PolyNSD in colour."""
     numbers, labels = marks.drawn(records, published), ranked(records)
     place = {label: len(labels) - i for i, label in enumerate(labels)}
     datasets = unique(record.dataset for record in records)

@@ -71,8 +71,11 @@ class Tables:
         """Writes and prints everything."""
         printed = published(self.experiment.name)
         write_csv(self._path(".csv"), self._rows(printed))
-        if self.is_searched:
-            write_csv(self._path("-comparisons.csv"), paired_rows(self.boards))
+        pairs = paired_rows(self.boards) if self.is_searched else []
+        if pairs:
+            write_csv(self._path("-comparisons.csv"), pairs)
+        else:
+            self._path("-comparisons.csv").unlink(missing_ok=True)
         notes = [
             *_unless_missing(_parquet, self._write_scores),
             *_unless_missing(pyplot, lambda: self._draw(printed)),

@@ -6,8 +6,8 @@
     x⁺ = (1 + tanh ε) ∘ x − φ(z)
 
 so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 + tanh ε − m(λ), not
-by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), it is m(λ): the state itself passes through
-a matrix of its own and not at all unchanged, which graphs whose features mislead are better off with.
+by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), r(λ) = m(λ) is the part through the graph; W₃
+adds the same to all frequencies, and nothing of the state stays as it is.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LayerResponse(NamedTuple):
 
     lam: Tensor  # [n]
     m: Tensor  # [n] the filter
-    r: Tensor  # [D, n] gate minus filter, one row per stalk coordinate
+    r: Tensor  # [D, n] gate minus filter, or the filter beside a shortcut; one row per stalk coordinate
 
 
 def build_filter(config: LayerConfig) -> PolynomialFilter | Diffusion:

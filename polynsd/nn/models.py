@@ -164,7 +164,8 @@ class PolyNSD(nn.Module):
 
     def sheaf_parameters(self) -> list[nn.Parameter]:
         """The parameters of the map learners, which have a weight decay of their own."""
-        return [p for name, p in self.named_parameters() if ".learner.maps." in name]
+        learners = (".learner.maps.", ".learner.bias")
+        return [p for name, p in self.named_parameters() if any(part in name for part in learners)]
 
     def __repr__(self) -> str:
         layer = self.config

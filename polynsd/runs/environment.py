@@ -88,11 +88,11 @@ def commit() -> str:
 
 
 def device_name(device: torch.device) -> str:
-    """The name of a processor, and whether its matrix products are rounded to TF32."""
+    """The name of a processor, and what its matrix products are rounded to, if they are."""
     if device.type != "cuda":
         return _cpu_name()
-    is_exact = torch.get_float32_matmul_precision() == "highest"
-    return f"{torch.cuda.get_device_name(device)}{'' if is_exact else ', TF32'}"
+    products = {"high": ", TF32", "medium": ", bf16 products"}.get(torch.get_float32_matmul_precision(), "")
+    return f"{torch.cuda.get_device_name(device)}{products}"
 
 
 def _repository() -> dict[str, Any] | None:

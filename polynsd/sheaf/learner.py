@@ -5,8 +5,8 @@
 A linear layer on the concatenation [x_v ‖ x_u] is the sum of two node projections, so it is
 computed as such: nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other
 end. There is no b and A is random, as published (`random`), or all incidences start with one map and
-their differences are learned (`constant`: A = 0, b transports by the identity): random signs on the
-edges of a graph blur it for nothing. The optional symmetric edge weight
+their differences are learned (`constant`: A = 0, b transports by the identity), so that the first diffusion
+is that of the graph. The optional symmetric edge weight
 w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both maps of an edge.
 """
 
@@ -23,7 +23,7 @@ from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 
 LEARNERS = ("concat", "pooled")
-STARTS = ("random", "constant")
+MAP_STARTS = ("random", "constant")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "elu": nn.functional.elu,
@@ -83,14 +83,14 @@ class SheafLearner(nn.Module):
     ) -> None:
         super().__init__()
         require_choice("learner", kind, LEARNERS)
-        require_choice("map start", start, STARTS)
+        require_choice("map start", start, MAP_STARTS)
         require_choice("map activation", activation, ACTIVATIONS)
         require_at_least("edge_dim", edge_dim, 0)
         self.family, self.map_dim, self.kind, self.activation = family, map_dim, kind, activation
         self.edge_dim = edge_dim
         width = channels if kind == "pooled" else stalk_dim * channels
         self.maps = EndpointLinear(width, family.num_params(map_dim), edge_dim)
-        self.bias = nn.Parameter(family.neutral(map_dim)) if start == "constant" else None
+        self.bias = nn.Parameter(torch.empty(family.num_params(map_dim))) if start == "constant" else None
         self.weights = EndpointLinear(width, 1, edge_dim) if edge_weights else None
         self._start_constant()
 

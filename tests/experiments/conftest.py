@@ -1,12 +1,24 @@
-"""Studies of these tests survive a killed process, and need not survive a power cut."""
+"""What tests of pictures look at."""
 
-import sqlite3
-
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
+import pytest
 
 
-@event.listens_for(Engine, "connect")
-def write_without_waiting(connection, _):
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA synchronous = OFF")
+@pytest.fixture
+def drawn(monkeypatch):
+    """The panels of the pictures that a test draws."""
+    from polynsd.report import panels
+
+    seen = []
+    finish = panels.Panels.finish
+
+    def keep(self, path, title, handles):
+        seen.append((self.axes, [one.get_label() for one in handles]))
+        return finish(self, path, title, handles)
+
+    monkeypatch.setattr(panels.Panels, "finish", keep)
+    return seen
+
+
+@pytest.fixture
+def is_picture():
+    return lambda path: path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000

@@ -17,9 +17,10 @@ from polynsd.experiments.claims.readers import (
     chosen,
     compared,
     methods,
+    searched_choices,
 )
 from polynsd.experiments.claims.tally import Gap, Tally, over_graphs
-from polynsd.experiments.entrants import ENTRANTS
+from polynsd.experiments.entrants import ENTRANTS, PUBLISHED_WEBKB
 from polynsd.experiments.record import Record, Score
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -77,12 +78,36 @@ def test_what_searches_ended_with_is_told_with_what_they_were_given(name, option
     assert "0 of 1 ended with one of these" in numbers
 
 
-def test_a_search_that_ends_where_it_began_is_counted():
-    start = ENTRANTS["polynsd-general"].starts[0]
+def ended(dataset, start):
+    """A search that ended with this architecture."""
     layer = {name.removeprefix("model.layer."): value for name, value in start.items() if ".layer." in name}
     rest = {name.removeprefix("model."): value for name, value in start.items() if ".layer." not in name}
-    one = record(cell={"model": "polynsd-general"}, configuration={"model": {**rest, "layer": layer}})
-    assert "1 of 1 ended with one of these" in BY_ID["C23"].examine(of([one])).numbers
+    configuration = {"model": {**rest, "layer": layer}}
+    return record(dataset=dataset, cell={"model": "polynsd-general"}, configuration=configuration)
+
+
+COMMON = ENTRANTS["polynsd-general"].starts[0]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "start", "given", "begin"),
+    [
+        ("cora", COMMON, 1, "2 free, 2 convex"),
+        ("texas", PUBLISHED_WEBKB, 1, "3 convex, 1 free"),
+        ("cora", PUBLISHED_WEBKB, 0, "2 free, 2 convex"),
+        ("texas", COMMON, 0, "3 convex, 1 free"),
+    ],
+)
+def test_a_search_that_ends_where_its_own_cell_began_is_counted(dataset, start, given, begin):
+    numbers = searched_choices(of([ended(dataset, start)]), "coefficients")
+    assert f"{given} of 1 ended with one of these" in numbers
+    assert f"given architectures ({begin})," in numbers
+
+
+def test_searches_that_begin_differently_are_told_apart():
+    rows = [ended(d, start) for d, start in (("cora", COMMON), ("film", COMMON), ("texas", PUBLISHED_WEBKB))]
+    numbers = searched_choices(of(rows), "coefficients")
+    assert "(2 free, 2 convex on cora, film; 3 convex, 1 free on texas), and 3 of 3" in numbers
 
 
 def test_comparisons_are_paired_over_the_same_splits():
@@ -153,8 +178,20 @@ def test_a_part_needs_its_cells():
     part = Part("confirmed", "n")
     assert covered(part, 8, 9, "graphs") is part
     assert covered(part, 3, 9, "graphs") == Part(NO, "needs 8 of 9 graphs, has 3 (so far: n)")
-    assert universal(Part("refuted", "n"), 3, 9, "graphs").verdict == "refuted"
-    assert universal(Part("refuted", "n"), 0, 9, "graphs") == Part(NO, "needs 9 of 9 graphs, has 0")
+
+
+@pytest.mark.parametrize(
+    ("has", "counterexample", "verdict"),
+    [(3, True, "refuted"), (3, False, NO), (0, True, NO), (9, True, "refuted"), (9, False, "refuted")],
+)
+def test_before_all_is_there_only_a_counterexample_refutes(has, counterexample, verdict):
+    part = universal(Part("refuted", "n"), has, 9, "graphs", counterexample=counterexample)
+    assert part.verdict == verdict
+    assert verdict != NO or part.numbers.startswith(f"needs 9 of 9 graphs, has {has}")
+
+
+def test_a_counterexample_confirms_nothing():
+    assert universal(Part("partly", "n"), 3, 9, "graphs", counterexample=True).verdict == NO
 
 
 UP, DOWN, OPEN, SAME = Gap(0.05, 0.04, 0.06), Gap(-0.05, -0.06, -0.04), Gap(0, -0.1, 0.1), Gap(0, -0.01, 0.01)
@@ -174,6 +211,7 @@ STANDARDS = [  # gaps, then: mostly, always, keeps up, the same
 def test_standards_of_a_tally(gaps, mostly, always, keeps_up, same):
     tally = Tally.of(gaps)
     assert (tally.mostly, tally.always, tally.keeps_up(), tally.same) == (mostly, always, keeps_up, same)
+    assert tally.has_counterexample == (DOWN in gaps)
 
 
 def test_differences_over_graphs_are_those_of_a_paired_t_test():

@@ -1,4 +1,4 @@
-"""Pictures have a panel for all that is held, a mark for every record, and lines between numbers alone."""
+"""Pictures have a panel for every dataset and a mark for every record; bars and legends say what they are."""
 
 import sys
 from dataclasses import replace
@@ -12,10 +12,8 @@ from polynsd import ConfigError, PolyNSDError
 from polynsd.experiments import result_marks
 from polynsd.experiments.published import published
 from polynsd.experiments.result_figures import leaderboard_figure, search_figure
-from polynsd.experiments.result_spots import looks, spots
 from polynsd.experiments.result_sweep import sweep_figure
 from polynsd.report import panels
-from polynsd.stats import compare
 
 BOARD = [
     invent("leaderboard", dataset, {"model": model}, mean, search=invent_search(20, mean))
@@ -23,28 +21,9 @@ BOARD = [
     for model, mean in (("polynsd-diagonal", 0.84 + shift), ("gcn", 0.6 + shift))
 ]
 SWEEP = [invent("k-sweep", "cora", {"maps": "general", "K": K}, 0.8 + 0.002 * K) for K in (1, 4, 16)]
-NAMED = [invent("bases", "cora", {"maps": "general", "basis": b}, 0.8) for b in ("legendre", "chebyshev1")]
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """The panels of the pictures that a test draws."""
-    seen = []
-    finish = panels.Panels.finish
-
-    def keep(self, path, title, handles):
-        seen.append((self.axes, [one.get_label() for one in handles]))
-        return finish(self, path, title, handles)
-
-    monkeypatch.setattr(panels.Panels, "finish", keep)
-    return seen
-
-
-def is_picture(path):
-    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
-
-
-def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn):
+def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn, is_picture):
     assert is_picture(leaderboard_figure(tmp_path / "a" / "b.png", "Board", BOARD, published("leaderboard")))
     (axes, labels), *_ = drawn
     assert [axis.get_title(loc="left") for axis in axes] == ["texas", "cora", "film"]
@@ -53,16 +32,6 @@ def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn):
     )
     assert heights == {"polynsd-diagonal": 2, "gcn": 1}
     assert labels[1:] == ["paper", "published code"]
-
-
-def test_sweep_is_drawn_against_its_last_option(tmp_path, drawn):
-    assert is_picture(sweep_figure(tmp_path / "k.png", "K", SWEEP, published("k-sweep")))
-    ((axis,), labels), *_ = drawn
-    assert axis.get_xscale() == "log"
-    assert [text.get_text() for text in axis.get_xticklabels()] == ["1", "4", "16"]
-    solid = next(line for line in axis.lines if line.get_linestyle() == "-")
-    assert np.allclose(solid.get_xydata(), [[1, 80.2], [4, 80.8], [16, 83.2]])
-    assert labels == ["general", "95 % interval", "authors' sweep"]
 
 
 def test_partial_records_are_pale(tmp_path, drawn):
@@ -76,135 +45,6 @@ def test_partial_records_are_pale(tmp_path, drawn):
     lines = [line for line in axis.lines if line.get_linestyle() == "-"]
     assert [len(line.get_xdata()) for line in lines] == [2]  # the third point stands apart
     assert any(line.get_alpha() == result_marks.PALE for line in axis.lines)
-
-
-def settings(*texts, models=("gcn", "polynsd-general"), dataset="amount"):
-    return [
-        invent("synthetic", dataset, {"model": model, "setting": text}, 0.5 + 0.01 * i)
-        for text in texts
-        for i, model in enumerate(models)
-    ]
-
-
-def test_what_is_held_has_a_panel_and_what_is_varied_an_axis(tmp_path, drawn):
-    sweep_figure(tmp_path / "s.png", "", settings("N=500 d=10", "N=100 d=2", "N=500 d=2", "N=100 d=6"))
-    (axes, _), *_ = drawn
-    assert [axis.get_title(loc="left") for axis in axes] == ["amount, N=100", "amount, N=500"]
-    assert [axis.get_xlabel() for axis in axes] == ["d", "d"]
-    assert [tick.get_text() for tick in axes[1].get_xticklabels()] == ["2", "10"]
-    assert axes[0].get_ylim() == axes[1].get_ylim()
-
-
-@pytest.mark.parametrize("texts", [("N=100 d=2", "N=100 d=6", "N=500 d=2"), ("noise=0.1", "noise=0.2")])
-def test_every_record_is_drawn_once_and_no_line_joins_two_panels(texts, tmp_path, drawn):
-    records = settings(*texts)
-    sweep_figure(tmp_path / "s.png", "", records)
-    (axes, _), *_ = drawn
-    points = [tuple(point) for axis in axes for line in axis.lines for point in line.get_xydata()]
-    values = [float(one.cell["setting"].rpartition("=")[2]) for one in records]
-    assert sorted(points) == sorted((x, 100 * one.mean) for x, one in zip(values, records, strict=True))
-    assert len(axes) == len({text.rpartition(" ")[0] for text in texts})
-
-
-def test_panels_of_other_options_stand_in_a_row_per_dataset(tmp_path, drawn):
-    cells = [{"model": "polynsd-general", name: 2} for name in ("layers", "K")]
-    sweep_figure(tmp_path / "n.png", "", [invent("x", data, cell, 0.5) for data in "ab" for cell in cells])
-    (axes, _), *_ = drawn
-    assert [(axis.get_title(loc="left"), axis.get_xlabel()) for axis in axes] == [
-        ("a", "layers"), ("a", "K"), ("b", "layers"), ("b", "K"),
-    ]  # fmt: skip
-    assert [axis.get_subplotspec().rowspan.start for axis in axes] == [0, 0, 1, 1]
-
-
-def test_polynsd_is_first_and_its_colours_are_its_own(tmp_path, drawn):
-    models = [*(f"model-{i}" for i in range(20)), "polynsd-general", "polynsd-diagonal"]
-    records = settings("noise=1", "noise=2", models=models)
-    sweep_figure(tmp_path / "s.png", "", records)
-    labels = drawn[0][1]
-    assert labels[:3] == ["polynsd-general", "polynsd-diagonal", "model-0"]
-    assert labels[-1] == "95 % interval, PolyNSD"
-    found = looks(spots(records))
-    ours = {found[label]["color"] for label in labels[:2]}
-    assert len(ours) == 2
-    assert not ours & {found[label]["color"] for label in labels[2:-1]}
-    assert len({(one["color"], one["marker"]) for one in found.values()}) == len(models)
-
-
-def test_bands_of_many_lines_are_those_of_polynsd(tmp_path, drawn):
-    few, many = (["polynsd-general", *(f"model-{i}" for i in range(count))] for count in (3, 11))
-    for models in (few, many):
-        sweep_figure(tmp_path / "s.png", "", settings("noise=1", "noise=2", models=models))
-    assert [len(axes[0].collections) for axes, _ in drawn] == [4, 1]
-
-
-def test_a_single_value_has_a_stroke_for_its_interval(tmp_path, drawn):
-    sweep_figure(tmp_path / "k.png", "", SWEEP[:1])
-    ((axis,), _), *_ = drawn
-    (low, high) = axis.collections[0].get_segments()[0][:, 1]
-    assert (low, high) == pytest.approx(result_marks.interval(SWEEP[0]))
-
-
-def bars(axis):
-    """The horizontal ones: height → (left, right)."""
-    found = [line for one in axis.collections for line in one.get_segments()]
-    return {float(line[0, 1]): (float(line[0, 0]), float(line[1, 0])) for line in found}
-
-
-def rows(axis):
-    return dict(zip((tick.get_text() for tick in axis.get_yticklabels()), axis.get_yticks(), strict=True))
-
-
-def test_names_are_rows_as_they_are_listed_and_joined_by_nothing(tmp_path, drawn):
-    both = [*NAMED, *(replace(one, cell={**one.cell, "maps": "diagonal"}) for one in NAMED)]
-    sweep_figure(tmp_path / "b.png", "Bases", both)
-    ((axis,), labels), *_ = drawn
-    assert rows(axis) == {"legendre": 2, "chebyshev1": 1}
-    assert [len(line.get_xdata()) for line in axis.lines] == [1] * len(both)
-    heights = [float(line.get_ydata()[0]) for line in axis.lines]
-    assert len(set(heights)) == len(both)
-    assert all(abs(height - round(height)) < 0.5 for height in heights)
-    assert bars(axis) == {
-        height: pytest.approx(result_marks.interval(one)) for height, one in zip(heights, both, strict=True)
-    }
-    assert labels == ["general", "diagonal", "95 % interval corrected for overlap"]
-
-
-def test_a_name_among_numbers_makes_rows_of_all(tmp_path, drawn):
-    mixed = [invent("x", "cora", {"K": value}, 0.5) for value in (1, 2, "all")]
-    sweep_figure(tmp_path / "m.png", "", mixed)
-    ((axis,), _), *_ = drawn
-    assert list(rows(axis)) == ["1", "2", "all"]
-    assert {len(line.get_xdata()) for line in axis.lines} == {1}
-
-
-CHANGES = [
-    invent("ablations", "cora", {"change": change}, mean)
-    for change, mean in (("base", 0.8), ("no maps", 0.75), ("degree 8", 0.81))
-]
-
-
-def test_changes_are_seen_against_their_base(tmp_path, drawn):
-    sweep_figure(tmp_path / "a.png", "Changes", CHANGES)
-    ((axis,), labels), *_ = drawn
-    assert rows(axis) == {"base": 3, "no maps": 2, "degree 8": 1}
-    (line,) = (line for line in axis.lines if line.get_linestyle() == "--")
-    assert list(line.get_xdata()) == pytest.approx([80, 80])
-    found = compare(CHANGES[1].by_split(), CHANGES[0].by_split(), 0.48, test_share=0.2)
-    assert set(bars(axis)) == {1, 2}  # the base has no difference to itself
-    assert bars(axis)[2] == pytest.approx((80 + 100 * found.low, 80 + 100 * found.high))
-    assert labels == ["95 % interval of the difference to base", "base"]
-
-
-def test_no_difference_is_drawn_where_the_splits_differ(tmp_path, drawn):
-    base, first, second = CHANGES
-    part = replace(first, question={"first": 3}, scores=first.scores[:3])
-    alone = replace(second, dataset="film")
-    sweep_figure(tmp_path / "a.png", "", [base, part, alone])
-    ((cora, film), labels), *_ = drawn
-    (left, right) = bars(cora)[2]
-    assert left == right
-    assert bars(film) == {}
-    assert "of the first splits only" in labels
 
 
 def test_intervals_of_shares_end_at_a_hundred(tmp_path, drawn):
@@ -223,7 +63,7 @@ def test_a_missing_cell_has_no_mark(tmp_path, drawn):
     assert marked == [[2, 1], [2, 1], [2]]
 
 
-def test_search_is_drawn_to_its_last_trial(tmp_path, drawn):
+def test_search_is_drawn_to_its_last_trial(tmp_path, drawn, is_picture):
     assert is_picture(search_figure(tmp_path / "s.png", "Search", BOARD))
     (axes, labels), *_ = drawn
     assert labels == ["polynsd-diagonal", "gcn"]
@@ -278,7 +118,7 @@ def test_title_and_legend_fit_into_a_single_panel(draw, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
-def test_every_panel_has_a_place(count, tmp_path):
+def test_every_panel_has_a_place(count, tmp_path, is_picture):
     records = [invent("board", f"graph {i}", {"model": "gcn"}, 0.5) for i in range(count)]
     assert is_picture(leaderboard_figure(tmp_path / "p.png", "", records))
 

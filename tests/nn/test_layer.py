@@ -7,7 +7,7 @@ import torch
 from small_graphs import EDGE_INDEX, NUM_NODES, close, features, shaken
 from torch.nn.functional import elu
 
-from polynsd import LayerConfig, Topology
+from polynsd import ConfigError, LayerConfig, PolyNSD, Topology
 from polynsd.nn import SheafLayer
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
@@ -164,3 +164,29 @@ def test_only_idle_mixing_does_not_learn():
     layer(state(layer), TOPOLOGY).square().sum().backward()
     silent = [name for name, parameter in layer.named_parameters() if parameter.grad is None]
     assert silent == ["stalk_mixing", "channel_mixing"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"gate": "shortcut", "dropout_position": "after"}, "dropout_position='before'"),
+        ({"gate": "shortcut", "correction_state": "residual"}, "correction_state='filtered'"),
+        ({"maps": "identity", "map_start": "constant"}, "learns nothing"),
+        ({"map_start": "zero"}, "map_start"),
+    ],
+)
+def test_options_that_exclude_each_other(options, text):
+    with pytest.raises(ConfigError, match=text):
+        LayerConfig(**options)
+
+
+def test_the_bias_of_constant_maps_is_a_parameter_of_the_sheaf_and_starts_anew():
+    model = PolyNSD(4, 3, 2, 2, stalk_dim=2, map_start="constant")
+    first = model.layers[0].learner
+    assert any(first.bias is p for p in model.sheaf_parameters())
+    with torch.no_grad():
+        for p in first.parameters():
+            p.add_(1)
+    model.reset_parameters()
+    assert torch.equal(first.bias, torch.ones(2))
+    assert not first.maps.linear.weight.any()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polynsd.experiments.claims.claim import CONFIRMED, PARTLY, REFUTED, Claim, Evidence, Finding, decided
 from polynsd.experiments.claims.parts import Part, combine
-from polynsd.experiments.claims.readers import changed, searched_choices
+from polynsd.experiments.claims.readers import changed, changes_most, searched_choices
 from polynsd.experiments.claims.sheaves import FAMILIES, matrix_of, operator_norm, random_laplacian
 from polynsd.spectral.approximation import chebyshev_truncation, heat_kernel
 from polynsd.spectral.bases import get_basis
@@ -149,7 +149,7 @@ def _trained_with_monomials(evidence: Evidence) -> list[Part]:
     if not any(map(len, found.values())):
         return [Part(PARTLY, "whether training suffers needs: polynsd reproduce ablations")]
     return [
-        Part(tally.mostly, f"T_k instead of ξ^k in training at K = {degree}: {tally}")
+        changes_most(tally, f"T_k instead of ξ^k in training at K = {degree}")
         for degree, tally in found.items()
     ]
 

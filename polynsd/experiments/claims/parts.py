@@ -50,9 +50,13 @@ def covered(part: Part, has: int, whole: int, what: str, *, least: float = LEAST
     return replace(part, verdict=NOT_TESTABLE, numbers=numbers)
 
 
-def universal(part: Part, has: int, whole: int, what: str, *, least: float = 1.0) -> Part:
-    """Like `covered`, but a counterexample counts wherever it is."""
-    return part if has and part.verdict == REFUTED else covered(part, has, whole, what, least=least)
+def universal(
+    part: Part, has: int, whole: int, what: str, *, counterexample: bool, least: float = 1.0
+) -> Part:
+    """Like `covered`, but a counterexample refutes wherever it is; what is undecided is none."""
+    if has and counterexample and part.verdict == REFUTED:
+        return part
+    return covered(part, has, whole, what, least=least)
 
 
 def counted(yes: int, no: int, total: int) -> str:

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.experiments.boards import Board, chosen_maps, group_of
+from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import Evidence
+from polynsd.experiments.claims.parts import Part, covered
 from polynsd.experiments.claims.tally import Gap, Tally
 from polynsd.experiments.entrants import ENTRANTS
 
@@ -141,6 +143,12 @@ def changed(evidence: Evidence, first: str, second: str) -> Tally:
     )
 
 
+def changes_most(tally: Tally, title: str) -> Part:
+    """Whether a change of the ablations is for the better on most of their graphs, once enough are there."""
+    whole = len(get_experiment("ablations").datasets)
+    return covered(Part(tally.mostly, f"{title}: {tally}"), len(tally), whole, "graphs of the ablations")
+
+
 def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderboard") -> str:
     """What searches ended with for an option of PolyNSD's layers, and what they were given to begin with."""
     found = [
@@ -150,17 +158,32 @@ def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderb
     ]
     if not found:
         return ""
-    starts, name = ENTRANTS[POLYNSD[0]].starts, f"model.layer.{option}"
-    begin, ends = (
-        Counter(str(start[name]) for start in starts),
-        Counter(str(_option(one, name)) for one in found),
-    )
-    given = sum(any(_is_start(record, start) for start in starts) for record in found)
+    name = f"model.layer.{option}"
+    ends = Counter(str(_option(one, name)) for one in found)
+    given = sum(any(_is_start(record, start) for start in _starts(record)) for record in found)
     return (
         f"; searches on validation ended with {option}: {_listed(ends)}. That is no free choice: they begin "
-        f"with given architectures ({_listed(begin)}), and {given} of "
+        f"with given architectures ({_begun(found, name)}), and {given} of "
         f"{len(found)} ended with one of these"
     )
+
+
+def _starts(record: Record) -> tuple[Mapping[str, Any], ...]:
+    """What the search of this very cell begins with."""
+    axes = {name: (value,) for name, value in record.cell.items()}
+    cells = get_experiment(record.experiment).cells((record.dataset,), axes)
+    return next((cell.starts for cell in cells if cell.options == record.cell), ())
+
+
+def _begun(records: Iterable[Record], name: str) -> str:
+    """`2 free, 2 convex`, or where they do not all begin alike, on which graphs they do so."""
+    graphs: dict[str, dict[str, None]] = {}
+    for record in records:
+        begin = _listed(Counter(str(start.get(name)) for start in _starts(record)))
+        graphs.setdefault(begin, {})[record.dataset] = None
+    if len(graphs) == 1:
+        return next(iter(graphs))
+    return "; ".join(f"{begin} on {', '.join(where)}" for begin, where in graphs.items())
 
 
 def _is_start(record: Record, start: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from polynsd.config import LayerConfig
 from polynsd.experiments.claims.claim import PARTLY, REFUTED, Claim, Evidence, Finding, decided
 from polynsd.experiments.claims.layers import LAM, only, plain_layer, randomised, set_layer
 from polynsd.experiments.claims.parts import Part, combine
-from polynsd.experiments.claims.readers import changed, searched_choices
+from polynsd.experiments.claims.readers import changed, changes_most, searched_choices
 from polynsd.experiments.claims.sheaves import (
     FAMILIES,
     operator_norm,
@@ -62,7 +62,7 @@ def _without_correction(evidence: Evidence) -> Part:
     tally = changed(evidence, "convex, correction linear", "coefficients convex")
     if not len(tally):
         return Part(PARTLY, "what it is good for in training needs: polynsd reproduce ablations")
-    return Part(tally.mostly, f"with the term instead of without, in training: {tally}")
+    return changes_most(tally, "with the term instead of without, in training")
 
 
 def lipschitz(evidence: Evidence) -> Finding:

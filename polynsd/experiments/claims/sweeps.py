@@ -73,7 +73,7 @@ def stalk_sweep(evidence: Evidence) -> Finding:
     )
     even = Part(pairs.same, f"any two d on pubmed and film: {pairs.equality}")
     return combine(
-        universal(best, len(large), _whole("stalk"), "rows", least=LEAST),
+        universal(best, len(large), _whole("stalk"), "rows", counterexample=gains, least=LEAST),
         covered(even, len(flat), _whole("stalk", *FLAT), "rows of pubmed and film"),
     )
 
@@ -130,7 +130,8 @@ def degree_above_one(evidence: Evidence) -> Finding:
     """The best K > 1 on validation against K = 1, in every cell."""
     tally = Tally.of(_between(row, "K", lambda K: K > 1) for row in _rows(evidence, "k-sweep", "K"))
     part = Part(tally.always, f"best K > 1 on validation − K = 1: {tally}")
-    return combine(universal(part, len(tally), _whole("k-sweep"), "cells", least=LEAST))
+    worse = tally.has_counterexample
+    return combine(universal(part, len(tally), _whole("k-sweep"), "cells", counterexample=worse, least=LEAST))
 
 
 def best_degree(evidence: Evidence) -> Finding:

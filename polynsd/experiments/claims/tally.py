@@ -70,6 +70,11 @@ class Tally:
         return sum(one.high < 0 for one in self.gaps)
 
     @property
+    def has_counterexample(self) -> bool:
+        """Worse in more cells than by chance: "better in every cell" is false, whatever the rest says."""
+        return self.worse > CHANCE * len(self)
+
+    @property
     def kept(self) -> int:
         """Where the first is certainly not worse by the margin."""
         return sum(one.low > -MARGIN for one in self.gaps)
@@ -103,7 +108,7 @@ class Tally:
         """Of "the first is better in every cell": refuted where half do not show it, or some the contrary."""
         if not self.gaps:
             return NOT_TESTABLE
-        if 2 * self.better <= len(self) or self.worse > CHANCE * len(self):
+        if 2 * self.better <= len(self) or self.has_counterexample:
             return REFUTED
         return CONFIRMED if self.better == len(self) else PARTLY
 
