@@ -14,7 +14,7 @@ from polynsd.experiments.leaderboard import DATASETS
 BASES = {
     **{name: name for name in ("chebyshev1", "chebyshev2", "chebyshev3", "chebyshev4", "legendre")},
     "gegenbauer": "gegenbauer(1.5)",
-    "jacobi": "jacobi(0.5, 0.5)",
+    "jacobi": "jacobi(1, 0)",  # with both ½ it is Chebyshev of the second kind, with ±½ the third and fourth
     "interpolation": "chebyshev1",
 }
 
