@@ -128,7 +128,7 @@ def _default(maps: str | None) -> dict[str, Any]:
         "model.layer.stalk_dim": [2, 3, 4, 5],
         "model.layer.fixed_channels": CHANNELS,
         "model.layer.degree": {"low": 1, "high": 16, "log": True},
-        "model.layer.basis": ["chebyshev1", "chebyshev2", "legendre", "jacobi(0.5, 0.5)"],
+        "model.layer.basis": ["chebyshev1", "chebyshev2", "legendre", "jacobi(1, 0)"],
         "model.layer.coefficients": ["convex", "free"],
         "model.layer.correction": ["linear", "high-pass", "none"],
         "model.layer.dropout": DROPOUT,
