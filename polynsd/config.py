@@ -106,10 +106,8 @@ class LayerConfig:
         get_basis(self.basis)
         if self.correction_state == "residual" and self.correction != "linear":
             raise ConfigError("correction_state='residual' needs correction='linear'.")
-        if self.gate == "shortcut" and (self.dropout_position, self.correction_state) != (
-            "before",
-            "filtered",
-        ):
+        is_published_order = self.dropout_position == "after" or self.correction_state == "residual"
+        if self.gate == "shortcut" and is_published_order:
             raise ConfigError(
                 "gate='shortcut' has no residual and one dropout for filter and shortcut; use "
                 "dropout_position='before' and correction_state='filtered'."

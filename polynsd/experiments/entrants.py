@@ -44,6 +44,10 @@ FILTER: dict[str, Any] = {
 }
 _FREE = {"basis": "chebyshev1", "coefficients": "free", "correction": "none"}
 _WIDE = {"mixing": "full", "fixed_channels": ["laplacian"], "stalk_dim": 3, "norm": "none"}
+_PUBLISHED = {
+    "basis": "chebyshev1", "coefficients": "convex", "correction": "linear", "mixing": "both",
+    "norm": "none", "degree": 8, "activation": "elu",
+}  # fmt: skip
 
 
 def _start(layers: int, second_linear: bool, **layer: Any) -> dict[str, Any]:
@@ -60,15 +64,8 @@ STARTS = (
         2, False, basis="legendre", coefficients="convex", correction="high-pass", mixing="both",
         fixed_channels=["laplacian"], stalk_dim=3, norm="layer", degree=8, activation="elu",
     ),
-    _start(
-        2, False, basis="chebyshev1", coefficients="convex", correction="linear", mixing="both",
-        fixed_channels=[], stalk_dim=4, norm="none", degree=8, activation="elu",
-    ),
+    _start(2, False, **_PUBLISHED, fixed_channels=[], stalk_dim=4),
 )  # fmt: skip
-_PUBLISHED = {
-    "basis": "chebyshev1", "coefficients": "convex", "correction": "linear", "mixing": "both",
-    "norm": "none", "degree": 8, "activation": "elu",
-}  # fmt: skip
 # The published script of the three small graphs: both fixed channels, no dropout of inputs, much in layers.
 PUBLISHED_WEBKB = {
     **_start(2, False, **_PUBLISHED, fixed_channels=["laplacian", "signless"], stalk_dim=3),

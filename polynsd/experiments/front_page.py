@@ -17,7 +17,7 @@ from tyro.conf import Positional
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.experiments.boards import OURS, Board, boards, bold, chosen_maps, group_of, paired_scores
-from polynsd.experiments.entrants import FAMILIES
+from polynsd.experiments.entrants import FAMILIES, WITH_ADJACENCY
 from polynsd.experiments.leaderboard import DATASETS, LEADERBOARD
 from polynsd.experiments.published import cell_text, find_published, published
 from polynsd.experiments.question import current_records
@@ -28,10 +28,10 @@ from polynsd.stats import bold_rule
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 CONTROLS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
-BEYOND = {  # not in the paper; what has to be known of a row
+BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
+NOTES = {  # what has to be known of a row, if it is there
     "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
     "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
-    "mlp+adjacency": "",
 }
 OTHERS = 5  # rows that the records choose
 WIDTH = 150
@@ -71,11 +71,17 @@ def results_section(records: Sequence[Record]) -> str:
         raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
     board = found[0]
     others = strongest_others(board)
-    rows = [*_our_rows(board, others), *_printed_rows()]
+    ours = _our_rows(board, others)
+    rows = [*ours, *_printed_rows()]
     lines = [("", *DATASETS), ("---", *("--:" for _ in DATASETS))]
     lines += [(label, *(row.get(dataset, MISSING) for dataset in DATASETS)) for label, row in rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    below = fill(" ".join(_sentences(board, others)), WIDTH, break_on_hyphens=False, break_long_words=False)
+    below = fill(
+        " ".join(_sentences(board, others, _has_gaps(ours))),
+        WIDTH,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
     return f"{table}\n\n{below}"
 
 
@@ -122,7 +128,7 @@ def _printed_rows() -> list[Row]:
     return rows
 
 
-def _sentences(board: Board, others: Sequence[str]) -> list[str]:
+def _sentences(board: Board, others: Sequence[str], has_gaps: bool) -> list[str]:
     """How the numbers came about, what is bold, and what the paper's rows are."""
     splits, seeds = map(_span, zip(*(record.by_split().shape for record in board.records), strict=True))
     trials = _span(record.search["trials"] for record in board.records if record.search)
@@ -134,9 +140,9 @@ def _sentences(board: Board, others: Sequence[str]) -> list[str]:
         f"Test accuracy in %, mean over {splits} splits × {seeds} seeds{deviation_text(board.records)}.",
         f"{len(trained)} models, each with the best on validation of {trials} configurations; shown are "
         f"{shown}. [results/leaderboard.md](results/leaderboard.md) has all.",
-        *([f"{MISSING}: not trained yet, or not asked."] if _has_gaps(board, others) else []),
+        *([f"{MISSING}: not trained yet, or not asked."] if has_gaps else []),
         f"{BEST_LABEL}: on every graph the family whose search had the best validation.",
-        *(text for model, text in BEYOND.items() if text and model in trained),
+        *(text for model, text in NOTES.items() if model in trained),
         bold_rule() if tested else NO_TEST,
         "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "
         "quarter more training nodes, and its bases were chosen on test nodes "
@@ -144,8 +150,8 @@ def _sentences(board: Board, others: Sequence[str]) -> list[str]:
     ]
 
 
-def _has_gaps(board: Board, others: Sequence[str]) -> bool:
-    return any(len(row) < len(DATASETS) for _, row in _our_rows(board, others))
+def _has_gaps(rows: Sequence[Row]) -> bool:
+    return any(len(row) < len(DATASETS) for _, row in rows)
 
 
 def _span(values: Iterable[int]) -> str:

@@ -191,6 +191,7 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
         (["k-sweep", "--trials", "0"], "trials must be an integer of at least 1; got 0"),
         (["k-sweep", "--seconds", "0"], "seconds must be greater than 0; got 0.0"),
         (["k-sweep", "--splits", "0"], "splits must be an integer of at least 1; got 0"),
+        (["k-sweep", "--tf32"], "--tf32 is for GPUs; the device is cpu"),
         (["k-sweep", "--device", "cuda:77"], "device 'cuda:77' was asked for"),
         (["k-sweep", "--device", "gpu"], "unknown device 'gpu'; write auto, cpu"),
     ],

@@ -96,7 +96,6 @@ def test_generated_graph(basis, family):
 @pytest.mark.parametrize("name", ["texas", "chameleon", "squirrel", "tolokers", "minesweeper"])
 @pytest.mark.parametrize("family", ["diagonal", "general"])
 def test_benchmark_graphs(name, family, basis):
-    is_quick = not (GPU or "POLYNSD_THOROUGH" in os.environ)
-    if is_quick and (name, family, basis) not in QUICK:
+    if not (GPU or "POLYNSD_THOROUGH" in os.environ or (name, family, basis) in QUICK):
         pytest.skip("takes minutes on a CPU; POLYNSD_THOROUGH=1 asks for it")
-    check(name, family, basis, K=8 if is_quick and name == "squirrel" else 32)  # it has most edges
+    check(name, family, basis)

@@ -8,18 +8,14 @@ import torch
 from polynsd import kernels
 from polynsd.errors import ConfigError
 from polynsd.kernels import reference, registry, schedule
-from polynsd.testing import TOLERANCE, backends, check_backend, random_sheaf
+from polynsd.testing import TOLERANCE, check_backend, random_sheaf
 from polynsd.testing.operators import random_signal
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("name", kernels.available())
-def test_contract(name, dtype, monkeypatch):
-    few = {}
-    if name == "gpu" and schedule.interpreted():  # it takes its time
-        few = {"graphs": ("star",), "degrees": (0, 3)}
-        if dtype == torch.float32:  # the other blocks in single precision: test_gpu.py
-            monkeypatch.setattr(backends, "STALKS", [("general", 3)])
+def test_contract(name, dtype):
+    few = {"graphs": ("star",), "degrees": (0, 3)} if name == "gpu" and schedule.interpreted() else {}
     with kernels.use(name):
         check_backend(kernels, dtype, **few)
 

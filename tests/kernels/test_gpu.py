@@ -66,7 +66,7 @@ def assert_equal(results, limit):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
 @pytest.mark.parametrize(
-    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 2)]
+    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 3)]
 )
 def test_filter(graph, K, dense):
     assert_equal(both_ways(GRAPHS[graph], 3, 5, K, dense), 1e-12)
@@ -131,8 +131,8 @@ def test_products_of_small_matrices(d):
 @pytest.mark.parametrize(
     ("d", "case"),
     [
-        *((d, "random") for d in (1, 4, 8)),
-        *product((2, 3), ("random", "identity", "diagonal", "tiny", "wide")),
+        *((d, "random") for d in (1, 8)),
+        *product((2, 3, 4), ("random", "identity", "diagonal", "tiny", "wide")),
     ],
 )
 def test_eigenvalues_of_small_matrices(d, case):
