@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polynsd.experiments.entrants import CONSTANT, FAMILIES, PUBLISHED_WEBKB, STARTS, Entrant
+from polynsd.experiments.entrants import CONSTANT, CONSTANT_STARTS, FAMILIES, PUBLISHED_WEBKB, STARTS, Entrant
 from polynsd.experiments.experiment import Budget, Cell, Experiment
 from polynsd.experiments.leaderboard import FEW_NODES, WEBKB
 from polynsd.experiments.source import Source
@@ -21,12 +21,16 @@ _DEEP, _SECOND, _, _PUBLISHED = STARTS
 _NORMALISED = {**_DEEP, "model.layer.norm": "layer"}
 _SHALLOW = {**_DEEP, "model.num_layers": 1}
 LONG_STARTS = (_NORMALISED, _DEEP, _PUBLISHED, _SHALLOW, _SECOND)  # what searches of the leaderboard chose
+# As wide as the tuned baselines are: eight layers with shortcuts, filters from one hop on.
+_WIDE = {"model.hidden_channels": [64, 128]}
+WIDE_STARTS = tuple({**CONSTANT_STARTS[1], "model.hidden_channels": width} for width in (128, 64))
 _MAPS = {"model.layer.maps": list(FAMILIES)}
 ROWS = {
     "polynsd": Entrant("polynsd", _MAPS),
     "polynsd+adjacency": Entrant("polynsd", _MAPS, features="adjacency"),
     "polynsd-constant": CONSTANT,
     "polynsd-constant+adjacency": replace(CONSTANT, features="adjacency"),
+    "polynsd-wide": replace(CONSTANT, wider={**CONSTANT.wider, **_WIDE}, own_starts=WIDE_STARTS),
 }
 
 

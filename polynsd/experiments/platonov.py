@@ -23,7 +23,7 @@ LONGER: dict[str, Any] = {
 DEEPER: dict[str, Any] = {
     **LONGER,
     "model.input_dropout": {"low": 0.0, "high": 0.2, "step": 0.1},
-    "model.num_layers": [4, 8],
+    "model.num_layers": [4, 8, 12],
     "model.layer.stalk_dim": [2, 4],
     "model.layer.degree": [1, 2, 4],
     "model.layer.norm": ["layer", "batch"],
@@ -31,13 +31,14 @@ DEEPER: dict[str, Any] = {
 START: dict[str, Any] = {  # of all sheaf models
     "model.num_layers": 8,
     "model.layer.stalk_dim": 2,
-    "model.layer.norm": "layer",
+    "model.layer.norm": "batch",
     "model.layer.activation": "relu",
     "model.layer.coefficients": "free",
-    "model.layer.degree": 2,
+    "model.layer.degree": 4,
     "model.layer.mixing": "full",
 }
-GATED = tuple({**START, "model.layer.maps": "diagonal", "model.layer.gate": g} for g in ("shortcut", "tanh"))
+_SHORTCUT = {**START, "model.layer.maps": "diagonal", "model.layer.gate": "shortcut"}
+GATED = (_SHORTCUT, {**_SHORTCUT, "model.num_layers": 12, "model.layer.degree": 2})
 STARTS = {"polynsd-constant": GATED, "identity-sheaf-shortcut": GATED}
 
 
@@ -61,6 +62,6 @@ PLATONOV = Experiment(
     {"model": tuple(ENTRANTS)},
     _cell,
     ddof=1,
-    budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1, finalists=2)),
+    budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1)),
     minutes="not measured yet",
 )
