@@ -53,7 +53,9 @@ LONG_SEARCH = Experiment(
     _cell,
     budgets={
         **dict.fromkeys((*WIKIPEDIA, *OTHERS), Budget(trials=48, seconds=900, splits=2, finalists=4)),
-        **dict.fromkeys(("wisconsin", "cornell"), Budget(trials=48, seconds=900, splits=10, screen=3)),
+        **dict.fromkeys(
+            ("wisconsin", "cornell"), Budget(trials=48, seconds=3600, splits=10, screen=3, finalists=5)
+        ),
     },
     minutes="37 s of an H200 for chameleon; others not measured yet",
 )
