@@ -97,12 +97,11 @@ def bold(board: Board) -> set[tuple[str, str]]:
 
 
 def chosen_maps(board: Board) -> dict[str, Record]:
-    """By dataset, the PolyNSD whose search had the best validation; only where all families were searched."""
+    """By dataset, the PolyNSD with the best validation; only where all families were searched."""
     chosen = {}
     for dataset in board.datasets:
         column = board.column(dataset)
-        searches = {model: column[model].search for model in OURS if model in column}
-        values = {model: search["val"] for model, search in searches.items() if search is not None}
-        if len(values) == len(OURS):
-            chosen[dataset] = column[max(values, key=values.__getitem__)]
+        families = [column[model] for model in OURS if model in column and column[model].search is not None]
+        if len(families) == len(OURS):
+            chosen[dataset] = max(families, key=lambda record: record.validation)
     return chosen

@@ -141,7 +141,7 @@ def _sentences(board: Board, others: Sequence[str], has_gaps: bool) -> list[str]
         f"{len(trained)} models, each with the best on validation of {trials} configurations; shown are "
         f"{shown}. [results/leaderboard.md](results/leaderboard.md) has all.",
         *([f"{MISSING}: not trained yet, or not asked."] if has_gaps else []),
-        f"{BEST_LABEL}: on every graph the family whose search had the best validation.",
+        f"{BEST_LABEL}: on every graph the family with the best validation.",
         *(text for model, text in NOTES.items() if model in trained),
         bold_rule() if tested else NO_TEST,
         "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "

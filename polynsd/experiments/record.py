@@ -98,6 +98,13 @@ class Record:
         return fmean(score.test for score in self.scores)
 
     @property
+    def validation(self) -> float:
+        """The same of the validation metric. Unlike that of the search, whose greatest value is partly luck,
+        it is from trainings that nothing was chosen by, so it may choose between records.
+        """
+        return fmean(score.val for score in self.scores)
+
+    @property
     def std(self) -> float:
         """Over the splits, of the means over seeds: what the literature calls the standard deviation.
 
@@ -126,7 +133,7 @@ class Record:
             "metric": self.metric,
             "mean": round(self.mean, 6),
             "std": None if math.isnan(self.std) else round(self.std, 6),
-            "val_mean": round(fmean(score.val for score in self.scores), 6),
+            "val_mean": round(self.validation, 6),
             "splits": splits,
             "is_partial": self.is_partial,
             "seeds": seeds,

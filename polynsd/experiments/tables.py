@@ -35,7 +35,7 @@ from polynsd.stats import bold_rule, rank_models
 
 FEWEST = 3  # models and datasets that ranks are told of
 BEST_LABEL = "polynsd (maps by validation)"
-BEST_RULE = f"{BEST_LABEL}: on every dataset the family whose search had the best validation, in brackets."
+BEST_RULE = f"{BEST_LABEL}: on every dataset the family with the best validation, in brackets."
 STALE = "Records left out because they answer an older question (another plan or budget): {}."
 NO_TEST = "Nothing is bold: a test needs the scores of two models on three splits at least."
 

@@ -84,8 +84,8 @@ def top_three(evidence: Evidence) -> Finding:
     listed = ", ".join(f"{dataset} {number} of {count}" for dataset, (number, count) in places.items())
     first = Part(
         REFUTED if out >= SEVERAL else CONFIRMED if out <= 1 else PARTLY,
-        f"place of PolyNSD among at least {FEW_MODELS} architectures, each with the maps or variant whose "
-        f"search was best on validation: {listed}; among the first three on {len(places) - out}",
+        f"place of PolyNSD among at least {FEW_MODELS} architectures, each with the maps or variant that "
+        f"is best on validation: {listed}; among the first three on {len(places) - out}",
     )
     tally = against_best(table, places)
     behind = tally.worse >= SEVERAL  # a place alone may be noise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,20 +59,8 @@ class Table:
 
 
 def chosen(records: Sequence[Record]) -> Record | None:
-    """The best on validation, test scores play no part: of the searches where all were searched, as in the
-    tables, else of the scores.
-    """
-    searched = all(record.search and "val" in record.search for record in records)
-    return max(records, key=_of_search if searched else _of_scores, default=None)
-
-
-def _of_search(record: Record) -> float:
-    assert record.search is not None
-    return float(record.search["val"])
-
-
-def _of_scores(record: Record) -> float:
-    return fmean(score.val for score in record.scores)
+    """The best on validation, as in the tables; test scores play no part."""
+    return max(records, key=lambda record: record.validation, default=None)
 
 
 def best_polynsd(table: Table, dataset: str, **options: Any) -> Record | None:
