@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,6 +96,15 @@ def bold(board: Board) -> set[tuple[str, str]]:
     return winners
 
 
+def best_on_validation(records: Iterable[Record]) -> Record | None:
+    """Over all splits, with seeds that no search has seen; test scores play no part."""
+    return max(records, key=_validation, default=None)
+
+
+def _validation(record: Record) -> float:
+    return record.validation
+
+
 def chosen_maps(board: Board) -> dict[str, Record]:
     """By dataset, the PolyNSD with the best validation; only where all families were searched."""
     chosen = {}
@@ -103,5 +112,5 @@ def chosen_maps(board: Board) -> dict[str, Record]:
         column = board.column(dataset)
         families = [column[model] for model in OURS if model in column and column[model].search is not None]
         if len(families) == len(OURS):
-            chosen[dataset] = max(families, key=lambda record: record.validation)
+            chosen[dataset] = max(families, key=_validation)
     return chosen

@@ -6,19 +6,15 @@ python -m polynsd.experiments.front_page README.md results
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 
-import tyro
-from tyro.conf import Positional
-
-from polynsd.errors import DataError, PolyNSDError
+from polynsd.errors import DataError
 from polynsd.experiments.boards import OURS, Board, boards, bold, chosen_maps, group_of, paired_scores
 from polynsd.experiments.entrants import FAMILIES, WITH_ADJACENCY
 from polynsd.experiments.leaderboard import DATASETS, LEADERBOARD
+from polynsd.experiments.marked_section import fill_page, table_and_text
 from polynsd.experiments.published import cell_text, find_published, published
 from polynsd.experiments.question import current_records
 from polynsd.experiments.record import Record
@@ -26,7 +22,6 @@ from polynsd.experiments.result_numbers import MISSING, deviation_text, ranked
 from polynsd.experiments.tables import BEST_LABEL, NO_TEST, in_order
 from polynsd.stats import bold_rule
 
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 CONTROLS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
 BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
 NOTES = {  # what has to be known of a row, if it is there
@@ -34,33 +29,14 @@ NOTES = {  # what has to be known of a row, if it is there
     "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
 }
 OTHERS = 5  # rows that the records choose
-WIDTH = 150
 
 Row = tuple[str, Mapping[str, str]]
 
 
-def write_front_page(
-    page: Positional[Path] = Path("README.md"), results: Positional[Path] = Path("results")
-) -> None:
-    """Put the leaderboard's main rows between the marks of a page.
-
-    Args:
-        page: the Markdown file.
-        results: the folder of `polynsd reproduce`.
-    """
-    text = page.read_text(encoding="utf-8")
+def front_page_section(results: Path) -> str:
+    """The section, from the folder of `polynsd reproduce`."""
     records, _ = current_records(LEADERBOARD, results / LEADERBOARD.name)
-    section = results_section(records)
-    page.write_text(replace_section(text, section), encoding="utf-8")
-
-
-def replace_section(text: str, section: str) -> str:
-    """The text with another section between its marks."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not (found and closed):
-        raise DataError(f"the page has no place for results; put {BEGIN} and {END} where they belong.")
-    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+    return results_section(records)
 
 
 def results_section(records: Sequence[Record]) -> str:
@@ -73,16 +49,8 @@ def results_section(records: Sequence[Record]) -> str:
     others = strongest_others(board)
     ours = _our_rows(board, others)
     rows = [*ours, *_printed_rows()]
-    lines = [("", *DATASETS), ("---", *("--:" for _ in DATASETS))]
-    lines += [(label, *(row.get(dataset, MISSING) for dataset in DATASETS)) for label, row in rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    below = fill(
-        " ".join(_sentences(board, others, _has_gaps(ours))),
-        WIDTH,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return f"{table}\n\n{below}"
+    lines = [(label, *(row.get(dataset, MISSING) for dataset in DATASETS)) for label, row in rows]
+    return table_and_text([("", *DATASETS), *lines], _sentences(board, others, _has_gaps(ours)))
 
 
 def strongest_others(board: Board) -> list[str]:
@@ -161,11 +129,8 @@ def _span(values: Iterable[int]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command; a mistake ends it with one line."""
-    try:
-        tyro.cli(write_front_page, args=arguments)
-    except (PolyNSDError, OSError) as error:
-        sys.exit(f"front page: {error}")
+    """Runs the command."""
+    fill_page(front_page_section, "README.md", "front page", arguments)
 
 
 if __name__ == "__main__":

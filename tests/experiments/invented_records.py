@@ -32,14 +32,14 @@ def invent(
     val: float | None = None,
     **more,
 ) -> Record:
-    """Scores on ten splits whose mean and population std are those given; validation is a little better unless
-    given.
+    """Scores on ten splits whose mean and population std are those given.
+
+    Validation is a little better than test, unless it is given.
     """
     noise = np.random.default_rng(crc32(f"{dataset} {cell}".encode())).standard_normal(10)
-    tests = mean + std * (noise - noise.mean()) / noise.std()
-    scores = tuple(
-        Score(i, i, test + 0.01 if val is None else val, test, 50, 250) for i, test in enumerate(tests.tolist())
-    )
+    tests = (mean + std * (noise - noise.mean()) / noise.std()).tolist()
+    vals = [test + 0.01 if val is None else val for test in tests]
+    scores = tuple(Score(i, i, *pair, 50, 250) for i, pair in enumerate(zip(vals, tests, strict=True)))
     return Record(experiment, dataset, cell, scores=scores, **{**DEFAULTS, **more})
 
 

@@ -6,7 +6,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from polynsd.experiments.boards import group_of
+from polynsd.experiments.boards import best_on_validation, group_of
 from polynsd.experiments.claims import CLAIMS, Evidence
 from polynsd.experiments.claims.parts import Part, combine, covered, universal
 from polynsd.experiments.claims.readers import (
@@ -14,7 +14,6 @@ from polynsd.experiments.claims.readers import (
     POLYNSD,
     Table,
     best_polynsd,
-    chosen,
     compared,
     methods,
     searched_choices,
@@ -131,9 +130,9 @@ def test_choices_are_made_on_validation_with_fresh_seeds_and_not_on_test_or_the_
         for i, model in enumerate(POLYNSD)
     ]
     rows = [replace(one, search={**one.search, "val": 1 - one.validation}) for one in rows]
-    assert chosen(rows) is rows[-1]
+    assert best_on_validation(rows) is rows[-1]
     assert best_polynsd(Table(rows), "cora") is rows[-1]
-    assert chosen([]) is best_polynsd(Table(rows[:2]), "cora") is None
+    assert best_on_validation([]) is best_polynsd(Table(rows[:2]), "cora") is None
     assert best_polynsd(Table([replace(one, search=None) for one in rows]), "cora") is None
 
 

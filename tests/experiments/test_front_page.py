@@ -9,17 +9,9 @@ from invented_records import invent, invent_search
 
 from polynsd.errors import DataError
 from polynsd.experiments.boards import OURS, boards
-from polynsd.experiments.front_page import (
-    BEGIN,
-    CONTROLS,
-    END,
-    OTHERS,
-    main,
-    replace_section,
-    results_section,
-    strongest_others,
-)
+from polynsd.experiments.front_page import CONTROLS, OTHERS, main, results_section, strongest_others
 from polynsd.experiments.leaderboard import DATASETS, LEADERBOARD
+from polynsd.experiments.marked_section import BEGIN, END, replace_section
 from polynsd.experiments.published import find_published, published
 from polynsd.experiments.question import current_records, question
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from polynsd.experiments.boards import best_on_validation
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
@@ -21,7 +22,6 @@ from polynsd.experiments.claims.readers import (
     Table,
     best_other,
     best_polynsd,
-    chosen,
     compared,
     methods,
     same_maps,
@@ -118,7 +118,8 @@ def diagonal_is_enough(evidence: Evidence) -> Finding:
 def _diagonal_gap(table: Table, dataset: str) -> Gap | None:
     others = [table.find(dataset, model=f"polynsd-{maps}") for maps in FAMILIES[1:]]
     found = [record for record in others if record is not None]
-    return compared(table.find(dataset, model="polynsd-diagonal"), chosen(found) if len(found) == 2 else None)
+    rival = best_on_validation(found) if len(found) == 2 else None
+    return compared(table.find(dataset, model="polynsd-diagonal"), rival)
 
 
 def sheaf_matters(evidence: Evidence) -> Finding:
@@ -145,7 +146,7 @@ def sheaf_matters(evidence: Evidence) -> Finding:
 
 def _alone_against_plain(table: Table, dataset: str) -> Gap | None:
     plain = [one for model in ("mlp", "gcn") if (one := table.find(dataset, model=model)) is not None]
-    return compared(table.find(dataset, model="poly-spectral"), chosen(plain))
+    return compared(table.find(dataset, model="poly-spectral"), best_on_validation(plain))
 
 
 CLAIMS = (

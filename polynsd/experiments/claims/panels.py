@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from polynsd.data.panels import PANELS
-from polynsd.experiments.boards import group_of
+from polynsd.experiments.boards import best_on_validation, group_of
 from polynsd.experiments.claims.claim import CONFIRMED, PARTLY, REFUTED, Claim, Evidence, Finding
 from polynsd.experiments.claims.parts import Part, combine, covered
-from polynsd.experiments.claims.readers import Table, best_other, chosen, methods
+from polynsd.experiments.claims.readers import Table, best_other, methods
 from polynsd.experiments.claims.tally import CHANCE, MARGIN, Gap, Tally, none_beyond, over_graphs
 from polynsd.experiments.record import Record
 
@@ -31,7 +31,7 @@ class Cell(NamedTuple):
 
     def get(self, *models: str) -> Record | None:
         """The best on validation of these models."""
-        return chosen([one for one in self.rows if one.cell["model"] in models])
+        return best_on_validation([one for one in self.rows if one.cell["model"] in models])
 
 
 def _cells(evidence: Evidence, panel: str) -> list[Cell]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.experiments.boards import Board, chosen_maps, group_of
+from polynsd.experiments.boards import Board, best_on_validation, chosen_maps, group_of
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import Evidence
 from polynsd.experiments.claims.parts import Part, covered
@@ -58,11 +58,6 @@ class Table:
         return next((record for record in self.where(dataset, **cell) if dict(record.cell) == cell), None)
 
 
-def chosen(records: Sequence[Record]) -> Record | None:
-    """The best on validation, as in the tables; test scores play no part."""
-    return max(records, key=lambda record: record.validation, default=None)
-
-
 def best_polynsd(table: Table, dataset: str, **options: Any) -> Record | None:
     """The family of maps that the tables choose; None unless all three were searched."""
     found = [one for one in table.where(dataset, **options) if one.cell.get("model") in POLYNSD]
@@ -78,7 +73,7 @@ def methods(records: Iterable[Record]) -> dict[str, Record]:
         model = str(record.cell.get("model"))
         if model in ENTRANTS:
             groups.setdefault(group_of(model), []).append(record)
-    return {group: best for group, found in groups.items() if (best := chosen(found)) is not None}
+    return {group: best for group, found in groups.items() if (best := best_on_validation(found)) is not None}
 
 
 def best_other(records: Iterable[Record]) -> Record | None:

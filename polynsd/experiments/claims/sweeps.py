@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import combinations
 from statistics import fmean, median
 
+from polynsd.experiments.boards import best_on_validation
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
@@ -21,7 +22,7 @@ from polynsd.experiments.claims.claim import (
     Finding,
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
-from polynsd.experiments.claims.readers import FAMILIES, Table, chosen, compared
+from polynsd.experiments.claims.readers import FAMILIES, Table, compared
 from polynsd.experiments.claims.tally import CHANCE, MARGIN, Gap, Tally, is_apart, is_equal
 from polynsd.experiments.record import Record
 
@@ -50,7 +51,8 @@ def _whole(experiment: str, *datasets: str) -> int:
 def _between(row: Row, option: str, first: Callable[[int], bool]) -> Gap | None:
     """Values of one kind − the rest, either chosen on validation."""
     inside = [record for record in row if first(int(record.cell[option]))]
-    return compared(chosen(inside), chosen([record for record in row if record not in inside]))
+    rest = [record for record in row if record not in inside]
+    return compared(best_on_validation(inside), best_on_validation(rest))
 
 
 def _pairs(row: Row) -> list[Gap]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from polynsd.experiments.boards import best_on_validation
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
     NOT_TESTABLE,
@@ -16,7 +17,7 @@ from polynsd.experiments.claims.claim import (
     Finding,
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
-from polynsd.experiments.claims.readers import FAMILIES, Table, chosen, compared, percent
+from polynsd.experiments.claims.readers import FAMILIES, Table, compared, percent
 from polynsd.experiments.claims.tally import Gap, Tally
 from polynsd.experiments.nsd_vs_poly import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
 from polynsd.experiments.record import Record
@@ -51,8 +52,8 @@ def pairs(evidence: Evidence, rivals: Rivals, *datasets: str) -> list[Pair]:
         pair
         for dataset in datasets or table.datasets
         for maps in FAMILIES
-        if (poly := chosen(table.having(dataset, "K", model=f"polynsd-{maps}"))) is not None
-        and (rival := chosen(rivals(table, dataset, f"nsd-{maps}"))) is not None
+        if (poly := best_on_validation(table.having(dataset, "K", model=f"polynsd-{maps}"))) is not None
+        and (rival := best_on_validation(rivals(table, dataset, f"nsd-{maps}"))) is not None
         and (pair := Pair(dataset, maps, poly, rival)).gap is not None
     ]
 
@@ -196,10 +197,10 @@ def equal_size(evidence: Evidence) -> Finding:
     gaps, winners = [], []
     for maps in FAMILIES:
         ours = table.where("squirrel", model=f"polynsd-{maps}")
-        narrow = chosen(table.having("squirrel", "K", model=f"polynsd-{maps}"))
+        narrow = best_on_validation(table.having("squirrel", "K", model=f"polynsd-{maps}"))
         for rival in table.where("squirrel", model=f"nsd-{maps}"):
             small = [record for record in ours if record.parameters <= 1.001 * rival.parameters]
-            gaps.append(compared(chosen(small), rival))
+            gaps.append(compared(best_on_validation(small), rival))
             against = compared(narrow, rival)
             winners += [rival.parameters] if against is not None and against.high < 0 else []
     tally, whole = Tally.of(gaps), len(FAMILIES) * (len(LAYERS) + len(WIDTHS) - 1)
