@@ -27,5 +27,5 @@ DEPTH = Experiment(
     ("cora", "citeseer", "cornell", "chameleon"),
     {"model": MODELS, "layers": (2, 4, 8, 16, 32)},
     _cell,
-    minutes="not measured yet",
+    minutes="40 s of a CPU core per cell of cornell",
 )

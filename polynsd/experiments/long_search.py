@@ -57,5 +57,5 @@ LONG_SEARCH = Experiment(
             ("wisconsin", "cornell"), Budget(trials=48, seconds=3600, splits=10, screen=3, finalists=5)
         ),
     },
-    minutes="37 s of an H200 for chameleon; others not measured yet",
+    minutes="37 s of an H200 for chameleon, 90 s for filtered chameleon with wide models",
 )
