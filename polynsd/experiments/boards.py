@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from polynsd.errors import DataError
 from polynsd.experiments.entrants import ENTRANTS, FAMILIES
 from polynsd.experiments.published import cell_text
 from polynsd.experiments.record import Record
@@ -66,7 +68,9 @@ def _rest(record: Record) -> dict[str, Any]:
 def group_of(model: str) -> str:
     """The architecture of a row, whatever features it sees: rows of one are not rivals."""
     name = model.removesuffix("+adjacency")
-    return ENTRANTS[name].group if name in ENTRANTS else name
+    if name in ENTRANTS:
+        return ENTRANTS[name].group
+    return "polynsd" if name.startswith("polynsd") else name  # rows of the long search are no entrants
 
 
 def paired_scores(column: Column) -> dict[str, Array]:
@@ -102,6 +106,11 @@ def best_on_validation(records: Iterable[Record]) -> Record | None:
 
 
 def _validation(record: Record) -> float:
+    if math.isnan(record.validation):
+        raise DataError(
+            f"{record.experiment}, {record.dataset}, {cell_text(record.cell)}: validation is not a number, "
+            "so nothing can be chosen by it; train the cell anew with --again."
+        )
     return record.validation
 
 

@@ -26,6 +26,9 @@ CONTROLS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spect
 BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
 NOTES = {  # what has to be known of a row, if it is there
     "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
+    "identity-sheaf": "identity-sheaf: PolyNSD whose maps are all the identity.",
+    "identity-sheaf-shortcut": "identity-sheaf-shortcut: the same with the options of polynsd-constant.",
+    "poly-spectral": "poly-spectral: the filter alone, on stalks of dimension one.",
     "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
 }
 OTHERS = 5  # rows that the records choose

@@ -35,9 +35,21 @@ def table_and_text(lines: Sequence[Sequence[str]], sentences: Sequence[str]) -> 
 
 
 def fill_page(
-    section: Callable[[Path], str], default: str, name: str, arguments: Sequence[str] | None
+    section: Callable[[Path], str],
+    default: str,
+    name: str,
+    arguments: Sequence[str] | None,
+    draw: Callable[[Path], object] = lambda results: None,
 ) -> None:
-    """The command that puts a section, made from the results, on a page; a mistake ends it with one line."""
+    """The command that puts a section on a page; a mistake ends it with one line.
+
+    Args:
+        section: made from the folder of results.
+        default: the page, unless another is named.
+        name: of the command, in its complaints.
+        arguments: of the command line.
+        draw: makes what the page shows, once the page is written.
+    """
 
     def write(page: Positional[Path] = Path(default), results: Positional[Path] = Path("results")) -> None:
         """Put the section between the marks of a page.
@@ -48,6 +60,7 @@ def fill_page(
         """
         text = page.read_text(encoding="utf-8")
         page.write_text(replace_section(text, section(results)), encoding="utf-8")
+        draw(results)
 
     try:
         tyro.cli(write, args=arguments)

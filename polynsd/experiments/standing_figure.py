@@ -24,7 +24,8 @@ FAMILY: dict[str, Any] = {"color": OURS, "marker": "o", "markersize": 6, "linewi
 
 def standing_figure(path: Path, stands: Sequence[Stand]) -> Path:
     """Writes one PNG: a row per graph with a printed number, which is its zero."""
-    printed = [(stand, one.mean) for stand in stands if (one := stand.printed("paper")) and one.mean]
+    found = [(stand, stand.printed("paper")) for stand in stands]
+    printed = [(stand, one.mean) for stand, one in found if one and one.mean is not None]
     if not printed:
         raise DataError("no graph of the records has a printed number to compare with.")
     panels = Panels([""], (6.4, 1.4 + ROW * len(printed)))
@@ -39,8 +40,9 @@ def standing_figure(path: Path, stands: Sequence[Stand]) -> Path:
 
 def _row(axis: Any, stand: Stand, zero: float, height: float) -> None:
     if (family := stand.as_published) is not None:
-        low, high = marks.interval(family)
-        axis.plot([low - zero, high - zero], [height, height], color=OURS, linewidth=FAMILY["linewidth"])
+        if marks.half_width(family):  # a single split has none
+            ends = [end - zero for end in marks.interval(family)]
+            axis.plot(ends, [height, height], color=OURS, linewidth=FAMILY["linewidth"])
         _mark(axis, family, zero, height, {**FAMILY, "linestyle": "none", "zorder": 3})
     _mark(axis, stand.all_options, zero, height + ABOVE, OPTIONS)
     _mark(axis, stand.best_other, zero, height + BELOW, OTHER)
@@ -57,8 +59,8 @@ def _handles() -> list[Any]:
     code = {"color": BASELINE, "markerfacecolor": "none", "linestyle": "none", "markersize": 5}
     return [
         handle("PolyNSD as published, 95 % interval", **FAMILY),
-        handle("PolyNSD, all options", **OPTIONS),
-        handle("best other model here", **OTHER),
+        handle("PolyNSD, all options, by validation", **OPTIONS),
+        handle("best other here, by validation", **OTHER),
         handle("published code, run again", marker=marks.HOLLOW["published-code"], **code),
         handle("printed in the paper", color=BASELINE, linewidth=1, linestyle="--"),
     ]

@@ -6,12 +6,10 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from polynsd.experiments.boards import best_on_validation, group_of
+from polynsd.experiments.boards import OURS, best_on_validation, group_of
 from polynsd.experiments.claims import CLAIMS, Evidence
 from polynsd.experiments.claims.parts import Part, combine, covered, universal
 from polynsd.experiments.claims.readers import (
-    FAMILIES,
-    POLYNSD,
     Table,
     best_polynsd,
     compared,
@@ -19,11 +17,11 @@ from polynsd.experiments.claims.readers import (
     searched_choices,
 )
 from polynsd.experiments.claims.tally import Gap, Tally, over_graphs
-from polynsd.experiments.entrants import ENTRANTS, PUBLISHED_WEBKB
+from polynsd.experiments.entrants import ENTRANTS, FAMILIES, PUBLISHED_WEBKB
 from polynsd.experiments.record import Record, Score
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
-SHEAVES = (*POLYNSD, *(f"nsd-{maps}" for maps in FAMILIES))
+SHEAVES = (*OURS, *(f"nsd-{maps}" for maps in FAMILIES))
 NO = "not testable here"
 
 
@@ -126,8 +124,7 @@ def test_records_of_some_splits_are_not_read():
 
 def test_choices_are_made_on_validation_with_fresh_seeds_and_not_on_test_or_the_search():
     rows = [
-        record(test=0.9 - 0.1 * i, val=0.5 + 0.1 * i, cell={"model": model})
-        for i, model in enumerate(POLYNSD)
+        record(test=0.9 - 0.1 * i, val=0.5 + 0.1 * i, cell={"model": model}) for i, model in enumerate(OURS)
     ]
     rows = [replace(one, search={**one.search, "val": 1 - one.validation}) for one in rows]
     assert best_on_validation(rows) is rows[-1]
@@ -138,7 +135,7 @@ def test_choices_are_made_on_validation_with_fresh_seeds_and_not_on_test_or_the_
 
 def test_variants_of_an_architecture_are_one_method():
     groups = [("gat", "gatv2"), ("jdsnn", "jdsnn-now"), ("risnn", "risnn-not"), ("tuned-gcn", "tuned-sage")]
-    groups += [SHEAVES[3:], POLYNSD]
+    groups += [SHEAVES[3:], OURS]
     assert all(len({group_of(model) for model in group}) == 1 for group in groups)
     rows = [
         record(val=0.1 * i, cell={"model": model})

@@ -4,8 +4,9 @@ import pytest
 from test_claims_readers import BY_ID, SHEAVES, of, record
 
 from polynsd.data.panels import PANELS
+from polynsd.experiments.boards import OURS
 from polynsd.experiments.catalogue import get_experiment
-from polynsd.experiments.claims.readers import FAMILIES, POLYNSD
+from polynsd.experiments.entrants import FAMILIES
 
 GOOD, EQUAL, BAD, MIXED = "good", "equal", "bad", "mixed"
 
@@ -16,7 +17,7 @@ BOARD = (
 SWEPT = [
     *({"model": m, option: n} for m in SHEAVES for option, n in (*(("layers", L) for L in (2, 4, 8, 16, 32)),
       *(("hidden", C) for C in (32, 64, 128, 256)))),
-    *({"model": m, "K": K} for m in POLYNSD for K in (2, 4, 6, 8, 16)),
+    *({"model": m, "K": K} for m in OURS for K in (2, 4, 6, 8, 16)),
 ]  # fmt: skip
 DEEP = (*SHEAVES, "gcn", "pairnorm")
 CELLS = {  # what every dataset of an experiment has
@@ -45,7 +46,7 @@ def cells(experiment):
                     f"noise={one['feature_noise']} heterophily={one['heterophily']} N={one['num_nodes']}"
                 )
                 setting += f" C={one['num_classes']} degree={one['degree']}"
-                for model in (*POLYNSD, "nsd-diagonal", "jdsnn", "gcn", "mlp"):
+                for model in (*OURS, "nsd-diagonal", "jdsnn", "gcn", "mlp"):
                     yield panel, number, {"setting": setting, "model": model}
         return
     datasets = CITIES if experiment == "city" else get_experiment(experiment).datasets

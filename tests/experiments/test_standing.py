@@ -1,5 +1,7 @@
 """Where PolyNSD stands: rows are chosen by validation, printed numbers stand beside their own splits."""
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +43,7 @@ def test_every_column_shows_its_best_on_validation():
     assert lines({"leaderboard": leaderboard("cora")})["cora"] == [
         "88.79 ± 1.13",
         "86.90 ± 1.78",
-        "70.00 ± 2.00 (polynsd-general)",
+        "70.00 ± 2.00 (polynsd-general, 2 of 3)",
         "75.00 ± 2.00 (polynsd-constant)",
         "65.00 ± 2.00 (gcn)",
     ]
@@ -52,6 +54,40 @@ def test_a_longer_search_is_an_option_and_says_so():
     *_, options, other = lines({"leaderboard": leaderboard("cora"), "long-search": longer})["cora"]
     assert options == "60.00 ± 2.00 (polynsd-wide, long search)"
     assert other == "65.00 ± 2.00 (gcn)"
+
+
+def test_a_longer_search_on_some_splits_only_is_no_match():
+    longer = [replace(made("long-search", "cora", "polynsd-wide", 0.6, 0.99), question={"first": 3})]
+    found = lines({"leaderboard": leaderboard("cora"), "long-search": longer})["cora"]
+    assert found[3] == "75.00 ± 2.00 (polynsd-constant)"
+
+
+def test_rivals_that_see_the_edges_as_features_are_left_out():
+    rival = replace(made("leaderboard", "cora", "mlp+adjacency", 0.9, 0.99), features="adjacency")
+    assert lines({"leaderboard": [*leaderboard("cora"), rival]})["cora"][4] == "65.00 ± 2.00 (gcn)"
+
+
+def test_a_single_score_has_no_deviation_and_no_interval(tmp_path, monkeypatch):
+    one = [replace(record, scores=record.scores[:1]) for record in leaderboard("cora")[:1]]
+    assert re.fullmatch(r"\d+\.\d\d \(polynsd-diagonal\)", lines({"leaderboard": one})["cora"][3])
+    assert not [line for line in drawn(tmp_path, monkeypatch, one).lines if len(line.get_xdata()) > 1][1:]
+
+
+def test_without_families_there_is_neither_number_nor_dot(tmp_path, monkeypatch):
+    constant = leaderboard("cora")[2:]
+    assert lines({"leaderboard": constant})["cora"][2] == "—"
+    assert dots(drawn(tmp_path, monkeypatch, constant)) == pytest.approx(
+        [75 - 88.79, 65 - 88.79, 86.90 - 88.79]
+    )
+
+
+def test_validation_that_is_no_number_chooses_nothing():
+    record = leaderboard("cora")[0]
+    lost = replace(record, scores=tuple(score._replace(val=math.nan) for score in record.scores))
+    with pytest.raises(
+        DataError, match="leaderboard, cora, model=polynsd-diagonal: validation is not a number"
+    ):
+        lines({"leaderboard": [lost]})
 
 
 def test_texas_of_the_paper_stands_beside_its_random_splits():
@@ -73,37 +109,61 @@ def test_partial_records_and_graphs_without_polynsd_are_left_out():
     others = [one for one in leaderboard("film") if not one.cell["model"].startswith("polynsd")]
     found = lines({"leaderboard": [*leaderboard("cora")[:2], part, *others]})
     assert list(found) == ["cora"]
-    assert found["cora"][3:] == ["70.00 ± 2.00 (polynsd-general)", "—"]
+    assert found["cora"][2:] == [
+        "70.00 ± 2.00 (polynsd-general, 2 of 3)",
+        "70.00 ± 2.00 (polynsd-general)",
+        "—",
+    ]
     with pytest.raises(DataError, match="polynsd reproduce leaderboard"):
         all_stands({"leaderboard": others})
 
 
+def drawn(tmp_path, monkeypatch, records):
+    axes = []
+    monkeypatch.setattr(marks, "finish", lambda panels, path, title, handles: axes.append(panels.axes[0]))
+    standing_figure(tmp_path / "here.png", all_stands({"leaderboard": records}))
+    return axes[0]
+
+
+def dots(axis):
+    return [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "None"]
+
+
 def test_the_picture_has_a_row_per_printed_number(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(marks, "finish", lambda panels, path, title, handles: drawn.append(panels.axes[0]))
-    standing_figure(
-        tmp_path / "here.png", all_stands({"leaderboard": leaderboard("cora") + leaderboard("texas")})
-    )
-    (axis,) = drawn
+    axis = drawn(tmp_path, monkeypatch, leaderboard("cora") + leaderboard("texas"))
     assert [tick.get_text() for tick in axis.get_yticklabels()] == [
         "cora"
     ]  # the texas of the paper is another
-    dots = [line.get_xdata()[0] for line in axis.lines if line.get_linestyle() == "None"]
-    assert dots == pytest.approx([70 - 88.79, 75 - 88.79, 65 - 88.79, 86.90 - 88.79])
+    assert dots(axis) == pytest.approx([70 - 88.79, 75 - 88.79, 65 - 88.79, 86.90 - 88.79])
+    ends = marks.interval(leaderboard("cora")[1])
+    assert any(list(line.get_xdata()) == pytest.approx([end - 88.79 for end in ends]) for line in axis.lines)
     with pytest.raises(DataError, match="no graph"):
         standing_figure(tmp_path / "none.png", all_stands({"leaderboard": leaderboard("texas")}))
 
 
-def test_the_command_writes_page_and_picture(tmp_path):
+def save(folder):
     asked = {(c.dataset, c.options["model"]): question(LEADERBOARD, c) for c in LEADERBOARD.cells()}
     for one in leaderboard("cora"):
         model = one.cell["model"]
-        replace(one, question=asked["cora", model]).save(tmp_path / "leaderboard" / "cora" / f"{model}.yaml")
+        replace(one, question=asked["cora", model]).save(folder / "leaderboard" / "cora" / f"{model}.yaml")
+
+
+def test_the_command_writes_page_and_picture(tmp_path):
+    save(tmp_path)
     page = tmp_path / "page.md"
     page.write_text(f"above\n{BEGIN}\n{END}\nbelow\n", encoding="utf-8")
     main([str(page), str(tmp_path)])
     assert "75.00 ± 2.00 (polynsd-constant)" in page.read_text(encoding="utf-8")
     assert (tmp_path / "standing.png").stat().st_size > 5_000
+
+
+def test_a_page_without_marks_gets_no_picture(tmp_path):
+    save(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("nothing", encoding="utf-8")
+    with pytest.raises(SystemExit, match="standing: the page has no place"):
+        main([str(page), str(tmp_path)])
+    assert not (tmp_path / "standing.png").exists()
 
 
 def test_the_page_shows_what_the_records_give():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from polynsd.experiments.boards import OURS
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import (
     CONFIRMED,
@@ -16,9 +17,10 @@ from polynsd.experiments.claims.claim import (
     Finding,
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
-from polynsd.experiments.claims.readers import FAMILIES, POLYNSD, Table, compared, interval
+from polynsd.experiments.claims.readers import Table, compared, interval
 from polynsd.experiments.claims.tally import CHANCE, MARGIN, Gap, Tally, none_beyond
 from polynsd.experiments.depth import DEEPEST
+from polynsd.experiments.entrants import FAMILIES
 
 SHALLOW, DEEP = 2, 32
 PLAIN = ("gcn", "pairnorm")
@@ -47,7 +49,7 @@ def _falls(table: Table, models: Sequence[str]) -> tuple[int, int, list[list[Gap
 def depth_stability(evidence: Evidence) -> Finding:
     """Whether PolyNSD falls at any depth up to 32, and whether plain models do."""
     table, graphs = Table.of(evidence, "depth"), len(get_experiment("depth").datasets)
-    steady, fallen, rows = _falls(table, POLYNSD)
+    steady, fallen, rows = _falls(table, OURS)
     least = min((gap.difference for gaps in rows for gap in gaps), default=0.0)
     falls = fallen > CHANCE * len(rows)
     ours = Part(
@@ -140,7 +142,7 @@ def depth_by_degree(evidence: Evidence) -> Finding:
     tally = Tally.of(
         compared(table.find(d, model=model, K=K), table.find(d, model=model, layers=layers))
         for d in table.datasets
-        for model in POLYNSD
+        for model in OURS
         for K, layers in reaches
     )
     part = Part(
@@ -148,7 +150,7 @@ def depth_by_degree(evidence: Evidence) -> Finding:
         f"L = 2 with K = 8 or 16 − L = 4 or 8 with K = 4, at equal reach: {tally.points:+.2f} points on "
         f"average; {tally.equality}",
     )
-    return combine(covered(part, len(tally), len(reaches) * len(POLYNSD) * graphs, "pairs"))
+    return combine(covered(part, len(tally), len(reaches) * len(OURS) * graphs, "pairs"))
 
 
 CLAIMS = (

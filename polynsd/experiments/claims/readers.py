@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.experiments.boards import Board, best_on_validation, chosen_maps, group_of
+from polynsd.experiments.boards import OURS, Board, best_on_validation, chosen_maps, group_of
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.claim import Evidence
 from polynsd.experiments.claims.parts import Part, covered
 from polynsd.experiments.claims.tally import Gap, Tally
-from polynsd.experiments.entrants import ENTRANTS
+from polynsd.experiments.entrants import ENTRANTS, FAMILIES
+from polynsd.stats.scores import LEAST_SPLITS
 
 if TYPE_CHECKING:
     from polynsd.experiments.record import Record
-
-FAMILIES = ("diagonal", "orthogonal", "general")
-POLYNSD = tuple(f"polynsd-{maps}" for maps in FAMILIES)
-FEWEST_SPLITS = 3
 
 
 class Table:
@@ -60,7 +58,7 @@ class Table:
 
 def best_polynsd(table: Table, dataset: str, **options: Any) -> Record | None:
     """The family of maps that the tables choose; None unless all three were searched."""
-    found = [one for one in table.where(dataset, **options) if one.cell.get("model") in POLYNSD]
+    found = [one for one in table.where(dataset, **options) if one.cell.get("model") in OURS]
     return chosen_maps(Board(options, tuple(found))).get(dataset)
 
 
@@ -98,7 +96,7 @@ def interval(a: NDArray[np.float64], b: NDArray[np.float64], like: Record) -> Ga
     from polynsd.stats.paired import compare
 
     shares = like.shares
-    if shares is None or len(a) < FEWEST_SPLITS:
+    if shares is None or len(a) < LEAST_SPLITS:
         return None
     found = compare(a, b, shares.train, test_share=shares.test)
     return Gap(found.difference, found.low, found.high)
@@ -136,7 +134,7 @@ def searched_choices(evidence: Evidence, option: str, experiment: str = "leaderb
     found = [
         record
         for record in evidence.records(experiment)
-        if record.search and str(record.cell.get("model")) in POLYNSD
+        if record.search and str(record.cell.get("model")) in OURS
     ]
     if not found:
         return ""
@@ -186,4 +184,4 @@ def _listed(counts: Counter[str]) -> str:
 
 def percent(record: Record) -> str:
     """`88.1 ± 0.4`"""
-    return f"{100 * record.mean:.1f} ± {100 * record.std:.1f}"
+    return f"{100 * record.mean:.1f}" + ("" if math.isnan(record.std) else f" ± {100 * record.std:.1f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from polynsd.experiments.boards import OURS
 from polynsd.experiments.catalogue import get_experiment
 from polynsd.experiments.claims.accuracy import LUAN, against_best, place
 from polynsd.experiments.claims.claim import (
@@ -15,8 +16,6 @@ from polynsd.experiments.claims.claim import (
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, counted, covered, universal
 from polynsd.experiments.claims.readers import (
-    FAMILIES,
-    POLYNSD,
     Table,
     best_polynsd,
     compared,
@@ -25,6 +24,7 @@ from polynsd.experiments.claims.readers import (
     same_maps,
 )
 from polynsd.experiments.claims.tally import Tally
+from polynsd.experiments.entrants import FAMILIES
 from polynsd.experiments.published import Published, find_published
 from polynsd.experiments.record import Record
 
@@ -110,7 +110,7 @@ def new_suite(evidence: Evidence) -> Finding:
 def _ahead(table: Table, dataset: str, model: str) -> list[Record]:
     """Those of PolyNSD's other maps and of the other architectures that have a greater test mean."""
     others = [one for name, one in methods(table.where(dataset)).items() if name != "polynsd"]
-    others += [one for one in table.where(dataset) if one.cell["model"] in POLYNSD]
+    others += [one for one in table.where(dataset) if one.cell["model"] in OURS]
     return [one for one in others if one.mean > table.where(dataset, model=model)[0].mean]
 
 

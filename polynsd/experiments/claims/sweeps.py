@@ -22,8 +22,9 @@ from polynsd.experiments.claims.claim import (
     Finding,
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
-from polynsd.experiments.claims.readers import FAMILIES, Table, compared
+from polynsd.experiments.claims.readers import Table, compared
 from polynsd.experiments.claims.tally import CHANCE, MARGIN, Gap, Tally, is_apart, is_equal
+from polynsd.experiments.entrants import FAMILIES
 from polynsd.experiments.record import Record
 
 HOMOPHILIC = ("cora", "citeseer", "pubmed")

@@ -17,8 +17,9 @@ from polynsd.experiments.claims.claim import (
     Finding,
 )
 from polynsd.experiments.claims.parts import LEAST, Part, combine, covered, universal
-from polynsd.experiments.claims.readers import FAMILIES, Table, compared, percent
+from polynsd.experiments.claims.readers import Table, compared, percent
 from polynsd.experiments.claims.tally import Gap, Tally
+from polynsd.experiments.entrants import FAMILIES
 from polynsd.experiments.nsd_vs_poly import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
 from polynsd.experiments.record import Record
 
