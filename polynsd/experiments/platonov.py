@@ -64,5 +64,5 @@ PLATONOV = Experiment(
     _cell,
     ddof=1,
     budgets=dict.fromkeys(DATASETS, Budget(trials=8, seconds=300, splits=1)),
-    minutes="83 s of an H200 for PolyNSD on minesweeper, 59 s on tolokers, 1 to 33 s per other",
+    minutes="83 s of an H200 for PolyNSD on minesweeper, 59 s on tolokers, 1–33 s per other",
 )
