@@ -1,7 +1,7 @@
 """The command line: `polynsd demo | train | predict | search | runs | reproduce | bench | data …`.
 
 Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path
-(the message says which), 130 interrupted.
+(the message says which), 130 interrupted (Ctrl-C), 143 told to end (SIGTERM).
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"polynsd {__version__}")
         return
+    from polynsd.commands.ending import Terminated, terminable
+
     try:
-        _parse(arguments).run()
+        with terminable():
+            _parse(arguments).run()
     except (PolyNSDError, OSError) as error:
         print(f"polynsd: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         print("polynsd: interrupted; a run folder goes on where it was left", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(143 if isinstance(end, Terminated) else 130)
 
 
 def _parse(arguments: Sequence[str]) -> Any:

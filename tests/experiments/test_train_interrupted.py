@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 
 import pytest
 import train_process
 
 from polynsd.cli import main
+from polynsd.commands.ending import Terminated, terminable
 from polynsd.runs import Run, StorageError, read_run
 
 OPTIONS = [
@@ -108,6 +110,40 @@ def test_an_interrupted_run_can_be_gone_on_with(interrupted, tmp_path, expected)
     shutil.copytree(folder, tmp_path / "run")
     main(command(tmp_path / "run"))
     assert content(tmp_path / "run") == expected
+
+
+def test_told_to_end_it_ends_as_if_interrupted(tmp_path):
+    folder = tmp_path / "run"
+    with process(folder) as started:
+        wait_until((folder / "snapshot.safetensors").exists, started)
+        started.terminate()
+        code, words = ended(started, folder)
+    assert code == 143
+    assert words.endswith("polynsd: interrupted; a run folder goes on where it was left\n")
+    assert read_run(folder).state == "unfinished"
+    assert not list(folder.glob("*.lock*"))
+
+
+def test_elsewhere_than_in_a_command_sigterm_means_what_it_meant():
+    before = signal.getsignal(signal.SIGTERM)
+    with terminable():
+        assert signal.getsignal(signal.SIGTERM) != before
+        with pytest.raises(Terminated):
+            signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_threads_leave_signals_alone():
+    seen = []
+
+    def look():
+        with terminable():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGTERM)]
 
 
 def test_a_truncated_snapshot_is_told_and_nothing_is_lost(interrupted, tmp_path, expected, capsys):
