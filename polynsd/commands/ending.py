@@ -1,7 +1,7 @@
 """A command that is told to end: SIGTERM, as schedulers and `timeout` send it, is taken like Ctrl-C.
 
 Left to itself it ends a process at once, in the middle of whatever it does. Where processes share a GPU under
-NVIDIA's multi-process service, that is a fault for all others, too.
+NVIDIA's multi-process service, that can be a fault for all others, too.
 """
 
 from __future__ import annotations

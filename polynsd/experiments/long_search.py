@@ -21,7 +21,7 @@ _DEEP, _SECOND, _, _PUBLISHED = STARTS
 _NORMALISED = {**_DEEP, "model.layer.norm": "layer"}
 _SHALLOW = {**_DEEP, "model.num_layers": 1}
 LONG_STARTS = (_NORMALISED, _DEEP, _PUBLISHED, _SHALLOW, _SECOND)  # what searches of the leaderboard chose
-# As wide as the tuned baselines are: eight layers with shortcuts, filters from one hop on.
+# Two and four times as wide: eight layers with shortcuts, filters from one hop on.
 _WIDE = {"model.hidden_channels": [64, 128]}
 WIDE_STARTS = tuple({**CONSTANT_STARTS[1], "model.hidden_channels": width} for width in (128, 64))
 _MAPS = {"model.layer.maps": list(FAMILIES)}

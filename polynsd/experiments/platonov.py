@@ -44,7 +44,7 @@ SHORTCUTS = {"polynsd-constant": GATED, "identity-sheaf-shortcut": GATED}
 
 
 def deep(dataset: str, model: str, source: Source) -> Cell:
-    """A searched cell: deeper sheaf models, others with the depths that they were published for."""
+    """A searched cell: deeper sheaf models, others with the depths of their own spaces."""
     entrant = ENTRANTS[model]
     space = entrant.space(DEEPER if entrant.is_sheaf else LONGER)
     starts = SHORTCUTS.get(model, (START,)) if entrant.is_sheaf else entrant.starts

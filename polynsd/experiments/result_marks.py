@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from polynsd.errors import DataError
+from polynsd.experiments.boards import group_of
 from polynsd.experiments.published import SOURCES, cell_key
 from polynsd.experiments.result_numbers import SOURCE_NAMES, Number, collect, unit
 from polynsd.report.figures import OURS
@@ -71,7 +72,7 @@ def possible(metric: str, low: float, high: float) -> Span:
 
 def is_ours(cell: Mapping[str, Any]) -> bool:
     """Whether it is a PolyNSD; cells that name no model all are."""
-    return str(cell.get("model", "polynsd")).startswith("polynsd")
+    return group_of(str(cell.get("model", "polynsd"))) == "polynsd"
 
 
 def colour(cell: Mapping[str, Any]) -> str:

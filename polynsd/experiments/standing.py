@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.errors import DataError
-from polynsd.experiments import result_marks as marks
-from polynsd.experiments.boards import OURS, best_on_validation, boards
+from polynsd.experiments.boards import OURS, best_on_validation, boards, group_of
 from polynsd.experiments.experiment import Experiment
 from polynsd.experiments.filtered import FILTERED
 from polynsd.experiments.leaderboard import LEADERBOARD
@@ -128,7 +127,7 @@ def _stands(suite: Experiment, records: Sequence[Record], longer: Sequence[Recor
 
 
 def _is_ours(record: Record) -> bool:
-    return marks.is_ours(record.cell)
+    return group_of(record.cell["model"]) == "polynsd"
 
 
 def _printed_text(one: Published | None) -> str:
