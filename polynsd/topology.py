@@ -19,8 +19,8 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from polynsd.errors import GraphError, ShapeError, require_at_least
-from polynsd.kernels.operator import Pattern
-from polynsd.kernels.schedule import schedule
+from polynsd.kernels.gpu.schedule import schedule
+from polynsd.kernels.ops.operator import Pattern
 from polynsd.memo import TensorMemo, may_look_at_values
 
 if TYPE_CHECKING:

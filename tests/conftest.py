@@ -59,7 +59,7 @@ def quick_studies(request):
 
     SQLAlchemy connects through this module; it is not imported for tests without a study.
     """
-    if request.path.parent.name not in ("search", "experiments"):
+    if request.path.parent.name not in ("search", "paper", "cli"):
         yield
         return
     connect = dbapi2.connect

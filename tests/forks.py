@@ -4,5 +4,5 @@ import multiprocessing
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["polynsd.cli", "polynsd.commands", "polynsd.search", "polynsd.nn.zoo", "optuna"]
+    ["polynsd.cli", "polynsd.cli.commands", "polynsd.search", "polynsd.zoo", "optuna"]
 )

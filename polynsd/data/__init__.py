@@ -5,23 +5,21 @@ graph = Graph.from_files("edges.csv", "nodes.csv", label="kind")
 splits = get_splits(graph, "geom-gcn")                   # never invented: a missing split is an error
 """
 
-from polynsd.data.archive import GraphArchive, load_graph, save_graph
-from polynsd.data.catalogue import get_entry, load, names
-from polynsd.data.chain import syntax_chain
+from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
+from polynsd.data.datasets.catalogue import get_entry, load, names
+from polynsd.data.datasets.manifest import Manifest
 from polynsd.data.describe import Description, describe_graph
-from polynsd.data.eccentricity import eccentricity_labels, hop_eccentricity
+from polynsd.data.generators.chain import syntax_chain
+from polynsd.data.generators.eccentricity import eccentricity_labels, hop_eccentricity
+from polynsd.data.generators.heterophily import heterophilous_graph
+from polynsd.data.generators.minesweeper import minesweeper
+from polynsd.data.generators.streets import street_graph
 from polynsd.data.graph import Graph, Masks
-from polynsd.data.heterophily import heterophilous_graph
-from polynsd.data.manifest import Manifest
-from polynsd.data.minesweeper import minesweeper
-from polynsd.data.panels import PANELS, panel_graphs
 from polynsd.data.protocols import get_split, get_splits, num_splits
 from polynsd.data.splits import Split, data_splits, random_split, stratified_split
-from polynsd.data.streets import street_graph
 from polynsd.data.validation import check_graph
 
 __all__ = [
-    "PANELS",
     "Description",
     "Graph",
     "GraphArchive",
@@ -42,7 +40,6 @@ __all__ = [
     "minesweeper",
     "names",
     "num_splits",
-    "panel_graphs",
     "random_split",
     "save_graph",
     "stratified_split",

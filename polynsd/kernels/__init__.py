@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ShapeError
-from polynsd.kernels import assembled, blocks, edges, plain, series
-from polynsd.kernels.operator import BlockOperator, Pattern
+from polynsd.kernels.ops import assembled, blocks, edges, plain, series
+from polynsd.kernels.ops.operator import BlockOperator, Pattern
 from polynsd.kernels.registry import Backend, available, chosen, use
 
 __all__ = [
@@ -71,7 +71,7 @@ def _shifted(A: BlockOperator, scale: Tensor | float) -> BlockOperator:
 
 def tune(A: BlockOperator, phi: Tensor, x: Tensor) -> dict[str, dict[str, int]]:
     """Measures the tile sizes of the GPU kernels for tensors like these and remembers the fastest."""
-    from polynsd.kernels import gpu
+    from polynsd.kernels.gpu import backend as gpu
 
     return gpu.tune(A.pattern, *_canonical(A, phi, x)[:4])
 

@@ -18,13 +18,19 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, require_choice
-from polynsd.kernels.operator import Csr, Pattern
-from polynsd.kernels.schedule import interpreted
+from polynsd.kernels.gpu.schedule import interpreted
+from polynsd.kernels.ops.operator import Csr, Pattern
 
 logger = logging.getLogger("polynsd")
 
 FAST_DTYPES = (torch.float32, torch.float64)
 PACKAGES = {"cpu": "numba", "gpu": "triton"}
+MODULES = {
+    "reference": "ops.reference",
+    "assembled": "ops.reference",
+    "cpu": "cpu.backend",
+    "gpu": "gpu.backend",
+}
 NAMES = ("auto", "reference", "assembled", "cpu", "gpu")
 
 
@@ -140,7 +146,7 @@ def backend_for(tensor: Tensor) -> Backend:
 @cache
 def load(name: str) -> Backend:
     """The module of a backend, imported at first use."""
-    return import_module(f"polynsd.kernels.{'reference' if name == 'assembled' else name}")
+    return import_module(f"polynsd.kernels.{MODULES[name]}")
 
 
 @cache

@@ -7,8 +7,8 @@ from polynsd.nn.layer import LayerResponse, SheafLayer
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN, count_parameters
 
 if TYPE_CHECKING:
-    from polynsd.nn.zoo.gcn import GCN
-    from polynsd.nn.zoo.mlp import MLP
+    from polynsd.zoo.gcn import GCN
+    from polynsd.zoo.mlp import MLP
 
 __all__ = [
     "GCN",
@@ -28,6 +28,6 @@ def __getattr__(name: str) -> Any:
     """The two best known models of the zoo; PyG's layers are imported when one is asked for."""
     if name not in ("GCN", "MLP"):
         raise AttributeError(f"module 'polynsd.nn' has no attribute '{name}'")
-    from polynsd.nn.zoo import zoo_class
+    from polynsd.zoo import zoo_class
 
     return zoo_class(name.lower())

@@ -9,7 +9,7 @@ from torch import nn
 from polynsd.config import LayerConfig, ModelConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
-from polynsd.nn.zoo.registry import ZOO, build_zoo
+from polynsd.zoo.registry import ZOO, build_zoo
 
 SHEAF_MODELS: dict[str, type[PolyNSD]] = {
     "polynsd": PolyNSD,

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd import kernels
-from polynsd.kernels.operator import Csr
-from polynsd.kernels.sparse import sparse_product
+from polynsd.kernels.ops.operator import Csr
+from polynsd.kernels.ops.sparse import sparse_product
 from polynsd.memo import TensorMemo, may_look_at_values
 
 DENSITY = 0.05  # share of entries that are not zero, up to which it is worth it

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.kernels import blocks
+from polynsd.kernels.ops import blocks
 from polynsd.nn.mixing import fully_mixed, mixed
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum

@@ -4,14 +4,14 @@
 """
 
 from polynsd.search.final import best_trial, conclude, plain_configuration, write_choice
-from polynsd.search.options import Configuration, configure
-from polynsd.search.problem import Problem
 from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
 from polynsd.search.storage import open_storage
 from polynsd.search.study import begin_with, finished, open_study, spent, work
 from polynsd.search.table import trial_rows, write_trials
+from polynsd.training.configuration import Configuration, configure
+from polynsd.training.problem import Problem
 
 __all__ = [
     "Choice",

@@ -17,12 +17,12 @@ import torch
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import PolyNSDError
 from polynsd.search.optional import optuna
-from polynsd.search.options import Configuration
-from polynsd.search.problem import Problem, Scores, train
 from polynsd.search.pruning import Watch, fails_screening
 from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Space
 from polynsd.search.workers import beating, release, sign, unless_taken
+from polynsd.training.configuration import Configuration
+from polynsd.training.problem import Problem, Scores, train
 
 logger = logging.getLogger("polynsd")
 

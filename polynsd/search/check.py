@@ -11,9 +11,9 @@ from typing import Any
 from polynsd.config import ModelConfig
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.nn.build import build_model
-from polynsd.nn.zoo import ZOO
-from polynsd.search.options import configure
 from polynsd.search.space import Range, Space
+from polynsd.training.configuration import configure
+from polynsd.zoo import ZOO
 
 # Options whose values may exclude each other; all others are valid or not by themselves.
 COUPLED = (

@@ -21,9 +21,9 @@ from polynsd.report import write_json
 from polynsd.runs import Run
 from polynsd.search.batch import Search
 from polynsd.search.optional import yaml
-from polynsd.search.options import Configuration
 from polynsd.search.table import state_of, write_trials
 from polynsd.training import ProtocolResult, run_splits
+from polynsd.training.configuration import Configuration
 
 SEED_OFFSET = 10_000  # of the final training; more than any number of splits
 

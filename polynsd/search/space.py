@@ -19,7 +19,14 @@ from typing import Any
 
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.search.optional import optuna, yaml
-from polynsd.search.options import FREE, Configuration, configure, option_types, read_value, require_option
+from polynsd.training.configuration import (
+    FREE,
+    Configuration,
+    configure,
+    option_types,
+    read_value,
+    require_option,
+)
 
 DIGITS = 12  # 3 steps of 0.1 are 0.3, not 0.30000000000000004
 

@@ -10,9 +10,9 @@ from typing import Any
 from polynsd.config import published
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS
-from polynsd.nn.zoo import ZOO, zoo_class
 from polynsd.search.check import check_space
 from polynsd.search.space import Space
+from polynsd.zoo import ZOO, zoo_class
 
 
 @dataclass(frozen=True)

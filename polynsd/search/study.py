@@ -11,12 +11,12 @@ from typing import Any
 from polynsd.errors import ConfigError
 from polynsd.search.batch import Candidate, Search, ask_batch, is_finished, run_batch
 from polynsd.search.optional import optuna
-from polynsd.search.problem import Problem
 from polynsd.search.pruning import get_pruner
 from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Space
 from polynsd.search.storage import open_storage, shown
 from polynsd.search.workers import GRACE, Watchman
+from polynsd.training.problem import Problem
 
 POLL_SECONDS = 0.5
 

@@ -1,6 +1,6 @@
 """Families of restriction maps: what turns raw numbers into F_{v⊴e}, and what FᵀF looks like.
 
-A map is stored on a half-edge as a block in the sense of `polynsd.kernels.blocks`: `[..., H, d, d]`
+A map is stored on a half-edge as a block in the sense of `polynsd.kernels.ops.blocks`: `[..., H, d, d]`
 for matrices, `[..., H, d, 1]` for diagonal maps, `[..., H, 1, 1]` for scalars. That shape is all
 the Laplacian needs; nothing else in the library asks which family a map comes from.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, require_choice
-from polynsd.kernels import blocks
+from polynsd.kernels.ops import blocks
 from polynsd.memo import TensorMemo
 from polynsd.sheaf.orthogonal import METHODS
 from polynsd.spec import parse_spec, resolve

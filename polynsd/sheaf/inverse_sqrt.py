@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from polynsd.kernels import small
+from polynsd.kernels.ops import small
 
 
 def inverse_sqrt(A: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.errors import GraphError, ShapeError, require_choice
-from polynsd.kernels import BlockOperator, blocks, edges, small
-from polynsd.kernels.batching import all_replicas
+from polynsd.kernels import BlockOperator
+from polynsd.kernels.ops import blocks, edges, small
+from polynsd.kernels.ops.batching import all_replicas
 from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ShapeError, require_at_least, require_choice
-from polynsd.kernels import edges
+from polynsd.kernels.ops import edges
 from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 

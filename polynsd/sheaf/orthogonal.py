@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from polynsd.kernels import small
+from polynsd.kernels.ops import small
 
 
 class Method(NamedTuple):

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from polynsd.errors import ConfigError
-from polynsd.kernels.dropout import dropout, mixed
+from polynsd.kernels.ops.dropout import dropout, mixed
 
 OTHER_DROPOUTS = (
     functional.alpha_dropout,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from polynsd.data.archive import GraphArchive, load_graph, save_graph
+from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
 from polynsd.data.graph import Graph, Masks
-from polynsd.data.preprocess import applied_rules, apply
 from polynsd.data.schema import check
+from polynsd.data.transforms import applied_rules, apply
 from polynsd.errors import DataError
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from polynsd.data.archive import GraphArchive, load_graph
+from polynsd.data.datasets.archive import GraphArchive, load_graph
 from polynsd.data.graph import Graph, Masks
 from polynsd.data.schema import check
 from polynsd.errors import DataError

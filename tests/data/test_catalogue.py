@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polynsd.data import catalogue, preprocess, protocols, sources
-from polynsd.data.archive import save_graph
-from polynsd.data.catalogue import ENTRIES, get_entry, load, locate, names
-from polynsd.data.entries import ArchiveOnly, PygDataset
+from polynsd.data import protocols
+from polynsd.data import transforms as preprocess
+from polynsd.data.datasets import catalogue, sources
+from polynsd.data.datasets.archive import save_graph
+from polynsd.data.datasets.catalogue import ENTRIES, get_entry, load, locate, names
+from polynsd.data.datasets.entries import ArchiveOnly, PygDataset
 from polynsd.data.graph import Graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.spec import parse_spec

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from polynsd.data.chain import chain_edges, projective_heads, role_table, roles_of, syntax_chain
+from polynsd.data.generators.chain import chain_edges, projective_heads, role_table, roles_of, syntax_chain
 from polynsd.errors import ConfigError
 
 

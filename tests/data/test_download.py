@@ -8,7 +8,7 @@ from urllib.request import Request
 
 import pytest
 
-from polynsd.data.download import _SafeRedirects, fetch
+from polynsd.data.datasets.download import _SafeRedirects, fetch
 from polynsd.errors import DataError
 from polynsd.report.progress import ProgressReporter
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polynsd.data.eccentricity import eccentricity_labels, hop_eccentricity
+from polynsd.data.generators.eccentricity import eccentricity_labels, hop_eccentricity
 from polynsd.errors import ConfigError, GraphError
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from polynsd.data import load_graph
-from polynsd.data.archive import save_graph
-from polynsd.data.embedded import EMBEDDED, make_graph
+from polynsd.data.datasets.archive import save_graph
+from polynsd.data.generators.embedded import EMBEDDED, make_graph
 from polynsd.errors import ConfigError
 
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polynsd.data import heterophilous_graph
-from polynsd.data.ellipsoids import draw_axes, ellipsoid_points, unit_vectors
-from polynsd.data.heterophily import balanced_labels, component_streams
-from polynsd.data.legacy import class_mixture
-from polynsd.data.rewiring import draw_classes, rewired_ring, ring
+from polynsd.data.generators.ellipsoids import draw_axes, ellipsoid_points, unit_vectors
+from polynsd.data.generators.heterophily import balanced_labels, component_streams
+from polynsd.data.generators.legacy import class_mixture
+from polynsd.data.generators.rewiring import draw_classes, rewired_ring, ring
 from polynsd.errors import ConfigError, DataError
 
 quick = settings(max_examples=40, deadline=None)

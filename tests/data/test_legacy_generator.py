@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from polynsd.data import heterophilous_graph
-from polynsd.data.ellipsoids import draw_axes
-from polynsd.data.heterophily import component_streams
-from polynsd.data.legacy import legacy_ring
+from polynsd.data.generators.ellipsoids import draw_axes
+from polynsd.data.generators.heterophily import component_streams
+from polynsd.data.generators.legacy import legacy_ring
 from polynsd.errors import DataError
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polynsd.data.archive import GraphArchive, load_graph, save_graph
+from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
+from polynsd.data.datasets.manifest import Entry, Manifest, sha256_of
 from polynsd.data.graph import Graph, Masks
-from polynsd.data.manifest import Entry, Manifest, sha256_of
 from polynsd.errors import DataError
 
 DATA = os.environ.get("POLYNSD_DATA")

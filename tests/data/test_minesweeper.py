@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polynsd.data import minesweeper
-from polynsd.data.minesweeper import cell_features, king_moves, neighbouring_mines
+from polynsd.data.generators.minesweeper import cell_features, king_moves, neighbouring_mines
 from polynsd.errors import ConfigError
 
 sides = st.integers(1, 7)

@@ -13,10 +13,10 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from polynsd.data.catalogue import ENTRIES, load
+from polynsd.data.datasets.catalogue import ENTRIES, load
 from polynsd.data.graph import Graph
-from polynsd.data.preprocess import RULES, applied_rules, apply
 from polynsd.data.splits import Split, random_split
+from polynsd.data.transforms import RULES, applied_rules, apply
 from polynsd.errors import ConfigError, DataError
 
 NODES = 12

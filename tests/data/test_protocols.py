@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polynsd.data.catalogue import ENTRIES, load
+from polynsd.data.datasets.catalogue import ENTRIES, load
 from polynsd.data.graph import Graph, Masks
 from polynsd.data.protocols import get_split, get_splits, num_splits, platonov_rule
 from polynsd.data.splits import stratified_split

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from polynsd.data import catalogue, load_graph, save_graph
-from polynsd.data.embedded import make_graph
-from polynsd.data.reading import find_graph
+from polynsd.data import load_graph, save_graph
+from polynsd.data.datasets import catalogue
+from polynsd.data.datasets.reading import find_graph
+from polynsd.data.generators.embedded import make_graph
 from polynsd.errors import ConfigError, DataError
 
 

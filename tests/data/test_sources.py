@@ -17,12 +17,12 @@ import torch_geometric.datasets
 from scipy import sparse
 from torch_geometric.data import Data
 
-from polynsd.data import sources
-from polynsd.data.archive import load_graph
-from polynsd.data.entries import ENTRIES, NpzFile, PygDataset
+from polynsd.data.datasets import sources
+from polynsd.data.datasets.archive import load_graph
+from polynsd.data.datasets.entries import ENTRIES, NpzFile, PygDataset
+from polynsd.data.datasets.sources import make_graph, obtain
 from polynsd.data.protocols import get_split
 from polynsd.data.schema import check
-from polynsd.data.sources import make_graph, obtain
 from polynsd.errors import DataError
 
 DATA = Path(os.environ.get("POLYNSD_DATA", "."))

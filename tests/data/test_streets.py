@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polynsd.data.eccentricity import eccentricity_labels, hop_eccentricity
-from polynsd.data.streets import FEATURES, city_masks, jittered_grid, street_graph, triangulated
+from polynsd.data.generators.eccentricity import eccentricity_labels, hop_eccentricity
+from polynsd.data.generators.streets import FEATURES, city_masks, jittered_grid, street_graph, triangulated
 from polynsd.errors import ConfigError
 
 

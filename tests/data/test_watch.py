@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from polynsd.data.watch import INTERVAL_SECONDS, folder_bytes, watched
+from polynsd.data.datasets.watch import INTERVAL_SECONDS, folder_bytes, watched
 
 
 def test_growth_is_reported_in_full(tmp_path):

@@ -12,9 +12,9 @@ import tyro
 from toy import QUICK, tables
 
 from polynsd import ConfigError, DataError, GraphError
-from polynsd.commands import own_graph
-from polynsd.commands.own_graph import OwnGraph
-from polynsd.commands.predict import Predict
+from polynsd.cli import own_graph
+from polynsd.cli.own_graph import OwnGraph
+from polynsd.cli.predict import Predict
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
 from polynsd.runs import read_run
 from polynsd.training import Epoch

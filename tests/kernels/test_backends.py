@@ -7,7 +7,9 @@ import torch
 
 from polynsd import kernels
 from polynsd.errors import ConfigError
-from polynsd.kernels import reference, registry, schedule
+from polynsd.kernels import registry
+from polynsd.kernels.gpu import schedule
+from polynsd.kernels.ops import reference
 from polynsd.testing import TOLERANCE, check_backend, random_sheaf
 from polynsd.testing.operators import random_signal
 

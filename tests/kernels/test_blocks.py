@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from polynsd.kernels import blocks
+from polynsd.kernels.ops import blocks
 from polynsd.testing import assert_close, gradients, random_tensor
 from polynsd.testing.dense import dense_maps
 

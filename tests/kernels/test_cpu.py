@@ -10,8 +10,10 @@ pytest.importorskip("numba")
 
 from numba.core import caching
 
-from polynsd.kernels import cpu, cpu_run, plain, reference
-from polynsd.kernels.blocks import identity_like
+from polynsd.kernels.cpu import backend as cpu
+from polynsd.kernels.cpu import compile as cpu_run
+from polynsd.kernels.ops import plain, reference
+from polynsd.kernels.ops.blocks import identity_like
 from polynsd.testing import assert_close, example_graph, random_sheaf, random_tensor
 from polynsd.topology import Topology
 

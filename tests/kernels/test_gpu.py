@@ -8,7 +8,8 @@ import torch
 pytest.importorskip("triton")
 
 from polynsd import Topology
-from polynsd.kernels import gpu, reference
+from polynsd.kernels.gpu import backend as gpu
+from polynsd.kernels.ops import reference
 from polynsd.testing import assert_close, example_graph, random_tensor
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,7 +8,8 @@ import torch
 
 from polynsd import Topology, kernels
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.kernels import edges, reference, registry
+from polynsd.kernels import registry
+from polynsd.kernels.ops import edges, reference
 from polynsd.kernels.registry import backend_for
 from polynsd.testing import example_graph, random_sheaf, random_tensor
 

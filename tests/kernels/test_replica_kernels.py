@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional
 
 from polynsd import kernels
-from polynsd.kernels.dropout import dropout, keyed_dropout, mixed
-from polynsd.kernels.operator import Csr
-from polynsd.kernels.sparse import csr_product, sparse_product
-from polynsd.kernels.update import adam, copy_rows
+from polynsd.kernels.ops.dropout import dropout, keyed_dropout, mixed
+from polynsd.kernels.ops.operator import Csr
+from polynsd.kernels.ops.sparse import csr_product, sparse_product
+from polynsd.kernels.ops.update import adam, copy_rows
 from polynsd.testing import assert_close, random_tensor
 
 NAMES = [name for name in ("reference", "cpu", "gpu") if name in kernels.available()]

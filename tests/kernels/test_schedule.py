@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polynsd import Topology
-from polynsd.kernels.schedule import schedule, task_length
+from polynsd.kernels.gpu.schedule import schedule, task_length
 from polynsd.testing.strategies import topologies
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from polynsd.kernels import tuning
+from polynsd.kernels.gpu import tuning
 
 CASE = ("forward", False, 64, torch.float32)
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from polynsd import SheafLaplacian, Topology
-from polynsd.kernels import blocks
+from polynsd.kernels.ops import blocks
 from polynsd.sheaf import get_family
 from polynsd.sheaf.laplacian import NORMALIZATIONS
 

@@ -11,7 +11,7 @@ import torch
 from random_sheaves import path, random_maps, signal
 
 from polynsd import PolynomialFilter, SheafLaplacian, kernels
-from polynsd.kernels import reference
+from polynsd.kernels.ops import reference
 
 
 def saved_bytes(compute):

@@ -8,8 +8,8 @@ import pytest
 from many_runs import finished, unfinished
 
 from polynsd.cli import main
-from polynsd.commands import COMMANDS
-from polynsd.commands.runs import RunsCompare, RunsList, RunsShow
+from polynsd.cli.commands import COMMANDS
+from polynsd.cli.runs import RunsCompare, RunsList, RunsShow
 from polynsd.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -6,7 +6,7 @@ from scale_graphs import awkward_graph, shaken
 
 from polynsd import NSD, PolyNSD, PolySheafConv, kernels
 from polynsd.errors import ConfigError
-from polynsd.kernels import edges
+from polynsd.kernels.ops import edges
 from polynsd.scale import grad_scaler, lowered
 
 MAPS = ("identity", "diagonal", "orthogonal", "orthogonal(cayley)", "orthogonal(euler)", "general")

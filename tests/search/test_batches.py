@@ -7,10 +7,11 @@ import pytest
 from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.nn.zoo import ZOO, own_options
-from polynsd.search import configure, problem, work
-from polynsd.search.options import FREE
-from polynsd.search.problem import train
+from polynsd.search import configure, work
+from polynsd.training import problem
+from polynsd.training.configuration import FREE
+from polynsd.training.problem import train
+from polynsd.zoo import ZOO, own_options
 
 SMALL = {
     "model.hidden_channels": 3,

@@ -6,9 +6,9 @@ import pytest
 from toys import toy_search, toy_space
 
 from polynsd.config import TrainConfig
-from polynsd.search import best_trial, problem, work
+from polynsd.search import best_trial, work
 from polynsd.search.pruning import Curve, Watch, fails_screening
-from polynsd.training import Epoch
+from polynsd.training import Epoch, problem
 
 
 def epochs(values):

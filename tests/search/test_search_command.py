@@ -8,13 +8,13 @@ import yaml
 from toys import toy_search, toy_space
 
 from polynsd.cli import main
-from polynsd.commands.search import Search
+from polynsd.cli.search import Search
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
-from polynsd.experiments.source import Source
 from polynsd.runs import read_run
 from polynsd.search import SearchConfig, best_trial, conclude, final, work
 from polynsd.search.final import SEED_OFFSET
+from polynsd.training.source import Source
 
 CONFIG = SearchConfig(trials=5, batch=3, startup=2, look=2)
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.nn.build import ALL_MODELS, build_model
-from polynsd.nn.zoo import option_kinds
 from polynsd.search import Choice, Fixed, Range, Space, configure, get_space
-from polynsd.search.options import FREE, option_types
 from polynsd.search.spaces import PUBLISHED
+from polynsd.training.configuration import FREE, option_types
+from polynsd.zoo import option_kinds
 
 LEARNED = ("diagonal", "orthogonal", "general")
 

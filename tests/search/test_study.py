@@ -8,7 +8,8 @@ import pytest
 from toys import by_params, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.search import SearchConfig, batch, finished, problem, spent, trial_rows, work, write_trials
+from polynsd.search import SearchConfig, batch, finished, spent, trial_rows, work, write_trials
+from polynsd.training import problem
 
 SECRET = 0.123456789  # a test score that would be recognised anywhere
 

@@ -3,7 +3,7 @@
 import pytest
 
 from polynsd.cli import main
-from polynsd.commands import Train
+from polynsd.cli.train import Train
 from polynsd.config import TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.training import presets

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from polynsd.nn.zoo.registry import build_zoo
+from polynsd.zoo.registry import build_zoo
 
 NAMES = (
     "mlp",

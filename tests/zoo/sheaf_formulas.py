@@ -3,11 +3,11 @@
 import torch
 from torch.nn.functional import elu, layer_norm, leaky_relu, linear
 
-from polynsd.nn.zoo import ZOO, zoo_class
 from polynsd.sheaf import get_family
 from polynsd.testing.dense import dense_laplacian
 from polynsd.testing.samples import example_graph, random_tensor
 from polynsd.topology import Topology
+from polynsd.zoo import ZOO, zoo_class
 
 NAMES = ("conn-nsd", "san", "ansd", "risnn", "risnn-not", "jdsnn", "jdsnn-now", "vanilla-sheaf")
 FEATURES, D, CHANNELS, CLASSES = 5, 3, 4, 2

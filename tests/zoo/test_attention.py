@@ -8,16 +8,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from polynsd import ModelConfig
 from polynsd.nn import mixing
 from polynsd.nn.build import build_model
-from polynsd.nn.zoo import ZOO
-from polynsd.nn.zoo.attention import (
+from polynsd.testing.samples import GRAPHS
+from polynsd.zoo import ZOO
+from polynsd.zoo.attention import (
     attended,
     edges_with_loops,
     edges_without_loops,
     softmax,
     softmax_with_self,
 )
-from polynsd.nn.zoo.operators import gcn_matrix, of_features, powers, symmetric_matrix
-from polynsd.testing.samples import GRAPHS
+from polynsd.zoo.operators import gcn_matrix, of_features, powers, symmetric_matrix
 
 HEADS = 2
 

@@ -5,7 +5,7 @@ import torch
 from classic_formulas import DROPPING, RING, SIZES, built, graph
 from torch.nn import functional
 
-from polynsd.nn.zoo.registry import build_zoo
+from polynsd.zoo.registry import build_zoo
 
 
 @pytest.mark.parametrize("name", DROPPING)

@@ -5,7 +5,7 @@ import torch
 from classic_formulas import DROPPING, NAMES, RING, SIZES, built, graph
 
 from polynsd import ConfigError
-from polynsd.nn.zoo.registry import build_zoo, own_options, zoo_class
+from polynsd.zoo.registry import build_zoo, own_options, zoo_class
 
 CHANGES = {
     "sgc": {"hops": 3},

@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 
 from polynsd import TrainConfig
 from polynsd.data import stratified_split
-from polynsd.nn.zoo.registry import build_zoo
 from polynsd.training import Replica, fit_replicas, get_task
 from polynsd.training import replicas as engine
 from polynsd.training.streams import DropoutRates
+from polynsd.zoo.registry import build_zoo
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from torch_geometric.nn import models
 
 from polynsd import ConfigError
 from polynsd.errors import GraphError
-from polynsd.nn.zoo.operators import Propagation
-from polynsd.nn.zoo.registry import build_zoo
+from polynsd.zoo.operators import Propagation
+from polynsd.zoo.registry import build_zoo
 
 OPTIONS = {
     "sgc": [{"hops": 0}, {"hops": 3}],

@@ -5,8 +5,8 @@ import torch
 from sheaf_formulas import FEATURES, example, half_edges
 
 from polynsd import ConfigError
-from polynsd.nn.zoo.connection import alignment, connection_laplacian, connection_maps
 from polynsd.testing.samples import example_graph, random_tensor
+from polynsd.zoo.connection import alignment, connection_laplacian, connection_maps
 
 WITH_EDGES = ("one edge", "path", "star", "complete", "isolated nodes", "multigraph")
 
@@ -57,7 +57,7 @@ def test_a_connection_is_found_once_and_again_when_the_features_change():
 def test_batches_of_decompositions_do_not_matter(monkeypatch):
     x, topology = example("isolated nodes")
     whole = connection_maps(x, topology, 3)
-    monkeypatch.setattr("polynsd.nn.zoo.connection.AT_ONCE", 1)
+    monkeypatch.setattr("polynsd.zoo.connection.AT_ONCE", 1)
     torch.testing.assert_close(connection_maps(x, topology, 3), whole)
 
 

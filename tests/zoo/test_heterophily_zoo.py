@@ -12,12 +12,12 @@ from test_operators import at_distance_two, normalised
 from torch.nn import functional
 
 from polynsd import ConfigError, ShapeError
-from polynsd.nn.zoo.fagcn import FAGCN
-from polynsd.nn.zoo.fsgnn import FSGNN, hops
-from polynsd.nn.zoo.ggcn import GGCN
-from polynsd.nn.zoo.glognn import GloGNN, inverted
-from polynsd.nn.zoo.h2gcn import H2GCN
 from polynsd.testing.samples import GRAPHS, random_edges
+from polynsd.zoo.fagcn import FAGCN
+from polynsd.zoo.fsgnn import FSGNN, hops
+from polynsd.zoo.ggcn import GGCN
+from polynsd.zoo.glognn import GloGNN, inverted
+from polynsd.zoo.h2gcn import H2GCN
 
 MODELS = (H2GCN, FAGCN, GGCN, FSGNN, GloGNN)
 every_model = pytest.mark.parametrize("kind", MODELS)

@@ -9,7 +9,8 @@ from replica_law import graph, smoothing
 from torch_geometric.data import Data
 
 from polynsd import ConfigError, Topology
-from polynsd.nn.zoo.operators import (
+from polynsd.testing.samples import GRAPHS, random_edges
+from polynsd.zoo.operators import (
     adjacency_matrix,
     gcn_matrix,
     mean_matrix,
@@ -18,7 +19,6 @@ from polynsd.nn.zoo.operators import (
     symmetric_matrix,
     two_hop_matrix,
 )
-from polynsd.testing.samples import GRAPHS, random_edges
 
 
 def normalised(A):

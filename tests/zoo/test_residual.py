@@ -9,10 +9,10 @@ from replica_law import IN, OUT, check_options, check_parameters, check_replicas
 from torch.nn import functional
 
 from polynsd import ConfigError, ShapeError
-from polynsd.nn.zoo.messages import MESSAGES
-from polynsd.nn.zoo.residual import FEATURES, ResidualNet
 from polynsd.testing.samples import GRAPHS
 from polynsd.topology import as_topology
+from polynsd.zoo.messages import MESSAGES
+from polynsd.zoo.residual import FEATURES, ResidualNet
 
 C, HEADS = 8, 2
 

@@ -16,10 +16,10 @@ from sheaf_formulas import (
     vanilla,
 )
 
-from polynsd.nn.zoo.risnn import RotationInvariantLearner
 from polynsd.sheaf import get_family
 from polynsd.testing.dense import inverse_root
 from polynsd.testing.samples import GRAPHS, example_graph, random_maps, random_tensor
+from polynsd.zoo.risnn import RotationInvariantLearner
 
 CASES = {
     "conn-nsd": ("conn-nsd", conn_nsd, {}),

@@ -12,9 +12,9 @@ from sheaf_formulas import CHANNELS, FEATURES, NAMES, build, example
 from polynsd import ConfigError, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
 from polynsd.nn.precision import lowered
-from polynsd.nn.zoo import ZOO, own_options, zoo_class
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
+from polynsd.zoo import ZOO, own_options, zoo_class
 
 WITH_LEARNERS = ("san", "ansd", "risnn", "risnn-not", "jdsnn", "jdsnn-now")
 

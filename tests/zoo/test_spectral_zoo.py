@@ -8,11 +8,11 @@ from replica_law import IN, OUT, check_options, check_replicas, graph, made, smo
 from scipy.special import binom, eval_jacobi
 
 from polynsd import ConfigError
-from polynsd.nn.zoo.bernnet import BernNet
-from polynsd.nn.zoo.chebnetii import ChebNetII
-from polynsd.nn.zoo.gprgnn import GPRGNN
-from polynsd.nn.zoo.jacobi import JacobiConv
 from polynsd.testing.samples import GRAPHS
+from polynsd.zoo.bernnet import BernNet
+from polynsd.zoo.chebnetii import ChebNetII
+from polynsd.zoo.gprgnn import GPRGNN
+from polynsd.zoo.jacobi import JacobiConv
 
 MODELS = (GPRGNN, ChebNetII, BernNet, JacobiConv)
 every_model = pytest.mark.parametrize("kind", MODELS)

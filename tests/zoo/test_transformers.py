@@ -10,9 +10,9 @@ from torch_geometric.nn import models
 from torch_geometric.utils import to_undirected
 
 from polynsd import ConfigError
-from polynsd.nn.zoo.polynormer import Polynormer
-from polynsd.nn.zoo.sgformer import LinearAttention, SGFormer
 from polynsd.testing.samples import GRAPHS
+from polynsd.zoo.polynormer import Polynormer
+from polynsd.zoo.sgformer import LinearAttention, SGFormer
 
 C = 8
 SIMPLE = [name for name in GRAPHS if name != "multigraph"]  # PyG's layers keep parallel edges

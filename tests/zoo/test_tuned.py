@@ -8,8 +8,8 @@ from replica_law import IN, OUT, check_options, check_parameters, check_replicas
 from torch.nn import functional
 
 from polynsd import ConfigError
-from polynsd.nn.zoo.tuned import CONVS, NORMS, TunedGNN
 from polynsd.testing.samples import GRAPHS
+from polynsd.zoo.tuned import CONVS, NORMS, TunedGNN
 
 C, HEADS = 8, 2
 

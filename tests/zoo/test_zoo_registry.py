@@ -12,10 +12,10 @@ from polynsd.cli import main
 from polynsd.config import from_options, load_config, save_config, to_dict
 from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
 from polynsd.nn.models import sheaf_parameters
-from polynsd.nn.zoo import ZOO, option_kinds, own_options, zoo_class
 from polynsd.runs import read_run
 from polynsd.scale.fit import _parameter_groups
 from polynsd.training.rows import decays
+from polynsd.zoo import ZOO, option_kinds, own_options, zoo_class
 
 PAGE = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text(encoding="utf-8")
 OTHER = {int: 2, float: 0.7}

@@ -1,0 +1,103 @@
+"""One row of `bench kernels`: the polynomial filter alone, on blocks that are the same for every backend."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from polynsd import kernels
+from polynsd.bench.cases import Case, Row
+from polynsd.bench.cost import Sizes, backward_step, forward_step, gigabytes_per_second
+from polynsd.bench.memory import peak_memory
+from polynsd.bench.samples import Sample
+from polynsd.bench.timing import replayed, times_of
+from polynsd.kernels import BlockOperator
+from polynsd.nn import SheafLayer
+from polynsd.sheaf.laplacian import SheafLaplacian
+
+FIELDS = (
+    "forward_ms",
+    "step_ms",
+    "fastest_step_ms",
+    "peak_mib",
+    "forward_bytes",
+    "forward_gbs",
+    "forward_fraction_of_copy",
+    "bytes",
+    "gbs",
+    "fraction_of_copy",
+)
+
+
+def measure_filter(
+    sample: Sample, case: Case, *, device: str, repeats: int, copy_gbs: float, tune: bool = False
+) -> Row:
+    """Forward without gradients, forward and backward (`step_ms`), and how far both are from a copy.
+
+    On a GPU the fast kernels are timed as CUDA graphs: launched one by one they would wait for the host.
+
+    `peak_mib` is that of forward and backward above the inputs: results, gradients, what is kept
+    between the two, and temporaries.
+    """
+    problem = Problem.of(sample, case)
+    on_gpu = device == "cuda" and case.backend == "gpu"
+    if tune and on_gpu:
+        kernels.tune(problem.A, problem.phi, problem.x)
+    problem.step()  # compiles
+    with peak_memory(device) as peak:
+        problem.step()
+    forward, step = (
+        times_of((replayed(run) if on_gpu else None) or run, repeats, device, warm_up=1)
+        for run in (problem.forward, problem.step)
+    )
+    sizes = problem.sizes
+    forward_bytes = case.K * forward_step(sizes)
+    step_bytes = forward_bytes + case.K * backward_step(sizes)
+    forward_gbs, gbs = (
+        gigabytes_per_second(*pair) for pair in ((forward_bytes, forward.median), (step_bytes, step.median))
+    )
+    values = (forward.median, *step, peak.mib, forward_bytes, forward_gbs, forward_gbs / copy_gbs)
+    return dict(zip(FIELDS, (*values, step_bytes, gbs, gbs / copy_gbs), strict=True))
+
+
+class Problem(NamedTuple):
+    """Σ_k φ_k T_k(L − I) x and its gradient for a given ∂y."""
+
+    A: BlockOperator
+    phi: Tensor  # [K + 1]
+    x: Tensor  # [N, d, C]
+    g: Tensor  # [N, d, C]
+
+    @classmethod
+    def of(cls, sample: Sample, case: Case) -> Problem:
+        """With the Laplacian that an untrained layer sees in a random state."""
+        with kernels.use("auto"), torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(0)
+            layer = SheafLayer(case.C, case.layer)
+            x, g = torch.randn(2, sample.topology.num_nodes, case.d, case.C).to(sample.x.device)
+            L = layer.to(x.device).laplacian(x, sample.topology)
+            assert isinstance(L, SheafLaplacian)  # there are no fixed channels
+            diag, off, phi = L.blocks.diag, L.blocks.off, layer.filter.chebyshev_coefficients()  # type: ignore[operator]
+        for t in (diag, off, phi, x):
+            t.requires_grad_()
+        return cls(L.blocks._replace(diag=diag, off=off), phi, x, g)
+
+    def forward(self) -> Tensor:
+        """The value alone."""
+        with torch.no_grad():
+            return kernels.chebyshev_filter(self.A, self.phi, self.x, 1.0)
+
+    def step(self) -> tuple[Tensor, ...]:
+        """The gradients of blocks, coefficients and signal."""
+        y = kernels.chebyshev_filter(self.A, self.phi, self.x, 1.0)
+        return torch.autograd.grad(y, (self.A.diag, self.A.off, self.phi, self.x), self.g)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Diagonal blocks are as large as the others: a product needs both of one kind."""
+        block = torch.broadcast_shapes(self.A.diag.shape[-2:], self.A.off.shape[-2:]).numel()
+        row = self.x.shape[-2:].numel()
+        s = self.x.element_size()
+        return Sizes(self.A.pattern.num_nodes, self.A.pattern.row.numel(), row * s, block * s)

@@ -1,0 +1,81 @@
+"""One row of `bench step`: a full training step of `PolyNSD`, and inference.
+
+A step is zero_grad, forward, cross-entropy on the training nodes, backward and Adam, without dropout.
+On a GPU the trainer replays its step as a CUDA graph where it can, so there the `gpu` row is that of
+the replayed step; all other rows, and `eager_ms`, launch every kernel anew.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from polynsd.bench.cases import Case, Row
+from polynsd.bench.memory import peak_memory
+from polynsd.bench.samples import Sample
+from polynsd.bench.timing import replayed, times_of
+from polynsd.nn import PolyNSD
+
+FIELDS = ("layers", "step_ms", "fastest_step_ms", "infer_ms", "peak_mib")
+
+
+def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeats: int) -> Row:
+    """Times, and the peak memory of two eager steps.
+
+    `peak_mib` is above the level before the model existed: parameters, their gradients, Adam's
+    state, activations and temporaries; features, labels and graph are not in it.
+    """
+    Training(sample, case, layers).step()  # compiles
+    with peak_memory(device) as peak:
+        training = Training(sample, case, layers)
+        training.step()
+        training.step()  # from here on Adam has a state
+    eager = times_of(training.step, repeats, device)
+    infer = times_of(training.infer, repeats, device, warm_up=1)
+    row: Row = dict(zip(FIELDS, (layers, *eager, infer.median, peak.mib), strict=True))
+    if device == "cuda":
+        row |= {"eager_ms": eager.median, "captured": False}
+    if device == "cuda" and case.backend == "gpu":
+        row |= _captured(training, repeats)
+    return row
+
+
+class Training:
+    """A model on a graph, and the two things that are timed."""
+
+    def __init__(self, sample: Sample, case: Case, layers: int) -> None:
+        shape = (sample.x.size(-1), case.C, layers, sample.num_classes)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = PolyNSD(*shape, stalk_dim=case.d, degree=case.K, maps=case.maps)
+        self.model, self.inputs = model.to(sample.x.device), (sample.x, sample.topology)
+        # node numbers in place of a mask, whose size a GPU would have to tell the host
+        self.nodes = sample.train.nonzero().squeeze(-1)
+        self.targets = sample.y[self.nodes]
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01, capturable=sample.x.is_cuda)
+
+    def step(self) -> Tensor:
+        """The loss before the step."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        loss = cross_entropy(self.model(*self.inputs).index_select(0, self.nodes), self.targets)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def infer(self) -> Tensor:
+        """Logits of all nodes."""
+        self.model.eval()
+        return self.model(*self.inputs)
+
+
+def _captured(training: Training, repeats: int) -> Row:
+    """The times as CUDA graphs; nothing where the step cannot be captured."""
+    step, infer = replayed(training.step), replayed(training.infer)
+    if step is None or infer is None:
+        return {}
+    names = ("step_ms", "fastest_step_ms", "infer_ms", "captured")
+    times = [times_of(run, repeats, "cuda") for run in (step, infer)]
+    return dict(zip(names, (*times[0], times[1].median, True), strict=True))

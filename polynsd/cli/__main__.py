@@ -1,0 +1,5 @@
+"""`python -m polynsd.cli` is the command line."""
+
+from polynsd.cli import main
+
+main()

@@ -1,0 +1,119 @@
+"""`polynsd search`: find the best configuration on validation, then test it once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polynsd.errors import ConfigError
+from polynsd.report import JsonLines, SearchPlan, SearchView, Trial, Watcher, print_table
+from polynsd.search.settings import SearchConfig
+from polynsd.training.source import Source
+
+if TYPE_CHECKING:
+    from polynsd.search import Problem
+
+FAILED = {"FAIL": "failed"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """Search for the best configuration on validation, with any number of workers, and test it once."""
+
+    source: Source = field(default_factory=lambda: Source(splits=10))
+    """The graph; a trial's value is the mean over its splits."""
+    space: str = "default"
+    """What is tried: default, paper, or a YAML file."""
+    model: str | None = None
+    """The model; polynsd, or what the file says, unless given."""
+    maps: str | None = None
+    """The family of maps; searched in the default space, diagonal in the paper's, unless given."""
+    storage: str | None = None
+    """sqlite:///FILE, postgresql://USER@HOST/NAME or journal:///FILE; study.db in --out unless given."""
+    study: str | None = None
+    """Name of the study in the storage; made of dataset, space, model and maps unless given."""
+    out: Path | None = None
+    """The folder of the search; runs/search/STUDY unless given."""
+    final: bool = True
+    """Wait for all trials and test the best; --no-final for workers that only help."""
+    quiet: bool = False
+    """No progress."""
+    json: bool = False
+    """One JSON object per trial and one for the result, for machines."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How the search is led."""
+
+    def run(self) -> dict[str, Any] | None:
+        """Works until the trials are done; the result, unless other workers are to see to it."""
+        from polynsd.search import conclude, get_space, open_study, work
+        from polynsd.search.optional import yaml
+
+        if self.storage is None and not self.final:
+            raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
+        if self.final:
+            yaml()  # missing it is better known before the trials than after
+        space = get_space(self.space, self.source.dataset, self.model, self.maps)
+        problem = self.source.problem(self.search.seed)
+        out = self.out or Path("runs") / "search" / self._name()
+        storage = self.storage or f"sqlite:///{out / 'study.db'}"
+        search = open_study(storage, self._name(), space, problem, self.search)
+        start = time.perf_counter()
+        with self._watcher() as watcher:
+            watcher.begin_search(self._plan(search.study, problem))
+            work(search, on_trial=lambda record: watcher.trial(_told(record)), wait=self.final)
+            if not self.final:
+                return None
+            result = conclude(out, search, time.perf_counter() - start)
+            watcher.finish(result)
+        if not self.json:
+            _print_result(out, result)
+        return result
+
+    def _name(self) -> str:
+        graph = self.source.dataset or self.source.generate
+        parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
+        return self.study or "-".join(part for part in parts if part)
+
+    def _watcher(self) -> Watcher:
+        return JsonLines() if self.json else SearchView(quiet=self.quiet)
+
+    def _plan(self, study: Any, problem: Problem) -> SearchPlan:
+        from polynsd.search.table import trial_rows
+
+        return SearchPlan(
+            self.search.trials, problem.task.metric, _earlier(trial_rows(study)), study.study_name
+        )
+
+
+def _told(record: dict[str, Any]) -> Trial:
+    state = FAILED.get(record["state"], record["state"].lower())
+    return Trial(record["trial"], state, record["value"], record["params"], record["is_best"])
+
+
+def _earlier(rows: list[dict[str, Any]]) -> tuple[Trial, ...]:
+    trials, best = [], None
+    for row in rows:
+        if row["state"] in ("complete", "pruned", "failed"):
+            is_best = row["best_so_far"] != best
+            best = row["best_so_far"]
+            trials.append(Trial(row["trial"], row["state"], row["value"], {}, is_best))
+    return tuple(trials)
+
+
+def _percent(value: float | None) -> str:
+    return "undefined" if value is None else f"{100 * value:.1f}"
+
+
+def _print_result(out: Path, result: dict[str, Any]) -> None:
+    chosen, final, metric = result["chosen"], result["final"], result["metric"]
+    rows = [
+        ("trials (pruned, failed)", f"{result['trials']} ({result['pruned']}, {result['failed']})"),
+        ("chosen", f"trial {chosen['trial']}"),
+        (f"its val {metric} %", f"{100 * chosen['val_mean']:.1f}"),
+        (f"val {metric} %, new seeds", _percent(final["val_mean"])),
+        (f"test {metric} %, new seeds", f"{_percent(final['test_mean'])} ± {_percent(final['test_std'])}"),
+        ("written to", str(out)),
+    ]
+    print_table(result["study"], ("", ""), rows)

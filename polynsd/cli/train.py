@@ -1,0 +1,115 @@
+"""`polynsd train`: one model over all splits of a benchmark, a file or a generated graph."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from polynsd.config import ModelConfig, TrainConfig
+from polynsd.errors import ConfigError
+from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
+from polynsd.report.pace import score_name, score_text
+from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.training.configuration import Configuration, read_configuration
+from polynsd.training.presets import get_rules
+from polynsd.training.protocol_run import ProtocolRun, Result
+from polynsd.training.source import Source
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help)."""
+
+    source: Source = field(default_factory=Source)
+    """The graph."""
+    rules: str = "default"
+    """Training rules: default, paper, paper-acc or platonov; options of training replace parts of them."""
+    config: Path | None = None
+    """A file {model: …, training: …} to begin with, such as best.yaml of a search; in place of --rules."""
+    seeds: int = 1
+    """Models per split."""
+    seed: int = 0
+    """Of the weights; split i is trained with seed + i."""
+    out: Path | None = None
+    """A run folder; started again with the same options, an interrupted run goes on."""
+    snapshot_seconds: float = SNAPSHOT_SECONDS
+    """At least so long between two snapshots in the run folder; 0: one per epoch."""
+    quiet: bool = False
+    """No progress."""
+    json: bool = False
+    """One JSON object per event, for machines."""
+    tensorboard: Path | None = None
+    """A folder for TensorBoard."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """What is trained."""
+    training: TrainConfig = field(default_factory=TrainConfig)
+    """How it is trained."""
+
+    @classmethod
+    def default_for(cls, arguments: Sequence[str]) -> Train:
+        """The defaults under the rules that the arguments name, so that single options can replace them."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        parser.add_argument("--rules", default="default")
+        parser.add_argument("--dataset", default=None)
+        parser.add_argument("--config", default=None)
+        try:
+            named, _ = parser.parse_known_args(list(arguments))
+        except argparse.ArgumentError:  # an option without its value: whoever reads all of them will say so
+            return cls()
+        if named.config is None:
+            return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
+        if named.rules != "default":
+            raise ConfigError("--config holds training rules already; leave out --rules.")
+        model, training = read_configuration(named.config)
+        return cls(config=Path(named.config), rules="config", model=model, training=training)
+
+    def run(self) -> Result:
+        """Trains, prints, and keeps the run where asked for."""
+        result = self._protocol().run(self.out, self.snapshot_seconds)
+        if not self.json:
+            _print(result, self.out)
+        return result
+
+    def _protocol(self) -> ProtocolRun:
+        return ProtocolRun(
+            self.source.problem(self.seed),
+            Configuration(self.model, self.training),
+            self.rules,
+            self.seeds,
+            0 if self.rules == "config" else get_rules(self.rules).ddof,
+            self._watcher(),
+        )
+
+    def _watcher(self) -> Watcher:
+        shown: Watcher = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
+        return shown if self.tensorboard is None else watchers(shown, TensorBoardLog(self.tensorboard))
+
+
+def _print(result: Result, out: Path | None) -> None:
+    metric, epochs = result["metric"], [row["best_epoch"] for row in result["splits"]]
+    name, text = score_name(metric), partial(score_text, metric)
+    header = ("model", f"test {name}", f"val {name}", "best epoch", "parameters")
+    row = (
+        result["model"],
+        f"{text(result['mean'])} ± {text(result['std'])}",
+        text(result["val_mean"]),
+        f"{min(epochs)}–{max(epochs)}",
+        f"{result['parameters']:,}",
+    )
+    print_table(_title(result), header, [row])
+    if out is not None:
+        print(f"run: {out}")
+
+
+def _title(result: dict[str, Any]) -> str:
+    splits = len({row["split"] for row in result["splits"]})
+    seeds = len(result["splits"]) // splits
+    return (
+        f"{result['dataset']}: {splits} split{'s' * (splits > 1)} by {result['protocol']} × "
+        f"{seeds} seed{'s' * (seeds > 1)}; features {result['features']}; rules {result['rules']}, "
+        f"epochs chosen by validation {result['select']}; mean ± std ({result['std_kind']})"
+    )

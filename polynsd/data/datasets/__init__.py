@@ -1,0 +1,1 @@
+"""Benchmark graphs: catalogue, archives, downloads."""

@@ -1,0 +1,250 @@
+"""`GraphArchive`: a `Graph` in one compressed `.npz` file without pickles.
+
+    edge_index                                int32 or int64 [2, E], every edge once, u < v
+    x | x_indptr, x_indices, x_data, x_shape  float32 [N, F], dense or CSR; absent without features
+    y                                         int64 [N], −1 = no label; or float32 targets, NaN = none
+    train_mask, val_mask, test_mask           bool [S, N] or [N]: the splits `default`
+    <protocol>_{train,val,test}_mask          the same for further protocols, such as `public`
+    edge_weight, edge_attr                    float32 [E], [E, f]
+    node_ids, class_names, feature_names      integers or unicode; unicode [C]; unicode [F]
+    num_nodes                                 int64 [], where no other array has a row per node
+    unlabelled                                integers: nodes without a label, whatever y says
+
+Every other key is an extra. Nodes in `unlabelled` (Citeseer has 15, with y = 0) get the label −1 (NaN for
+targets) and leave all masks as the file is read. A graph is named after its file. `datasets.npy` says
+what becomes of damaged and hostile files. For tables that people edit, use CSV or Parquet.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polynsd.data.datasets.npy import MAX_BYTES, ArrayZip, errors_of, portable
+from polynsd.data.graph import Features, Graph, Masks
+from polynsd.data.schema import INTEGERS, check, count_nodes, csr_features, expect_all, expect_array
+from polynsd.data.splits import PARTS
+from polynsd.data.transforms import RECORD
+from polynsd.errors import DataError
+
+Arrays = dict[str, NDArray[Any]]
+FIELDS = ("y", "edge_weight", "edge_attr", "node_ids")
+NAMES = ("class_names", "feature_names")
+CSR = ("x_indptr", "x_indices", "x_data", "x_shape")
+KEYS = {"edge_index", "x", *CSR, *FIELDS, *NAMES, "num_nodes", "unlabelled"}
+MASK = re.compile(r"(?:(?!default_)(\w+)_)?(?:train|val|test)_mask", re.ASCII)
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
+
+
+class GraphArchive:
+    """A graph in a file; opening reads the directory of the file only.
+
+    Args:
+        path: the `.npz` file.
+        max_bytes: the most its arrays may occupy in memory, all together.
+
+    Raises:
+        DataError: the file is missing, damaged, hostile or too large. So do the methods.
+    """
+
+    def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES) -> None:
+        self.path = Path(path)
+        self._arrays = ArrayZip(self.path, max_bytes)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the arrays, in the order of the file."""
+        return self._arrays.names
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every array, from its header."""
+        return {key: header.shape for key, header in self._arrays.headers.items()}
+
+    def graph(self, name: str | None = None, extras: bool = False) -> Graph:
+        """The graph, checked; `extras` reads unknown arrays too (the record of preprocessing always is)."""
+        arrays = self._arrays.read(key for key in self.keys if extras or _is_known(key) or key == RECORD)
+        with errors_of(self.path):
+            graph = _graph(self.path.stem if name is None else name, arrays)
+            check(graph)
+            if "unlabelled" in arrays:
+                graph = _withdraw_labels(graph, arrays["unlabelled"])
+        return graph
+
+    @classmethod
+    def write(cls, path: str | Path, graph: Graph) -> GraphArchive:
+        """Writes the graph, all or nothing; equal graphs make equal bytes (under one version of zlib)."""
+        path = Path(path)
+        with errors_of(path):
+            check(graph)
+            _write_arrays(path, _arrays(graph))
+        return cls(path)
+
+    def __repr__(self) -> str:
+        return f"GraphArchive({str(self.path)!r})"
+
+
+def load_graph(path: str | Path, name: str | None = None, extras: bool = False) -> Graph:
+    """The graph of a `.npz` file, checked; see `GraphArchive.graph`."""
+    return GraphArchive(path).graph(name, extras)
+
+
+def save_graph(path: str | Path, graph: Graph) -> GraphArchive:
+    """Writes a graph to a `.npz` file; see `GraphArchive.write`."""
+    return GraphArchive.write(path, graph)
+
+
+def _is_known(key: str) -> bool:
+    return key in KEYS or MASK.fullmatch(key) is not None
+
+
+def _mask_keys(protocol: str) -> tuple[str, ...]:
+    prefix = "" if protocol == "default" else f"{protocol}_"
+    return tuple(f"{prefix}{part}_mask" for part in PARTS)
+
+
+def _require_keys(arrays: Arrays, keys: tuple[str, ...]) -> None:
+    missing = [key for key in keys if key not in arrays]
+    if missing:
+        raise DataError(
+            f"expected the arrays {', '.join(keys)}; there is no {', '.join(missing)} among "
+            f"{', '.join(arrays) or 'none'}. Write the file with save_graph."
+        )
+
+
+def _graph(name: str, arrays: Arrays) -> Graph:
+    """The graph these arrays describe; `check` comes after."""
+    _require_keys(arrays, ("edge_index",))
+    x, masks = _features(arrays), _masks(arrays)
+    num_nodes = count_nodes(arrays, x, masks)
+    fields: dict[str, Any] = {field: arrays[field] for field in FIELDS if field in arrays}
+    fields |= {field: _names(field, arrays[field]) for field in NAMES if field in arrays}
+    extras = {key: array for key, array in arrays.items() if not _is_known(key)}
+    return Graph(name, arrays["edge_index"], num_nodes, x, masks=masks, extras=extras, **fields)
+
+
+def _features(arrays: Arrays) -> Features:
+    sparse_keys = [key for key in CSR if key in arrays]
+    if not sparse_keys:
+        return arrays.get("x")
+    if "x" in arrays:
+        raise DataError(f"features are dense or sparse; got x and {', '.join(sparse_keys)}. Keep one kind.")
+    _require_keys(arrays, CSR)
+    return csr_features(*(arrays[key] for key in CSR))
+
+
+def _masks(arrays: Arrays) -> dict[str, Masks]:
+    """The splits by protocol; a single one may have been stored as [N]."""
+    matches = [match for match in map(MASK.fullmatch, arrays) if match]
+    masks = {}
+    for protocol in sorted({match[1] or "default" for match in matches}):
+        keys = _mask_keys(protocol)
+        _require_keys(arrays, keys)
+        parts = (arrays[key] for key in keys)
+        masks[protocol] = Masks(*(part[None] if part.ndim == 1 else part for part in parts))
+    return masks
+
+
+def _names(field: str, names: NDArray[Any]) -> tuple[str, ...]:
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise DataError(
+            f"{field} must be a unicode array of one dimension; got {names.dtype} of shape "
+            f"{list(names.shape)}. Write np.array(names, dtype=str)."
+        )
+    return tuple(names.tolist())
+
+
+def _withdraw_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
+    """The graph with these nodes unlabelled and in no mask; its arrays are changed in place."""
+    expect_array("unlabelled", nodes, INTEGERS, ("U",))
+    exists = (nodes >= 0) & (nodes < graph.num_nodes)
+    expect_all(exists, f"unlabelled must be node numbers below {graph.num_nodes}", nodes, "Correct the list.")
+    if graph.y is not None:
+        graph.y[nodes] = np.nan if graph.is_regression else -1
+    for masks in graph.masks.values():
+        for part in PARTS:
+            getattr(masks, part)[:, nodes] = False
+    return replace(graph)  # a new object has not yet counted its classes
+
+
+def _arrays(graph: Graph) -> Arrays:
+    """The arrays of a checked graph, in the order of the file."""
+    arrays = {"edge_index": _narrow(graph.edge_index)}
+    if sparse.issparse(graph.x):
+        numbers = (_narrow(graph.x.indptr), _narrow(graph.x.indices))
+        arrays |= zip(CSR, (*numbers, graph.x.data, np.array(graph.x.shape, dtype=np.int64)), strict=True)
+    elif graph.x is not None:
+        arrays["x"] = graph.x
+    arrays |= {field: array for field in FIELDS if (array := getattr(graph, field)) is not None}
+    arrays |= {field: _text(field, names) for field in NAMES if (names := getattr(graph, field)) is not None}
+    for protocol in sorted(graph.masks):
+        arrays |= _mask_arrays(protocol, graph.masks[protocol])
+    if graph.x is None and graph.y is None and graph.node_ids is None and not graph.masks:
+        arrays["num_nodes"] = np.array(graph.num_nodes, dtype=np.int64)
+    return arrays | _extras(graph)
+
+
+def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
+    """As int32 where that holds all of these non-negative numbers, so that equal content is equal bytes."""
+    fits = numbers.max(initial=0) <= np.iinfo(np.int32).max
+    return numbers.astype(np.int32 if fits else np.int64, copy=False)
+
+
+def _text(field: str, names: tuple[str, ...]) -> NDArray[np.str_]:
+    array = np.array(names, dtype=np.str_)
+    if tuple(array.tolist()) != names:
+        raise DataError(f"{field} cannot be stored exactly: a name ends with a NUL character. Remove it.")
+    return array
+
+
+def _mask_arrays(protocol: str, masks: Masks) -> Arrays:
+    keys = _mask_keys(protocol)
+    if not all(map(MASK.fullmatch, keys)):
+        raise DataError(
+            "a protocol of splits is named by letters, digits and '_', not beginning with 'default_'; "
+            f"got {protocol!r}. Rename it."
+        )
+    parts = (masks.train, masks.val, masks.test)
+    is_flat = protocol != "default" and len(masks) == 1
+    return {key: mask[0] if is_flat else mask for key, mask in zip(keys, parts, strict=True)}
+
+
+def _extras(graph: Graph) -> Arrays:
+    clashes = [key for key in graph.extras if _is_known(key)]
+    if clashes:
+        raise DataError(f"extras must not use names of the format; got {', '.join(clashes)}. Rename them.")
+    return {key: graph.extras[key] for key in sorted(graph.extras)}
+
+
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    """Writes beside the target first, so that a reader finds the old file or the new one, never half."""
+    stored = {key: portable(key, array) for key, array in arrays.items()}
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent}. Create it first.")
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        with unfinished.open("xb") as file:
+            with ZipFile(file, "w") as archive:
+                for key, array in stored.items():
+                    _write_array(archive, key, array)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_array(archive: ZipFile, key: str, array: NDArray[Any]) -> None:
+    info = ZipInfo(f"{key}.npy", EPOCH)
+    info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, 3, 0o644 << 16
+    with archive.open(info, "w", force_zip64=array.nbytes >= 2**31) as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -1,0 +1,173 @@
+"""A long text as a graph: words in order, dependencies inside sentences, syntactic roles as classes.
+
+Consecutive words are joined, and every word is joined to its head in the dependency tree of its
+sentence: a long thin graph of low homophily. The role of a word follows from its own type, the type
+of its head and the side the head stands on; the features show the word's type only, and noisily, so
+a model has to find the head among the neighbours. The trees are random projective ones, not those of
+a language: do not read accuracies as a forecast for the public Roman-Empire graph, whose shape
+(degree, diameter, homophily) these graphs share.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from polynsd.data.generators.synthetic import FloatArray, IntArray, named_streams, undirected_edge_index
+from polynsd.data.graph import Graph, Masks
+from polynsd.data.splits import PARTS, stratified_split
+from polynsd.errors import ConfigError, require_at_least
+
+SENTENCE = (5, 35)  # words of the shortest and of the longest sentence
+NUM_TYPES = 16  # kinds of words: nouns, verbs, articles, ...
+ROLES_PER_TYPE = 3  # a word of one type plays one of so many roles
+FRACTIONS = (0.5, 0.25, 0.25)
+NUM_SPLITS = 10
+
+
+def syntax_chain(
+    num_nodes: int = 20_000,
+    num_classes: int = 18,
+    num_features: int = 50,
+    feature_noise: float = 1.5,
+    seed: int = 0,
+) -> Graph:
+    """A chain of words with one dependency tree per sentence.
+
+    Args:
+        num_nodes: Number of words N, at least 100.
+        num_classes: Roles C, 2 to 48; in a short text some may not occur.
+        num_features: F >= 1.
+        feature_noise: Standard deviation of the noise; embeddings of types have deviation 1.
+        seed: The same arguments and seed give the same graph.
+
+    Returns:
+        A graph with ten stratified 50/25/25 splits and as extras the word's `type` [N], its `head` [N]
+        (the word itself for the root of a sentence) and its `sentence` [N].
+    """
+    _require_arguments(num_nodes, num_classes, num_features, feature_noise, seed)
+    streams = named_streams(Streams, seed)
+    sentence = draw_sentences(num_nodes, streams.sentences)
+    head = projective_heads(streams.trees.random(num_nodes), sentence)
+    types = word_types(sentence, streams.types)
+    roles = roles_of(types, head, role_table(num_classes, streams.roles))
+    return Graph(
+        name="syntax-chain",
+        edge_index=chain_edges(head),
+        num_nodes=num_nodes,
+        x=noisy_embeddings(types, num_features, feature_noise, streams.features).astype(np.float32),
+        y=roles,
+        masks={"default": stratified_masks(roles)},
+        extras={"type": types, "head": head, "sentence": sentence},
+    )
+
+
+class Streams(NamedTuple):
+    """One independent random generator per component of the graph."""
+
+    sentences: np.random.Generator
+    trees: np.random.Generator
+    types: np.random.Generator
+    roles: np.random.Generator
+    features: np.random.Generator
+
+
+def draw_sentences(num_words: int, rng: np.random.Generator) -> IntArray:
+    """The sentence [N] each word belongs to; lengths are uniform, the last sentence is cut off."""
+    shortest, longest = SENTENCE
+    sizes = rng.integers(shortest, longest + 1, size=num_words // shortest + 1)
+    return np.repeat(np.arange(sizes.size), sizes)[:num_words]
+
+
+def projective_heads(weight: FloatArray, sentence: IntArray) -> IntArray:
+    """Head [N] of every word: the lighter of the nearest heavier words to its left and to its right.
+
+    This is the Cartesian tree of the weights: dependencies never cross, the heaviest word of a
+    sentence is its root and its own head, and about half of the dependencies join neighbours.
+    """
+    left, right = (nearest_heavier(weight, sentence, step) for step in (-1, 1))
+    bounded = np.append(weight, np.inf)  # entry N stands for "none on this side"
+    head = np.where(bounded[left] < bounded[right], left, right)
+    return np.where(head == weight.size, np.arange(weight.size), head)
+
+
+def nearest_heavier(weight: FloatArray, sentence: IntArray, step: int) -> IntArray:
+    """The first heavier word of the same sentence in the direction of `step`, or N if there is none."""
+    found = np.full(weight.size, weight.size)
+    bounded = np.append(sentence, -1)  # entries N and -1 lie in no sentence
+    pending, distance = np.arange(weight.size), 0
+    while pending.size:
+        distance += step
+        pending = pending[bounded[pending + distance] == sentence[pending]]
+        heavier = weight[pending + distance] > weight[pending]
+        found[pending[heavier]] = pending[heavier] + distance
+        pending = pending[~heavier]
+    return found
+
+
+def word_types(sentence: IntArray, rng: np.random.Generator) -> IntArray:
+    """Type [N] of every word: a Markov chain in each sentence that never repeats a type at once."""
+    follows = rng.exponential(size=(NUM_TYPES, NUM_TYPES)) ** 2  # some types follow each other often
+    np.fill_diagonal(follows, 0.0)
+    reach = np.cumsum(follows, axis=1) / follows.sum(axis=1, keepdims=True)
+    first = np.flatnonzero(np.diff(sentence, prepend=-1))
+    types = rng.integers(NUM_TYPES, size=sentence.size)
+    for place in range(1, SENTENCE[1]):  # all sentences grow by one word at a time
+        word = first[np.diff(first, append=sentence.size) > place] + place
+        types[word] = (rng.random((word.size, 1)) >= reach[types[word - 1]]).sum(axis=1)
+    return types
+
+
+def role_table(num_classes: int, rng: np.random.Generator) -> IntArray:
+    """Role by type of word, type of head and side of the head; the last type of head is "none"."""
+    roles = rng.permutation(np.arange(NUM_TYPES * ROLES_PER_TYPE) % num_classes)
+    choice = rng.integers(ROLES_PER_TYPE, size=(NUM_TYPES, NUM_TYPES + 1, 2))
+    return roles.reshape(NUM_TYPES, ROLES_PER_TYPE)[np.arange(NUM_TYPES)[:, None, None], choice]
+
+
+def roles_of(types: IntArray, head: IntArray, table: IntArray) -> IntArray:
+    """Class [N] of every word."""
+    word = np.arange(head.size)
+    head_type = np.where(head == word, NUM_TYPES, types[head])
+    return table[types, head_type, (head < word).astype(np.int64)]
+
+
+def chain_edges(head: IntArray) -> IntArray:
+    """Edges [2, E], u < v and sorted: consecutive words, and every word with its head."""
+    word = np.arange(head.size)
+    ends = np.concatenate([word[:-1], word]), np.concatenate([word[1:], head])
+    both = undirected_edge_index(*ends, head.size)
+    return both[:, both[0] < both[1]]
+
+
+def noisy_embeddings(
+    types: IntArray, num_features: int, noise: float, rng: np.random.Generator
+) -> FloatArray:
+    """Features [N, F]: a Gaussian vector per type, blurred word by word."""
+    centres = rng.standard_normal((NUM_TYPES, num_features))
+    return centres[types] + noise * rng.standard_normal((types.size, num_features))
+
+
+def stratified_masks(labels: IntArray) -> Masks:
+    """Ten stratified 50/25/25 splits, seeds 0 to 9."""
+    splits = [stratified_split(torch.from_numpy(labels), FRACTIONS, seed) for seed in range(NUM_SPLITS)]
+    return Masks(*(np.stack([getattr(split, part).numpy() for split in splits]) for part in PARTS))
+
+
+def _require_arguments(
+    num_nodes: int, num_classes: int, num_features: int, feature_noise: float, seed: int
+) -> None:
+    require_at_least("num_nodes", num_nodes, 100)
+    require_at_least("num_classes", num_classes, 2)
+    require_at_least("num_features", num_features, 1)
+    require_at_least("seed", seed, 0)
+    if num_classes > NUM_TYPES * ROLES_PER_TYPE:
+        raise ConfigError(
+            f"{NUM_TYPES} types of words play at most {NUM_TYPES * ROLES_PER_TYPE} roles; "
+            f"got num_classes={num_classes}. Lower num_classes."
+        )
+    if not 0.0 <= feature_noise < math.inf:
+        raise ConfigError(
+            f"feature_noise is a standard deviation, finite and at least 0; got {feature_noise!r}."
+        )

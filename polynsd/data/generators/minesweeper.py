@@ -1,0 +1,94 @@
+"""Minesweeper boards of any size, built by the rules of the public benchmark graph.
+
+Cells of a grid are joined to their eight neighbours; the task is to find the mines (y = 1). An
+open cell shows how many of its neighbours are mines, a hidden cell shows nothing. Mines can be
+open cells too: openness says nothing about y. With the default arguments the graph has the size of
+the public one, but another random board; for published numbers use the public file and its masks.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polynsd.data.generators.synthetic import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    labelled_graph,
+    require_probability,
+)
+from polynsd.errors import require_at_least
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+LARGEST_COUNT = 5  # counts of five and more share the last column
+
+
+def minesweeper(
+    rows: int = 100,
+    cols: int = 100,
+    mine_fraction: float = 0.2,
+    hidden_fraction: float = 0.5,
+    seed: int = 0,
+) -> "Data":
+    """A board of rows·cols cells, cell (r, c) being node r·cols + c.
+
+    Args:
+        rows: Height of the board.
+        cols: Width of the board.
+        mine_fraction: Exactly round(mine_fraction·N) cells are mines.
+        hidden_fraction: Exactly round(hidden_fraction·N) cells hide their count.
+        seed: The same arguments and seed give the same board.
+
+    Returns:
+        `x` [N, 7]: column 0 marks hidden cells, columns 1 to 6 are the one-hot count 0, 1, 2, 3, 4,
+        five or more of the others; `y` [N] is 1 for a mine; `edge_index`, `name`, `heterophily`.
+    """
+    require_at_least("rows", rows, 1)
+    require_at_least("cols", cols, 1)
+    require_at_least("seed", seed, 0)
+    require_probability("mine_fraction", mine_fraction)
+    require_probability("hidden_fraction", hidden_fraction)
+    streams = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
+    mines, hidden = (
+        random_subset(rows * cols, fraction, rng)
+        for fraction, rng in zip((mine_fraction, hidden_fraction), streams, strict=True)
+    )
+    counts = neighbouring_mines(mines.reshape(rows, cols)).ravel()
+    x = cell_features(counts, hidden)
+    return labelled_graph("minesweeper", x, king_moves(rows, cols), mines.astype(np.int64))
+
+
+def random_subset(size: int, fraction: float, rng: np.random.Generator) -> BoolArray:
+    """A mask of exactly round(fraction·size) random entries."""
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[rng.permutation(size)[: round(fraction * size)]] = True
+    return mask
+
+
+def neighbouring_mines(mines: BoolArray) -> IntArray:
+    """For every cell of the board [rows, cols], the mines among its up to eight neighbours."""
+    padded = np.pad(mines.astype(np.int64), 1)
+    columns = padded[:-2] + padded[1:-1] + padded[2:]  # [rows, cols + 2]
+    squares: IntArray = columns[:, :-2] + columns[:, 1:-1] + columns[:, 2:]
+    return squares - mines
+
+
+def cell_features(counts: IntArray, hidden: BoolArray) -> FloatArray:
+    """Features [N, 7] from the counts [N]; a hidden cell shows column 0 and nothing else."""
+    column = np.where(hidden, 0, 1 + np.minimum(counts, LARGEST_COUNT))
+    return np.eye(2 + LARGEST_COUNT)[column]
+
+
+def king_moves(rows: int, cols: int) -> tuple[IntArray, IntArray]:
+    """Ends of all edges, each once: to the east, south-west, south and south-east."""
+    cell = np.arange(rows * cols).reshape(rows, cols)
+    moves = [
+        (cell[:, :-1], cell[:, 1:]),
+        (cell[:-1, 1:], cell[1:, :-1]),
+        (cell[:-1], cell[1:]),
+        (cell[:-1, :-1], cell[1:, 1:]),
+    ]
+    source, target = (np.concatenate([end.ravel() for end in ends]) for ends in zip(*moves, strict=True))
+    return source, target

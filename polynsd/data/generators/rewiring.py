@@ -1,0 +1,127 @@
+r"""A ring whose edges are rewired to partners of a chosen class.
+
+Every node i starts with the k/2 forward ring edges (i, i+1), ..., (i, i+k/2). An edge is kept with
+probability `edge_noise`; otherwise it goes from i to a uniform node of class c, drawn from
+
+    P(c = y_i) = 1 - het,    P(c) = het / (C - 1) for every other class.
+
+Partners that would make a loop or a second copy of an edge are drawn again, so the result is a
+simple graph with exactly N·k/2 edges. Not meant for dense graphs: as k approaches the largest
+possible degree, hardly any arrangement is left and the search for one takes many rounds.
+"""
+
+import numpy as np
+
+from polynsd.data.generators.synthetic import BoolArray, IntArray, pair_keys
+from polynsd.errors import DataError
+
+# Redrawing inside the wanted class leaves the class mixture untouched; in a sparse graph a handful
+# of rounds suffice. After this many, edges whose class offers no partner draw another class too.
+CLASS_PATIENCE = 16
+
+# Rounds are limited by the pairs looked at in total, so that small tight graphs may search long
+# and an impossible request on a large graph fails within a minute or two.
+MAX_PAIRS_TRIED = 200_000_000
+MIN_ROUNDS = 100
+MAX_ROUNDS = 50_000
+
+
+def rewired_ring(
+    labels: IntArray,
+    num_classes: int,
+    degree: int,
+    heterophily: float,
+    edge_noise: float,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Ends (source, target) of the N·k/2 edges; `degree` k is even and below N."""
+    if edge_noise == 0.0:
+        _require_room(np.bincount(labels, minlength=num_classes), degree, heterophily)
+    source, target = ring(labels.size, degree)
+    kept = rng.random(source.size) < edge_noise
+    members = ClassMembers(labels, num_classes)
+    wanted = draw_classes(labels[source], num_classes, heterophily, rng)
+    pending = np.flatnonzero(~kept)
+    for attempt in range(_round_limit(source.size)):
+        target[pending] = members.draw(wanted[pending], rng)
+        pending = _collisions(source, target, kept, pending, labels.size)
+        if pending.size == 0:
+            return source, target
+        if attempt >= CLASS_PATIENCE:
+            own = labels[source[pending]]
+            wanted[pending] = draw_classes(own, num_classes, heterophily, rng)
+    raise DataError(
+        f"every rewired edge needs a free partner of an allowed class; {pending.size} of "
+        f"{source.size} edges found none: the graph is full, or nearly so. "
+        "Lower degree, or use more nodes or fewer classes."
+    )
+
+
+def ring(num_nodes: int, degree: int) -> tuple[IntArray, IntArray]:
+    """The forward edges (i, i+s mod N) for s = 1, ..., ⌊degree/2⌋, grouped by i."""
+    steps = np.arange(1, degree // 2 + 1)
+    source = np.repeat(np.arange(num_nodes), steps.size)
+    return source, (source + np.tile(steps, num_nodes)) % num_nodes
+
+
+def draw_classes(own: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator) -> IntArray:
+    """A partner's class for a node of each class in `own`; exact at het = 0 and 1."""
+    other = rng.integers(num_classes - 1, size=own.size)
+    other += other >= own
+    return np.where(rng.random(own.size) < heterophily, other, own)
+
+
+class ClassMembers:
+    """The nodes of every class, laid out so that uniform members are drawn in one indexing."""
+
+    def __init__(self, labels: IntArray, num_classes: int) -> None:
+        self._nodes = np.argsort(labels, kind="stable")
+        self._sizes = np.bincount(labels, minlength=num_classes)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+
+    def draw(self, classes: IntArray, rng: np.random.Generator) -> IntArray:
+        """A uniform node of each of the given classes."""
+        nodes: IntArray = self._nodes[self._starts[classes] + rng.integers(self._sizes[classes])]
+        return nodes
+
+
+def _collisions(
+    source: IntArray, target: IntArray, kept: BoolArray, drawn: IntArray, num_nodes: int
+) -> IntArray:
+    """Edges that must draw again: loops, and all but one edge of every repeated pair.
+
+    A kept edge owns its pair for good. Otherwise the edge drawn last takes the pair and the one
+    that held it moves on: without evictions a node whose pairs are all taken would be stuck.
+    """
+    rank = np.full(source.size, 2, dtype=np.int8)
+    rank[drawn] = 1
+    rank[kept] = 0
+    order = np.argsort(rank, kind="stable")
+    _, first = np.unique(pair_keys(source, target, num_nodes)[order], return_index=True)
+    collides = source == target
+    collides[np.delete(order, first)] = True
+    return np.flatnonzero(collides)
+
+
+def _round_limit(num_edges: int) -> int:
+    return min(MAX_ROUNDS, max(MIN_ROUNDS, MAX_PAIRS_TRIED // num_edges))
+
+
+def _require_room(class_sizes: IntArray, degree: int, heterophily: float) -> None:
+    """Raises when no simple graph exists although degree < N: the classes are too small.
+
+    By Hall's theorem these bounds are sharp: a class on its own carries k <= n_c - 1, and the
+    complete multipartite graph over the classes must have N·k/2 edges.
+    """
+    num_nodes = int(class_sizes.sum())
+    if heterophily == 0.0 and degree >= class_sizes.min():
+        raise DataError(
+            f"heterophily=0 needs classes of more than degree={degree} nodes; the smallest has "
+            f"{class_sizes.min()}. Lower degree or num_classes, or raise num_nodes."
+        )
+    pairs = int(num_nodes**2 - (class_sizes**2).sum()) // 2
+    if heterophily == 1.0 and num_nodes * degree // 2 > pairs:
+        raise DataError(
+            f"heterophily=1 needs {num_nodes * degree // 2} inter-class edges; only {pairs} pairs "
+            "of nodes differ in class. Lower degree, or raise num_nodes or num_classes."
+        )

@@ -1,0 +1,33 @@
+"""Your own graph: from files and other libraries, and back, under your own ids.
+
+    graph, report = read_graph("edges.csv", "nodes.csv", label="kind")
+
+Tables need the packages of the extra `data` (pandas, pyarrow), which are loaded when first used.
+"""
+
+from polynsd.data.tables.convert import from_networkx, from_pandas, from_pyg, from_scipy
+from polynsd.data.tables.edges import EdgeReport
+from polynsd.data.tables.export import to_networkx, to_pandas, to_pyg
+from polynsd.data.tables.files import write_table
+from polynsd.data.tables.options import ReadOptions
+from polynsd.data.tables.predictions import predictions_table
+from polynsd.data.tables.read import read_graph
+from polynsd.data.tables.report import ReadReport
+from polynsd.data.tables.write import write_graph
+
+__all__ = [
+    "EdgeReport",
+    "ReadOptions",
+    "ReadReport",
+    "from_networkx",
+    "from_pandas",
+    "from_pyg",
+    "from_scipy",
+    "predictions_table",
+    "read_graph",
+    "to_networkx",
+    "to_pandas",
+    "to_pyg",
+    "write_graph",
+    "write_table",
+]

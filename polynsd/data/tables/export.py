@@ -1,0 +1,150 @@
+"""Graphs back to pandas, NetworkX and PyG: the owner's ids, class names, features, weights.
+
+Only PyG gets the splits. Several targets are called label_0, label_1, …; features without names x0,
+x1, …; edge features edge_attr0, ….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS
+from polynsd.data.tables.optional import load
+from polynsd.errors import ConfigError
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    from torch_geometric.data import Data
+
+
+def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The edge table (source, target, …) and the node table (id, features, label).
+
+    Classes come as an ordered categorical under their names, with gaps where there is no label.
+    """
+    pd = load("pandas")
+    source, target = graph.ids[graph.edge_index]
+    edges = pd.DataFrame({"source": source, "target": target, **_edge_columns(graph)})
+    names = _feature_names(graph)
+    labels = _label_columns(graph, label)
+    _require_free([id_column, label, *labels], names)
+    nodes = (
+        pd.DataFrame(_dense(graph), columns=names) if names else pd.DataFrame(index=range(graph.num_nodes))
+    )
+    nodes.insert(0, id_column, graph.ids)
+    for column, values in labels.items():
+        nodes[column] = _label_series(graph, values)
+    return edges, nodes
+
+
+def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:
+    """A NetworkX graph whose nodes are the owner's ids; unlabelled nodes have no attribute `label`."""
+    import networkx as nx
+
+    result, ids, names = nx.Graph(name=graph.name), graph.ids.tolist(), _feature_names(graph)
+    labels = _label_columns(graph, label)
+    _require_free([label, *labels], names)
+    result.add_nodes_from(ids)
+    for node, row in zip(ids, _dense(graph).tolist() if names else (), strict=False):
+        result.nodes[node].update(zip(names, row, strict=True))
+    for key, targets in labels.items():
+        for row, value in _known_labels(graph, targets):
+            result.nodes[ids[row]][key] = value
+    columns = _edge_columns(graph)
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True) if columns else None
+    for u, v in graph.edge_index.T.tolist():
+        result.add_edge(ids[u], ids[v], **dict(zip(columns, next(rows), strict=True)) if rows else {})
+    return result
+
+
+def to_pyg(graph: Graph) -> Data:
+    """PyG's `Data` with copies of everything; ids and names as attributes, extras left out.
+
+    Both directions of every edge are there, features are dense, and masks have the shape [N, S]:
+    those of `default` as `train_mask`, …, those of a protocol `public` as `public_train_mask`, ….
+    """
+    from torch_geometric.data import Data
+
+    once = torch.from_numpy(graph.edge_index.astype(np.int64))
+    data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes, name=graph.name)
+    if graph.x is not None:
+        data.x = _tensor(_dense(graph)).float()
+    if graph.y is not None:
+        data.y = _tensor(graph.y)
+    for key in ("edge_weight", "edge_attr"):
+        values = getattr(graph, key)
+        if values is not None:
+            setattr(data, key, _tensor(np.concatenate([values, values])))
+    for key in ("node_ids", "class_names", "feature_names"):
+        if getattr(graph, key) is not None:
+            setattr(data, key, copy(getattr(graph, key)))
+    for protocol, masks in graph.masks.items():
+        prefix = "" if protocol == "default" else f"{protocol}_"
+        for part in PARTS:
+            setattr(data, f"{prefix}{part}_mask", _tensor(getattr(masks, part).T))
+    return data
+
+
+def _tensor(values: NDArray[Any]) -> torch.Tensor:
+    """A contiguous copy."""
+    return torch.from_numpy(np.array(values, order="C"))
+
+
+def _edge_columns(graph: Graph) -> dict[str, Any]:
+    columns = {} if graph.edge_weight is None else {"weight": graph.edge_weight}
+    if graph.edge_attr is not None:
+        columns |= {f"edge_attr{i}": values for i, values in enumerate(graph.edge_attr.T)}
+    return columns
+
+
+def _feature_names(graph: Graph) -> list[str]:
+    return list(graph.feature_names or (f"x{i}" for i in range(graph.num_features)))
+
+
+def _dense(graph: Graph) -> Any:
+    return graph.x.toarray() if sparse.issparse(graph.x) else graph.x
+
+
+def _label_columns(graph: Graph, label: str) -> dict[str, NDArray[Any]]:
+    """The labels under their name; targets [N, T] as a column each."""
+    if graph.y is None:
+        return {}
+    if graph.y.ndim == 1:
+        return {label: graph.y}
+    return {f"{label}_{i}": target for i, target in enumerate(graph.y.T)}
+
+
+def _label_series(graph: Graph, values: NDArray[Any]) -> Any:
+    """The labels as a pandas Series, missing where there is none."""
+    pd = load("pandas")
+    if graph.is_regression:
+        return pd.Series(values)
+    if graph.class_names is None:
+        return pd.Series(values, dtype="Int64").mask(values == -1)
+    return pd.Series(pd.Categorical.from_codes(values, graph.class_names, ordered=True))
+
+
+def _known_labels(graph: Graph, values: NDArray[Any]) -> Iterator[tuple[int, Any]]:
+    """The row and the label (class name, class number or target) of every labelled node."""
+    known = ~np.isnan(values) if graph.is_regression else values >= 0
+    for row in np.flatnonzero(known).tolist():
+        value = values[row].item()
+        yield row, graph.class_names[value] if graph.class_names else value
+
+
+def _require_free(reserved: list[str], features: list[str]) -> None:
+    taken = sorted(set(reserved) & set(features))
+    if taken:
+        raise ConfigError(
+            f"a feature is already called {taken[0]!r}; choose another name, e.g. id_column='node' or "
+            "label='class'."
+        )

@@ -1,5 +1,0 @@
-"""Comparisons of models, described as data."""
-
-from polynsd.experiments.comparison import compare, print_results, save_results
-
-__all__ = ["compare", "print_results", "save_results"]

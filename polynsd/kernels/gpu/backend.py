@@ -1,0 +1,306 @@
+"""The GPU backend: Triton kernels, fused as in `reference`, without atomics.
+
+A step of the recurrence is one launch over the tasks of the graph and, where long rows were split,
+a second small one. The forward pass works in two buffers that take turns; the backward pass in two
+for T and two for B.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from polynsd.kernels.gpu import blocks as gpu_blocks
+from polynsd.kernels.gpu import filter as gpu_loops
+from polynsd.kernels.gpu import rows as gpu_rows
+from polynsd.kernels.gpu import tuning
+from polynsd.kernels.ops import reference
+from polynsd.kernels.ops.operator import Csr, Pattern
+from polynsd.kernels.ops.update import BETA1, BETA2, EPSILON
+
+LARGEST_BLOCK = 8  # libraries are good at larger ones, and unrolled loops are not
+
+
+class _Shape(NamedTuple):
+    """What the kernels are compiled for, and how they are launched."""
+
+    R: int
+    N: int
+    H: int
+    D: int
+    C: int
+    dense: bool
+    block_d: int
+    block_c: int
+    tasks: int
+    splits: int
+    slots: int
+
+    @property
+    def chunks(self) -> int:
+        """Of channels."""
+        return triton.cdiv(self.C, self.block_c)
+
+
+def _shape(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> _Shape:
+    R, (_, N, D, C) = max(t.size(0) for t in (diag, off, x, phi)), x.shape
+    block_d = triton.next_power_of_2(D)
+    block_c = max(1, min(triton.next_power_of_2(C), 256 // block_d))
+    tasks, splits = pattern.tasks.size(0), pattern.splits.size(0)
+    slots = tasks - (N - splits)  # every row that is whole is one task
+    return _Shape(R, N, off.size(1), D, C, off.size(-1) > 1, block_d, block_c, tasks, splits, slots)
+
+
+def _stride(t: Tensor) -> int:
+    """From one replica to the next: 0 where they share the tensor."""
+    return t.stride(0) if t.size(0) > 1 else 0
+
+
+def filter_forward(
+    pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(y, T_K, T_{K−1}); see `Backend`."""
+    diag, off, x, phi = (t.contiguous() for t in (diag, off, x, phi))
+    shape, K = _shape(pattern, diag, off, x, phi), phi.size(-1) - 1
+    size = (shape.R, *x.shape[1:])
+    if K == 0:
+        return phi[..., None, None] * x.expand(size), x.new_empty(shape.R, 0), x.new_empty(shape.R, 0)
+    y, buffers = x.new_empty(size), [x.new_empty(size) for _ in range(min(K, 2))]
+    partial = x.new_empty(shape.R, shape.slots, shape.D, shape.C)
+    current, previous = x, buffers[0]  # the first step does not read `previous`
+    for k in range(K):
+        following = buffers[k % 2]
+        _forward_step(pattern, shape, diag, off, current, following, previous, y, phi, partial, k)
+        current, previous = following, current
+    return y, current, previous if K > 1 else x.new_empty(shape.R, 0)
+
+
+def _forward_step(
+    pattern: Pattern,
+    shape: _Shape,
+    diag: Tensor,
+    off: Tensor,
+    current: Tensor,
+    following: Tensor,
+    previous: Tensor,
+    y: Tensor,
+    phi: Tensor,
+    partial: Tensor,
+    k: int,
+) -> None:
+    fixed = {
+        "C": shape.C, "D": shape.D, "DENSE": shape.dense, "FIRST": k == 0,
+        "BLOCK_D": shape.block_d, "BLOCK_C": shape.block_c,
+    }  # fmt: skip
+    strides = (_stride(current), _stride(previous), _stride(phi))
+    signals = (current, following, previous, y, phi, partial, k, shape.N, shape.slots)
+    if shape.tasks and shape.C:
+        choice = tuning.choice("forward", shape.dense, shape.block_d * shape.block_c, off.dtype)
+        gpu_loops.forward_rows[(shape.tasks, shape.chunks, shape.R)](
+            pattern.tasks,
+            pattern.col,
+            diag,
+            off,
+            *signals,
+            _stride(diag),
+            _stride(off),
+            *strides,
+            **fixed,
+            **choice,
+        )
+        if shape.splits:
+            gpu_loops.forward_splits[(shape.splits, shape.chunks, shape.R)](
+                pattern.splits, diag, *signals, _stride(diag), *strides, **fixed, **tuning.SPLITS
+            )
+
+
+def filter_backward(
+    pattern: Pattern,
+    diag: Tensor,
+    off: Tensor,
+    x: Tensor,
+    phi: Tensor,
+    last: tuple[Tensor, Tensor],
+    g: Tensor,
+    blocks_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(∂diag, ∂off, ∂x, ∂φ) by running both recurrences from K down to 0."""
+    diag, off, x, phi, g = (t.contiguous() for t in (diag, off, x, phi, g))
+    shape, K = _shape(pattern, diag, off, g, phi), phi.size(-1) - 1
+    empty = not (shape.N and shape.C)
+    d_diag, d_off = (
+        (g.new_zeros if K == 0 or empty else g.new_empty)(shape.R, *(t.shape[1:] if blocks_wanted else (0,)))
+        for t in (diag, off)
+    )
+    B = phi[:, K, None, None, None] * g
+    if K == 0 or empty:
+        return d_diag, d_off, B, g.new_zeros(shape.R, K + 1) if empty else (x * g).sum((-3, -2, -1))[:, None]
+    d_phi = g.new_empty(shape.R, K + 1, shape.N, shape.chunks)  # shares of the nodes, to be summed in order
+    assert d_phi[0].numel() < 2**31
+    partial = g.new_empty(shape.R, 2, shape.slots, shape.D, shape.C)
+    T_work, B_work = [torch.empty_like(g) for _ in range(min(K - 1, 2))], [B, torch.empty_like(g)]
+    T, T_above, B_above = last[1] if K > 1 else x, last[0], B_work[1]
+    for k in range(K - 1, -1, -1):
+        T = x if k == 0 else T
+        turn = (K - 1 - k) % 2
+        T_below = T_work[turn] if k > 1 else T_above
+        B_below = B_work[1 - turn]
+        signals = (T, T_above, T_below, B, B_above, B_below, g, phi)
+        _backward_step(pattern, shape, diag, off, signals, d_diag, d_off, d_phi, partial, k, K, blocks_wanted)
+        T, T_above = T_below, T
+        B, B_above = B_below, B
+    return d_diag, d_off, B, d_phi.sum((-2, -1))
+
+
+def _backward_step(
+    pattern: Pattern,
+    shape: _Shape,
+    diag: Tensor,
+    off: Tensor,
+    signals: tuple[Tensor, ...],
+    d_diag: Tensor,
+    d_off: Tensor,
+    d_phi: Tensor,
+    partial: Tensor,
+    k: int,
+    K: int,
+    blocks_wanted: bool,
+) -> None:
+    fixed = {
+        "C": shape.C, "D": shape.D, "DENSE": shape.dense, "TOP": k == K - 1, "NEEDS_T": k > 1,
+        "BLOCKS": blocks_wanted, "BLOCK_D": shape.block_d, "BLOCK_C": shape.block_c,
+    }  # fmt: skip
+    T, phi = signals[0], signals[-1]
+    factor = 2.0 if k else 1.0
+    strides = (_stride(T), _stride(phi), d_phi.stride(0))
+    for chunk in range(shape.chunks):
+        place = {"FIRST_CHUNK": chunk == 0, "c0": chunk * shape.block_c}
+        choice = tuning.choice("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
+        gpu_loops.backward_rows[(shape.tasks, shape.R)](
+            pattern.tasks, pattern.col, diag, off, *signals, d_diag, d_off, d_phi, partial, k, factor,
+            shape.N, shape.H, shape.slots, shape.chunks, _stride(diag), _stride(off), *strides,
+            **fixed, **place, **choice,
+        )  # fmt: skip
+        if shape.splits:
+            gpu_loops.backward_splits[(shape.splits, shape.R)](
+                pattern.splits, diag, *signals, d_diag, d_phi, partial, k, factor,
+                shape.N, shape.slots, shape.chunks, _stride(diag), *strides,
+                **fixed, **place, **tuning.SPLITS,
+            )  # fmt: skip
+
+
+def tune(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> dict[str, tuning.Tile]:
+    """Measures the tile sizes for tensors like these and remembers the fastest."""
+    shape = _shape(pattern, diag, off, x, phi)
+    y, *last = filter_forward(pattern, diag, off, x, phi)
+    runs = {
+        "forward": lambda: filter_forward(pattern, diag, off, x, phi),
+        "backward": lambda: filter_backward(pattern, diag, off, x, phi, (last[0], last[1]), y, True),
+    }
+    return tuning.tune(shape.dense, shape.block_d * shape.block_c, off.dtype, runs)
+
+
+def take(values: Tensor, index: Tensor) -> Tensor:
+    """[R, n, F] → [R, m, F]; PyTorch's own is slow for rows of a few numbers."""
+    values = values.contiguous()
+    R, n, F = values.shape
+    out = values.new_empty(R, index.numel(), F)
+    if out.numel():
+        block = triton.next_power_of_2(F)
+        rows = max(1, 1024 // block)
+        gpu_blocks.take[(triton.cdiv(index.numel(), rows), R)](
+            values, index, out, n, index.numel(), F=F, BLOCK_F=block, ROWS=rows
+        )
+    return out
+
+
+def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
+    """[R, H, F] → [R, N, F]."""
+    values = values.contiguous()
+    R, H, F = values.shape
+    N, (tasks, splits) = pattern.num_nodes, (pattern.tasks.size(0), pattern.splits.size(0))
+    out, slots = values.new_empty(R, N, F), tasks - (N - splits)
+    if not out.numel():
+        return out
+    partial = values.new_empty(R, slots, F)
+    block = triton.next_power_of_2(F)
+    tiles = {"F": F, "BLOCK_F": block, "BLOCK_E": max(1, min(128, 1024 // block)), "num_warps": 2}
+    gpu_blocks.sum_rows[(tasks, R)](
+        pattern.tasks, pattern.twin, values, out, partial, H, N, slots, BY_COL=by_col, **tiles
+    )
+    if splits:
+        gpu_blocks.sum_splits[(splits, R)](pattern.splits, out, partial, N, slots, **tiles)
+    return out
+
+
+def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """A B, either of them transposed first."""
+    if a.size(-1) > LARGEST_BLOCK:
+        return reference.block_multiply(a, b, transpose_a, transpose_b)
+    a, b = a.contiguous(), b.contiguous()
+    out, (n, d, _) = torch.empty_like(a), a.shape
+    if out.numel():
+        block = triton.next_power_of_2(d)
+        rows = max(1, 1024 // block**2)
+        gpu_blocks.multiply[(triton.cdiv(n, rows),)](
+            a, b, out, n, TRANSPOSE_A=transpose_a, TRANSPOSE_B=transpose_b, D=d, BLOCK_D=block, ROWS=rows
+        )
+    return out
+
+
+def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Ten sweeps of cyclic Jacobi rotations in float64."""
+    if A.size(-1) > LARGEST_BLOCK:
+        return reference.symmetric_eigen(A)
+    A = A.contiguous()
+    n, d = A.shape[:2]
+    values, vectors = A.new_empty(n, d), torch.empty_like(A)
+    if A.numel():
+        block = triton.next_power_of_2(d)
+        rows = max(1, 256 // block**2)
+        gpu_blocks.jacobi[(triton.cdiv(n, rows),)](
+            A, values, vectors, n, SWEEPS=10, D=d, BLOCK_D=block, ROWS=rows, num_warps=1
+        )
+    return values, vectors
+
+
+def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    """[r, n] → [R, n]."""
+    x, out = x.contiguous(), x.new_empty(key.size(0), x.size(1))
+    tensors = (x, key.contiguous(), rate.double().contiguous(), out)
+    _launch_on_rows(gpu_rows.dropout, out, *tensors, x.size(1), _stride(x))
+    return out
+
+
+def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+    """X z `[R, N, C]`; a program has a whole row."""
+    values, z = values.contiguous(), z.contiguous()
+    R, (_, F, C), N = max(values.size(0), z.size(0)), z.shape, matrix.rowptr.numel() - 1
+    out, block = z.new_empty(R, N, C), min(triton.next_power_of_2(C), 128)
+    if out.numel():
+        tiles = {"C": C, "BLOCK_C": block, "BLOCK_E": max(1, 1024 // block), "num_warps": 2}
+        gpu_rows.csr_product[(N, triton.cdiv(C, block), R)](
+            *matrix, values, z, out, N, F, _stride(values), _stride(z), **tiles
+        )
+    return out
+
+
+def adam(
+    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+) -> None:
+    """See `update.py`."""
+    tensors = (theta, gradient.contiguous(), mean, square, decay, factors.contiguous())
+    _launch_on_rows(gpu_rows.adam, theta, *tensors, theta.size(1), BETA1, BETA2, EPSILON)
+
+
+def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
+    """Only those that are wanted."""
+    _launch_on_rows(gpu_rows.copy_rows, target, target, source, wanted.view(torch.uint8), target.size(1))
+
+
+def _launch_on_rows(kernel: Any, rows: Tensor, *args: Any) -> None:
+    if rows.numel():
+        kernel[(triton.cdiv(rows.size(1), 1024), rows.size(0))](*args, BLOCK=1024)

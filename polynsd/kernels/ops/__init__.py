@@ -1,0 +1,1 @@
+"""Operations on tensors, their rules for PyTorch, and the reference implementation."""

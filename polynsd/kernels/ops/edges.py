@@ -1,0 +1,129 @@
+"""Between nodes and half-edges: gather at the ends, sum at the nodes, swap the halves of an edge.
+
+Each is the other's adjoint, so no gradient needs a scatter with atomics. `dim` is the place of the
+node or half-edge dimension, counted from the end; what follows it is carried along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from polynsd.errors import ShapeError
+from polynsd.kernels.ops.custom import NO_PATTERN, differentiable
+from polynsd.kernels.ops.operator import Pattern
+from polynsd.kernels.registry import backend_for
+
+
+@custom_op("polynsd::gather", mutates_args=())
+def _gather(
+    values: Tensor,
+    rowptr: Tensor,
+    row: Tensor,
+    col: Tensor,
+    twin: Tensor,
+    tasks: Tensor,
+    splits: Tensor,
+    by_col: bool,
+) -> Tensor:
+    return backend_for(values).take(values, col if by_col else row)
+
+
+@_gather.register_fake
+def _(values: Tensor, rowptr: Tensor, row: Tensor, *rest: Any) -> Tensor:
+    return values.new_empty(values.size(0), row.size(0), values.size(2))
+
+
+@custom_op("polynsd::segment_sum", mutates_args=())
+def _segment_sum(
+    values: Tensor,
+    rowptr: Tensor,
+    row: Tensor,
+    col: Tensor,
+    twin: Tensor,
+    tasks: Tensor,
+    splits: Tensor,
+    by_col: bool,
+) -> Tensor:
+    pattern = Pattern(rowptr, row, col, twin, tasks, splits)
+    return backend_for(values).segment_sum(pattern, values, by_col)
+
+
+@_segment_sum.register_fake
+def _(values: Tensor, rowptr: Tensor, *rest: Any) -> Tensor:
+    return values.new_empty(values.size(0), rowptr.size(0) - 1, values.size(2))
+
+
+@custom_op("polynsd::swap", mutates_args=())
+def _swap(values: Tensor, twin: Tensor) -> Tensor:
+    return backend_for(values).take(values, twin)
+
+
+@_swap.register_fake
+def _(values: Tensor, twin: Tensor) -> Tensor:
+    return torch.empty_like(values, memory_format=torch.contiguous_format)
+
+
+def _keep_structure(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *structure, ctx.by_col = inputs[1:]
+    ctx.save_for_backward(*structure)
+
+
+gather: Any = differentiable(
+    _gather,
+    _keep_structure,
+    lambda ctx, g: (segment_sum(g, *ctx.saved_tensors, ctx.by_col), *NO_PATTERN, None),
+    1,
+)
+segment_sum: Any = differentiable(
+    _segment_sum,
+    _keep_structure,
+    lambda ctx, g: (gather(g, *ctx.saved_tensors, ctx.by_col), *NO_PATTERN, None),
+    1,
+)
+swap: Any = differentiable(
+    _swap,
+    lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+    lambda ctx, g: (swap(g, *ctx.saved_tensors), None),
+    1,
+)
+
+
+def at_rows(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
+    """Values of the nodes that own the half-edges: `values[row]`."""
+    return _carried(lambda flat: gather(flat, *pattern, False), values, pattern, pattern.num_nodes, dim)
+
+
+def at_columns(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
+    """Values of the neighbours: `values[col]`."""
+    return _carried(lambda flat: gather(flat, *pattern, True), values, pattern, pattern.num_nodes, dim)
+
+
+def sum_at_nodes(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
+    """Σ over the half-edges that a node owns."""
+    return _carried(
+        lambda flat: segment_sum(flat, *pattern, False), values, pattern, pattern.row.numel(), dim
+    )
+
+
+def swapped(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
+    """The value of the other half of every edge: `values[twin]`."""
+    return _carried(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.row.numel(), dim)
+
+
+def _carried(
+    operation: Callable[[Tensor], Tensor], values: Tensor, pattern: Pattern, count: int, dim: int
+) -> Tensor:
+    """The operation on `[R, count, F]`; kernels look at addresses, so shapes and devices are checked here."""
+    if values.size(dim) != count or values.device != pattern.row.device:
+        raise ShapeError(
+            f"expected {count} values on {pattern.row.device}; got {values.size(dim)} on {values.device}."
+        )
+    tail = values.shape[dim:][1:]
+    flat = values.reshape(values.shape[:dim].numel(), count, tail.numel())
+    result = operation(flat)
+    return result.reshape(*values.shape[:dim], result.size(1), *tail)

@@ -1,0 +1,147 @@
+"""The reference backend: plain PyTorch, any device, any dtype; the oracle of every other backend.
+
+    y = Σ_k φ_k T_k(A) x,   T_{k+1} = 2 A T_k − T_{k−1}
+
+has a backward pass whose memory does not grow with the degree K. Only T_K and T_{K−1} are kept; the
+recurrence runs backwards from them (T_{k−1} = 2 A T_k − T_{k+1}) beside Clenshaw's adjoint
+recurrence:
+
+    B_k = φ_k g + 2 A B_{k+1} − B_{k+2},          ∂x   = φ_0 g + A B_1 − B_2,
+    ∂φ_k = ⟨T_k, g⟩,                               ∂A  = Σ_{k<K} a_k B_{k+1} T_kᵀ on the pattern of A,
+
+with a_0 = 1 and a_k = 2 otherwise. Both recurrences have |T_k| ≤ 1 and |U_k| ≤ k + 1 on a spectrum
+in [−1, 1], so neither loses accuracy. A pass over the edges per k does it all: it multiplies T_k and
+B_{k+1} and adds their outer product to ∂A.
+"""
+
+import torch
+from torch import Tensor
+
+from polynsd.kernels.ops import blocks
+from polynsd.kernels.ops.dropout import mixed
+from polynsd.kernels.ops.operator import Csr, Pattern
+from polynsd.kernels.ops.plain import block_product, coefficient
+from polynsd.kernels.ops.update import BETA1, BETA2, EPSILON
+
+
+def filter_forward(
+    pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(y, T_K, T_{K−1}); see `Backend`."""
+    R, K = max(t.size(0) for t in (diag, off, x, phi)), phi.size(-1) - 1
+    x = x.expand(R, *x.shape[1:])
+    previous, current = x, x
+    y = coefficient(phi, 0) * x
+    for k in range(1, K + 1):
+        step = block_product(pattern, diag, off, current)
+        previous, current = current, step if k == 1 else 2 * step - previous
+        y = y + coefficient(phi, k) * current
+    return y, current if K > 0 else x.new_empty(R, 0), previous if K > 1 else x.new_empty(R, 0)
+
+
+def filter_backward(
+    pattern: Pattern,
+    diag: Tensor,
+    off: Tensor,
+    x: Tensor,
+    phi: Tensor,
+    last: tuple[Tensor, Tensor],
+    g: Tensor,
+    blocks_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(∂diag, ∂off, ∂x, ∂φ) by running both recurrences from K down to 0."""
+    R, K = g.size(0), phi.size(-1) - 1
+    x = x.expand(R, *x.shape[1:])
+    d_diag, d_off = (
+        g.new_zeros(R, *t.shape[1:]) if blocks_wanted else g.new_empty(R, 0) for t in (diag, off)
+    )
+    chain = (*last, x) if K > 1 else (last[0], x) if K else (x,)  # T_K, T_{K-1}, …
+    T_above, T = chain[0], chain[min(1, K)]  # T_{k+1}, T_k for k = K - 1
+    B, B_above = coefficient(phi, K) * g, torch.zeros_like(g)  # B_{k+1}, B_{k+2}
+    d_phi = [_inner(T_above, g)]
+    for k in range(K - 1, -1, -1):
+        T = x if k == 0 else T
+        d_phi.append(_inner(T, g))
+        factor = 2 if k else 1
+        if blocks_wanted:
+            d_diag += factor * blocks.outer(B, T, diag)
+            d_off += factor * blocks.outer(
+                B.index_select(-3, pattern.row), T.index_select(-3, pattern.col), off
+            )
+        shifted_T, shifted_B = _products(pattern, diag, off, T if k > 1 else None, B)
+        T, T_above = T if shifted_T is None else 2 * shifted_T - T_above, T
+        B, B_above = coefficient(phi, k) * g + factor * shifted_B - B_above, B
+    return d_diag, d_off, B, torch.stack(d_phi[::-1], -1)
+
+
+def take(values: Tensor, index: Tensor) -> Tensor:
+    """[R, n, F] → [R, m, F]."""
+    return values.index_select(1, index)
+
+
+def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
+    """[R, H, F] → [R, N, F]; on a GPU by a reduction without atomics, so that it is reproducible."""
+    if values.is_cuda:
+        ordered = values.index_select(1, pattern.twin) if by_col else values
+        rowptr = pattern.rowptr.long()
+        sums = [torch.segment_reduce(t, "sum", offsets=rowptr, axis=0, unsafe=True) for t in ordered]
+        return torch.stack(sums)
+    out = values.new_zeros(values.size(0), pattern.num_nodes, values.size(2))
+    return out.index_add(1, pattern.col if by_col else pattern.row, values)
+
+
+def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """A B, either of them transposed first."""
+    return (a.mT if transpose_a else a) @ (b.mT if transpose_b else b)
+
+
+def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
+    """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
+    pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
+    return torch.cat([values for values, _ in pairs]), torch.cat([vectors for _, vectors in pairs])
+
+
+def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    """`[r, n]`, keys `[R]`, rates `[R]` → `[R, n]`; see `dropout.py`."""
+    place = torch.arange(x.size(1), device=x.device)
+    bits = mixed(mixed(place ^ key[:, None]) + key[:, None])
+    scale = torch.where(rate < 1, 1 / (1 - rate), 0.0).to(x.dtype)[:, None]
+    return torch.where(bits >= (rate * 2.0**32)[:, None], x * scale, 0.0)
+
+
+def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
+    """Gather, multiply, scatter."""
+    counts = matrix.rowptr.diff().long()
+    row = torch.repeat_interleave(counts, output_size=matrix.col.numel())
+    messages = values.index_select(1, matrix.entry)[..., None] * z.index_select(1, matrix.col)
+    return messages.new_zeros(messages.size(0), counts.numel(), z.size(2)).index_add(1, row, messages)
+
+
+def adam(
+    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+) -> None:
+    """See `update.py`."""
+    step, correction = factors.to(theta.dtype)[..., None].unbind(1)
+    g = torch.addcmul(gradient, decay, theta)
+    mean.lerp_(g, 1 - BETA1)
+    square.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
+    theta.addcdiv_(-step * mean, square.sqrt() * correction + EPSILON)
+
+
+def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
+    """Without a look at which rows are wanted."""
+    target.copy_(torch.where(wanted[:, None], source, target))
+
+
+def _products(
+    pattern: Pattern, diag: Tensor, off: Tensor, T: Tensor | None, B: Tensor
+) -> tuple[Tensor | None, Tensor]:
+    """A T and A B as one product on the signals side by side."""
+    if T is None:
+        return None, block_product(pattern, diag, off, B)
+    T_part, B_part = block_product(pattern, diag, off, torch.cat([T, B], -1)).chunk(2, -1)
+    return T_part, B_part
+
+
+def _inner(T: Tensor, g: Tensor) -> Tensor:
+    return (T * g).sum((-3, -2, -1))

@@ -1,0 +1,1 @@
+"""The commands `polynsd reproduce` and `polynsd claims`."""

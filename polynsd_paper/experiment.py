@@ -1,0 +1,101 @@
+"""An experiment as data: cells, each of them one number of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polynsd.search.space import Space
+from polynsd.training.configuration import Configuration
+from polynsd.training.source import Source
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a search may spend on one cell; the same for all cells of a dataset, whatever the model."""
+
+    trials: int = 24
+    """At most so many configurations,"""
+    seconds: float = 60.0
+    """and none begun after so many seconds."""
+    splits: int = 3
+    """A trial's value is the mean validation over the first so many splits."""
+    screen: int = 0
+    """Train on so many of these first, and on the rest only what is not below the median there."""
+    finalists: int = 1
+    """The best so many are trained again on all splits, where validation decides."""
+    batch: int = 4
+    """Trials of one shape that train together."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: a dataset, what distinguishes the cell there, and what is to be trained."""
+
+    dataset: str
+    options: Mapping[str, Any]
+    plan: Configuration | Space
+    """What is trained; a space is searched first."""
+    rules: str = "default"
+    """The name of the training rules."""
+    sources: tuple[Source, ...] = ()
+    """The graphs; the dataset under the experiment's protocol unless given."""
+    starts: tuple[Mapping[str, Any], ...] = ()
+    """Shapes that a search begins with."""
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return "-".join(_words(name, value) for name, value in self.options.items())
+
+    @property
+    def path(self) -> Path:
+        """Its record, below the folder of the experiment."""
+        return Path(self.dataset, f"{self.name}.yaml")
+
+    def __str__(self) -> str:
+        return ", ".join([self.dataset, *(_words(name, value) for name, value in self.options.items())])
+
+
+def _words(name: str, value: Any) -> str:
+    return str(value) if isinstance(value, str) else f"{name}={value}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper."""
+
+    name: str
+    title: str
+    protocol: str
+    datasets: tuple[str, ...]
+    axes: Mapping[str, tuple[Any, ...]]
+    """What is varied, and its values."""
+    configure: Callable[..., Cell | None]
+    """(dataset, **axes) → cell, or None where there is no such cell."""
+    seeds: int = 3
+    """Models per split."""
+    ddof: int = 0
+    """Of the standard deviation."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """Of searches, by dataset."""
+    minutes: str = ""
+    """How long it takes, and on what; said by --list."""
+
+    def cells(
+        self, datasets: tuple[str, ...] = (), axes: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> list[Cell]:
+        """All combinations, the datasets outermost."""
+        combinations: list[dict[str, Any]] = [{}]
+        for name, values in {**self.axes, **(axes or {})}.items():
+            combinations = [{**one, name: value} for one in combinations for value in values]
+        cells = [
+            self.configure(dataset, **one) for dataset in datasets or self.datasets for one in combinations
+        ]
+        return [cell for cell in cells if cell is not None]
+
+    def budget(self, dataset: str) -> Budget:
+        """What a search on this dataset may spend."""
+        return self.budgets.get(dataset, Budget())

@@ -1,0 +1,89 @@
+"""Columns as numbers and as categories, typed and untyped."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from polynsd.data.tables.columns import Column, finite_float32
+from polynsd.data.tables.tables import Table
+from polynsd.errors import DataError
+
+
+def text(*values):
+    return Column("t", pa.array(values, pa.large_string()), is_text=True)
+
+
+def typed(values):
+    return Table("t", {"c": values}).column("c")
+
+
+def categories(column):
+    codes, names = column.categories()
+    return codes.tolist(), names
+
+
+def test_text_is_numbers_only_if_all_of_it_is():
+    np.testing.assert_array_equal(text("1", "-2.5", "1e3", "", "NA", "NaN").numbers()[:3], [1, -2.5, 1000])
+    assert np.isnan(text("1", "", "NA", "null", "<NA>").numbers()[1:]).all()
+    assert text("1", "two").numbers() is None
+    assert np.isnan(text("None", "?", "NONE").numbers()).all()
+
+
+def test_typed_text_is_no_number():
+    assert typed(["1", "2"]).numbers() is None
+    assert typed([True, False]).numbers() is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, None, 3], [1.0, None, 3.0], pd.array([1, None, 3], "Int64"), pa.array([1, None, 3], pa.uint8())],
+)
+def test_typed_numbers(values):
+    np.testing.assert_array_equal(typed(values).numbers(), [1, np.nan, 3])
+
+
+def test_categories_are_sorted_under_their_own_names():
+    assert categories(text("b", "a", "", "b")) == ([1, 0, -1, 1], ("a", "b"))
+    assert categories(text("10", "9", "007")) == ([2, 1, 0], ("007", "9", "10"))
+    assert categories(typed(["10", "9"])) == ([1, 0], ("9", "10"))
+    assert categories(typed([True, False, None])) == ([1, 0, -1], ("False", "True"))
+    assert categories(typed([3.0, float("nan"), 1.0, 0.5])) == ([2, -1, 1, 0], ("0.5", "1", "3"))
+    assert categories(typed(["x", None])) == ([0, -1], ("x",))
+
+
+def test_marks_of_missing_values_in_typed_text():
+    marked = ["x", "", " ", "NA", "none", "?", "null"]
+    assert categories(typed(marked)) == ([0, *[-1] * 6], ("x",))
+    assert categories(typed(pd.Series(marked, dtype="string"))) == ([0, *[-1] * 6], ("x",))
+
+
+def test_only_ordered_categoricals_keep_their_order():
+    values, order = ["low", "high", None, "low"], ["low", "mid", "high"]
+    assert categories(typed(pd.Categorical(values, order, ordered=True)))[1] == ("low", "high")
+    assert categories(typed(pd.Categorical(values, order)))[1] == ("high", "low")
+    assert categories(typed(pa.array(values).dictionary_encode()))[0] == [1, 0, -1, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "fragment"),
+    [
+        ([1, "a"], "must have one type"),
+        ([2**70], "must have one type"),
+        ([[1, 2]], "got list"),
+        ([pd.Timestamp("2020-01-01")], "got timestamp"),
+        (["\ud800"], "must have one type"),
+    ],
+)
+def test_unsupported_values(values, fragment):
+    with pytest.raises(DataError, match=f"t, column 'c'.*{fragment}"):
+        typed(values)
+
+
+def test_numbers_must_fit_into_float32():
+    assert finite_float32(np.array([1, 2]), "c").dtype == np.float32
+    with pytest.raises(DataError, match="2 do not, the first in row 2"):
+        finite_float32(np.array([0, 1e39, np.inf]), "c")
+    with pytest.raises(DataError, match="the first in row 1"):
+        finite_float32(np.array([np.nan]), "c")
+    assert np.isnan(finite_float32(np.array([np.nan]), "c", allow_nan=True)).all()

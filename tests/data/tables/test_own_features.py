@@ -1,0 +1,115 @@
+"""Numbers as they are, everything else one-hot, gaps only when asked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from polynsd.data.tables import read_graph
+from polynsd.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(nodes, edges="s,t\n1,2\n", **options):
+        (tmp_path / "e.csv").write_text(edges)
+        (tmp_path / "n.csv").write_text(nodes)
+        return read_graph(tmp_path / "e.csv", tmp_path / "n.csv", **options)
+
+    return read
+
+
+def test_numbers_and_categories(read):
+    graph, report = read("id,age,city,ok\n1,3.5,Oslo,true\n2,4,Bern,false\n")
+    assert graph.feature_names == ("age", "city=Bern", "city=Oslo", "ok=false", "ok=true")
+    assert graph.x.dtype == np.float32
+    assert graph.x.tolist() == [[3.5, 0, 1, 0, 1], [4, 1, 0, 1, 0]]
+    assert report.one_hot == {"city": 2, "ok": 2}
+
+
+def test_choosing_columns(read):
+    nodes = "id,a,b,c\n1,1,2,3\n2,4,5,6\n"
+    graph, report = read(nodes, features=["c", "a"], categorical=["a"])
+    assert graph.feature_names == ("c", "a=1", "a=4")
+    assert report.unused == ("b",)
+    graph, report = read(nodes, features=())
+    assert graph.x is None
+    assert graph.feature_names is None
+    assert report.unused == ("a", "b", "c")
+
+
+def test_missing_values_are_filled_and_marked_when_asked(read):
+    nodes = "id,age,city\n1,3,\n2,,Bern\n3,5,Oslo\n"
+    with pytest.raises(DataError, match=r"column 'age': 1 of 3 values are missing.*missing='mean'"):
+        read(nodes)
+    graph, report = read(nodes, missing="mean")
+    assert graph.feature_names == ("age", "age is missing", "city=Bern", "city=Oslo", "city is missing")
+    assert graph.x.tolist() == [[3, 0, 0, 0, 1], [4, 1, 1, 0, 0], [5, 0, 0, 1, 0]]
+    assert report.filled == {"age": 1, "city": 1}
+    assert "missing values filled: age (1), city (1)" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "error", "fragment"),
+    [
+        ("id,a\n1,\n2,\n", {"missing": "mean"}, DataError, "all values are missing"),
+        ("id,a\n1,12\n2,12a\n", {}, ConfigError, "mixes numbers and words.*'12' and '12a'"),
+        ("id,a\n1,inf\n2,3\n", {}, DataError, "must be finite"),
+        ("id,a\n1,2\n2,3\n", {"features": ["b"]}, ConfigError, "unknown column of n.csv 'b'"),
+        ("id,a\n1,2\n2,3\n", {"features": "a"}, ConfigError, "must be a list of columns"),
+        ("id,a\n1,2\n2,3\n", {"features": ["id"]}, ConfigError, "must not name the id"),
+        ("id,a\n1,2\n2,3\n", {"features": ["a"], "label": "a"}, ConfigError, "got 'a'"),
+        ("id,a\n1,2\n2,3\n", {"categorical": ["b"]}, ConfigError, "unknown categorical column 'b'"),
+        ("id,a\n1,2\n2,3\n", {"missing": "median"}, ConfigError, "unknown rule for missing values"),
+    ],
+)
+def test_features_that_cannot_be(read, nodes, options, error, fragment):
+    with pytest.raises(error, match=fragment):
+        read(nodes, **options)
+
+
+def test_mixed_values_are_categories_when_said(read):
+    graph, _ = read("id,ward\n1,12\n2,12a\n", categorical=["ward"])
+    assert graph.feature_names == ("ward=12", "ward=12a")
+
+
+@pytest.mark.parametrize(
+    ("values", "fragment"),
+    [
+        (['"0,5"', '"1,5"'], "'0,5' looks like a number"),
+        (["5%", "7.5 %"], "'5%' looks like a number"),
+        ([f"n{i % 11}x" for i in range(20)], "11 of 20 values are different"),
+    ],
+)
+def test_text_that_is_no_category(read, values, fragment):
+    nodes = "id,a\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values, 1))
+    with pytest.raises(DataError, match=rf"{fragment}.*numbers.*features=.*categorical="):
+        read(nodes)
+    assert read(nodes, categorical=["a"])[0].num_features == len(set(values))
+
+
+def test_categories_that_repeat(read):
+    nodes = "id,a\n" + "".join(f"{i},n{i % 10}x\n" for i in range(20))
+    assert read(nodes)[0].num_features == 10
+
+
+def test_too_many_categories(read):
+    nodes = "id,name\n" + "".join(f"{i},n{i}x\n" for i in range(1001))
+    with pytest.raises(DataError, match=r"column 'name'.*up to 1000 categories; got 1001"):
+        read(nodes)
+
+
+def test_edge_features(read):
+    edges = "s,t,w,kind,km\n1,2,1,road,3\n2,1,3,rail,3\n2,3,1,road,1\n"
+    graph, report = read("id\n1\n2\n3\n", edges, weight="w", edge_features=["kind", "km"])
+    assert graph.edge_weight.tolist() == [2, 1]
+    assert graph.edge_attr.tolist() == [[0.5, 0.5, 3], [0, 1, 1]]
+    assert report.edge_feature_names == ("kind=rail", "kind=road", "km")
+    assert report.edges.averaged == 1
+
+
+def test_a_table_of_ordered_levels(tmp_path):
+    pd.DataFrame({"s": [1], "t": [2]}).to_parquet(tmp_path / "e.parquet")
+    levels = pd.Categorical(["low", "high"], ["low", "high"], ordered=True)
+    pd.DataFrame({"id": [1, 2], "level": levels}).to_parquet(tmp_path / "n.parquet")
+    graph, _ = read_graph(tmp_path / "e.parquet", tmp_path / "n.parquet")
+    assert graph.feature_names == ("level=low", "level=high")

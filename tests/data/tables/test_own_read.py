@@ -1,0 +1,140 @@
+"""Files to graphs: which column means what, and what the report says."""
+
+import logging
+
+import pandas as pd
+import pytest
+
+from polynsd.data.graph import Graph
+from polynsd.data.tables import EdgeReport, ReadReport, read_graph
+from polynsd.errors import ConfigError, DataError, GraphError
+
+EDGES = "from,to,since,strength\nann,bob,1999,2\nbob,ann,2001,4\nbob,cy,2010,1\ncy,cy,2011,1\nbob,cy,2012,1\n"
+NODES = "name,age,role,team\nann,31,dev,red\nbob,40,ops,blue\ncy,25,dev,\ndee,60,dev,red\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "people.csv").write_text(EDGES)
+    (tmp_path / "nodes.csv").write_text(NODES)
+    return tmp_path / "people.csv", tmp_path / "nodes.csv"
+
+
+def test_a_graph_and_its_report(files):
+    graph, report = read_graph(*files, label="team", weight="strength")
+    assert repr(graph) == "Graph('people', nodes=4, edges=2, features=3, classes=2)"
+    assert graph.node_ids.tolist() == ["ann", "bob", "cy", "dee"]
+    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert graph.edge_weight.tolist() == [3, 1]
+    assert graph.y.tolist() == [1, 0, -1, 1]
+    assert graph.class_names == ("blue", "red")
+    assert report == ReadReport(
+        edges=EdgeReport(given=5, kept=2, self_loops=1, duplicates=1, reverses=1, averaged=1),
+        num_nodes=4,
+        isolated=1,
+        task="classification",
+        unlabelled=1,
+        one_hot={"role": 2},
+        unused=("since",),
+    )
+    assert str(report) == (
+        "4 nodes, 1 without an edge; 5 edges given, 2 kept: 1 self-loops dropped, 1 duplicates and 1 "
+        "reverses merged, unequal values of 1 averaged; classification with 1 unlabelled nodes; "
+        "one-hot: role (2); columns not used: since"
+    )
+
+
+def test_from_files_logs_the_report(files, caplog):
+    with caplog.at_level(logging.INFO, logger="polynsd"):
+        graph = Graph.from_files(*files, label="team", name="office")
+    assert graph.name == "office"
+    assert "office: 4 nodes, 1 without an edge; 5 edges given" in caplog.text
+
+
+def test_columns_by_name(files):
+    graph, _ = read_graph(*files, source="to", target="from", id_column="name", features=())
+    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    with pytest.raises(ConfigError, match=r"both are 'to'. Name both"):
+        read_graph(*files, source="to")
+    with pytest.raises(ConfigError, match=r"unknown column of people.csv 'form'.*Did you mean 'from'"):
+        read_graph(*files, source="form")
+    with pytest.raises(ConfigError, match=r"unknown column of nodes.csv 'teem'.*Did you mean 'team'"):
+        read_graph(*files, label="teem")
+    with pytest.raises(ConfigError, match=r"unknown option 'labels'.*Did you mean 'label'"):
+        read_graph(*files, labels="team")
+
+
+def test_edges_alone(files):
+    graph, report = read_graph(files[0])
+    assert graph.node_ids.tolist() == ["ann", "bob", "cy"]
+    assert graph.x is graph.y is graph.edge_weight is None
+    assert report.unused == ("since", "strength")
+    with pytest.raises(ConfigError, match="label, features needs a node table"):
+        read_graph(files[0], label="team", features=["age"])
+
+
+@pytest.mark.parametrize(
+    ("edges", "fragment"),
+    [
+        ("0,1\n1,2\n", "must name the columns, but '0' looks like an id"),
+        ("ann,bob\nbob,ann\nann,cy\n", "must name the columns, but 'ann' looks like an id"),
+        ("a,b\nb,c\nc,d\n", "must name the columns, but 'b' looks like an id"),
+        ("# made by hand\nsource,target\na,b\n", "comment lines are not read"),
+        ("edge\na-b\n", "at least two columns"),
+        ("source,target\n", "at least one node"),
+    ],
+)
+def test_edge_files_that_cannot_be(tmp_path, edges, fragment):
+    (tmp_path / "e.csv").write_text(edges)
+    with pytest.raises(DataError, match=fragment):
+        read_graph(tmp_path / "e.csv")
+
+
+def test_a_first_edge_among_the_nodes_is_no_header(tmp_path):
+    (tmp_path / "e.csv").write_text("a,b\nc,d\n")
+    (tmp_path / "n.csv").write_text("id\na\nb\nc\nd\n")
+    with pytest.raises(DataError, match=r"e.csv: the first line.*'a' looks like an id"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+    (tmp_path / "e.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "n.csv").write_text("id\n1.0\n2.0\n")
+    with pytest.raises(GraphError, match=r"compared as they are written.*'7\.0'"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+def test_columns_that_go_unused_are_a_warning(files, caplog):
+    with caplog.at_level(logging.WARNING, logger="polynsd"):
+        read_graph(*files, label="team")
+    assert "people: columns not used: since, strength. Name those" in caplog.text
+
+
+def test_a_column_may_be_called_like_an_id_if_named(tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n")
+    assert read_graph(tmp_path / "e.csv", source="0", target="1")[0].node_ids.tolist() == [1, 2]
+
+
+def test_nodes_without_edges(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n")
+    (tmp_path / "n.csv").write_text("id,v\n7,1\n8,2\n")
+    graph, report = read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+    assert (graph.num_nodes, graph.num_edges, report.isolated) == (2, 0, 2)
+    (tmp_path / "n.csv").write_text("id,v\n")
+    with pytest.raises(DataError, match="at least one node"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+@pytest.mark.parametrize("ids", [int, str])
+def test_parquet(tmp_path, ids):
+    edges = pd.DataFrame({"s": [5, 6, 7], "t": [6, 7, 5]}).astype(ids)
+    edges.to_parquet(tmp_path / "e.parquet")
+    nodes = pd.DataFrame({"id": [7, 6, 5], "ok": [True, False, True], "y": [0.5, None, 2.0]})
+    nodes.astype({"id": ids}).to_parquet(tmp_path / "n.parquet")
+    graph, report = read_graph(tmp_path / "e.parquet", tmp_path / "n.parquet", label="y")
+    assert graph.node_ids.tolist() == [ids(7), ids(6), ids(5)]
+    assert graph.edge_index.tolist() == [[0, 0, 1], [1, 2, 2]]
+    assert graph.feature_names == ("ok=False", "ok=True")
+    assert (report.task, report.unlabelled) == ("regression", 1)
+
+
+def test_unknown_extension():
+    with pytest.raises(ConfigError, match=r"unknown file extension '.grapml'.*Did you mean '.graphml'"):
+        read_graph("g.grapml")

@@ -1,0 +1,130 @@
+"""Experiments as data: every cell has a file of its own, and what it trains can be built."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import polynsd
+from polynsd import PolyNSDError
+from polynsd.data.datasets.entries import ENTRIES
+from polynsd.nn.build import build_model
+from polynsd.search.check import check_space
+from polynsd.search.space import Space
+from polynsd.training.configuration import Configuration
+from polynsd_paper.catalogue import EXPERIMENTS, get_experiment
+from polynsd_paper.entrants import ENTRANTS, WITH_ADJACENCY
+from polynsd_paper.published import published
+
+PACKAGE = Path(polynsd.__file__).parent
+every = pytest.mark.parametrize("name", EXPERIMENTS)
+SEARCHED = [name for name, one in EXPERIMENTS.items() if isinstance(one.cells()[0].plan, Space)]
+
+
+def small(model):
+    """Quick to build, and of a width that heads divide."""
+    return replace(model, hidden_channels=8, num_layers=min(model.num_layers, 2))
+
+
+@every
+def test_every_cell_has_a_record_of_its_own(name):
+    cells = EXPERIMENTS[name].cells()
+    paths = [cell.path for cell in cells]
+    assert len({str(path).lower() for path in paths}) == len(cells) > 0
+    for path in paths:
+        assert len(path.parts) == 2
+        assert not set(path.name) & set(':*?"<>|\\')
+    kinds = {type(cell.plan) for cell in cells}
+    assert kinds in ({Space}, {Configuration})
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in SEARCHED])
+def test_what_is_fixed_can_be_built(name):
+    plans = [cell.plan for cell in EXPERIMENTS[name].cells()]
+    for model in {repr(small(plan.model)): small(plan.model) for plan in plans}.values():
+        build_model(model, 7, 3)
+
+
+@pytest.mark.parametrize("model", [*ENTRANTS, *WITH_ADJACENCY])
+def test_every_space_holds_models_that_can_be_built(model):
+    check_space({**ENTRANTS, **WITH_ADJACENCY}[model].space())
+
+
+@pytest.mark.parametrize("model", ENTRANTS)
+def test_deeper_spaces_hold_models_that_can_be_built(model):
+    check_space(get_experiment("platonov").configure("minesweeper", model=model).plan)
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_budgets_are_those_of_the_dataset_whatever_the_model(name):
+    experiment = EXPERIMENTS[name]
+    assert set(experiment.datasets) <= set(experiment.budgets)
+    for cell in experiment.cells():
+        budget = experiment.budget(cell.dataset)
+        assert budget == experiment.budgets[cell.dataset]
+        assert budget.trials >= budget.batch
+        assert budget.splits >= 1
+        rules = cell.plan.rules
+        assert {"training.learning_rate", "training.weight_decay", "model.layer.dropout"} <= set(rules)
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_all_models_of_a_table_are_trained_by_the_same_rules(name):
+    shared = ("training.learning_rate", "training.epochs", "training.patience", "training.select")
+    for dataset in EXPERIMENTS[name].datasets:
+        cells = EXPERIMENTS[name].cells((dataset,))
+        assert len({tuple(repr(cell.plan.rules[option]) for option in shared) for cell in cells}) == 1
+
+
+@every
+def test_datasets_are_known_or_generated(name):
+    for cell in EXPERIMENTS[name].cells():
+        for source in cell.sources:
+            assert source.dataset is None or source.dataset in {*ENTRIES, "la"}
+
+
+@every
+def test_printed_numbers_belong_to_cells_that_are_named_alike(name):
+    kinds = {frozenset(cell.options) for cell in EXPERIMENTS[name].cells()}
+    assert all(frozenset(one.cell) in kinds for one in published(name))
+
+
+@every
+def test_the_list_has_something_to_say(name):
+    experiment = EXPERIMENTS[name]
+    assert experiment.title
+    assert experiment.minutes
+
+
+def test_cells_of_a_part():
+    sweep = get_experiment("k-sweep")
+    part = sweep.cells(("texas",), {"maps": ("general",), "K": (2, 4)})
+    assert [str(cell) for cell in part] == ["texas, general, K=2", "texas, general, K=4"]
+    assert [str(cell.path) for cell in part] == ["texas/general-K=2.yaml", "texas/general-K=4.yaml"]
+
+
+def test_the_k_sweep_is_nine_graphs_three_families_and_six_degrees():
+    cells = get_experiment("k-sweep").cells()
+    assert len(cells) == 9 * 3 * 6
+    for cell in cells:
+        model, training = cell.plan
+        layer = model.layer
+        assert (layer.total_stalk_dim, model.num_layers, model.hidden_channels) == (6, 2, 32)
+        assert (layer.dropout, model.input_dropout, layer.edge_weights) == (0.2, 0.2, True)
+        assert (training.epochs, training.patience, training.select) == (500, 200, "loss")
+        assert (training.weight_decay, training.sheaf_decay) == (5e-4, None)
+        small = cell.dataset in ("texas", "wisconsin", "cornell")
+        assert training.learning_rate == (0.02 if small else 0.01)
+        assert model.second_linear == (cell.dataset in ("chameleon", "squirrel"))
+        assert layer.degree == cell.options["K"]
+
+
+def test_there_are_no_circles_between_reports_and_experiments():
+    files = [*(PACKAGE / "report").rglob("*.py"), *(PACKAGE / "stats").rglob("*.py")]
+    assert files
+    assert not [path.name for path in files if "polynsd_paper" in path.read_text(encoding="utf-8")]
+
+
+def test_an_unknown_experiment_is_guessed():
+    with pytest.raises(PolyNSDError, match="Did you mean 'k-sweep'"):
+        get_experiment("k-swep")

@@ -1,0 +1,75 @@
+"""The panels hold the grids of the paper, and every cell is a graph."""
+
+import pytest
+import torch
+
+from polynsd.errors import ConfigError
+from polynsd_paper.panels import PANELS, SEEDS, panel_graphs
+
+CELLS = {
+    "heterophily-diff": 20,
+    "heterophily-risnn": 20,
+    "noise-diff": 6,
+    "noise-risnn": 7,
+    "amount-diff": 9,
+    "amount-risnn": 9,
+}
+
+
+def values(name, argument):
+    return sorted({cell[argument] for cell in PANELS[name].cells()})
+
+
+def test_every_panel_has_its_number_of_distinct_cells():
+    assert {name: len(panel) for name, panel in PANELS.items()} == CELLS
+    for panel in PANELS.values():
+        cells = list(panel.cells())
+        assert len({tuple(sorted(cell.items())) for cell in cells}) == len(cells) == len(panel)
+
+
+@pytest.mark.parametrize("regime", ["diff", "risnn"])
+def test_classes_and_nodes_grow_together(regime):
+    pairs = {(cell["num_classes"], cell["num_nodes"]) for cell in PANELS[f"heterophily-{regime}"].cells()}
+    assert pairs == {(2, 400), (3, 600), (4, 800), (5, 1000)}
+    assert values(f"heterophily-{regime}", "heterophily") == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_regimes_differ_in_the_number_of_features():
+    assert [values(name, "num_features") for name in PANELS] == [[4], [15], [3], [15], [3], [15]]
+
+
+def test_the_odd_degree_is_replaced_and_said_so():
+    assert values("noise-risnn", "degree") == [4]
+    assert "5" in PANELS["noise-risnn"].note
+    assert all(cell["degree"] % 2 == 0 for panel in PANELS.values() for cell in panel.cells())
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_graphs_have_their_settings(name):
+    graphs = list(panel_graphs(name, seed=1))
+    assert len(graphs) == len(PANELS[name])
+    for settings, data in graphs:
+        assert data.x.shape == (settings["num_nodes"], settings["num_features"])
+        assert data.edge_index.size(1) == settings["num_nodes"] * settings["degree"]
+        assert data.heterophily == pytest.approx(settings["heterophily"], abs=0.1)
+
+
+def test_seeds_give_five_different_graphs():
+    assert list(SEEDS) == [0, 1, 2, 3, 4]
+    firsts = [next(panel_graphs("noise-diff", seed))[1] for seed in SEEDS]
+    assert len({tuple(data.edge_index.flatten().tolist()) for data in firsts}) == 5
+    assert torch.equal(firsts[2].x, next(panel_graphs("noise-diff", 2))[1].x)
+
+
+def test_noise_leaves_labels_and_edges_alone():
+    (_, quiet), *_, (_, loud) = panel_graphs("noise-diff")
+    assert torch.equal(quiet.y, loud.y)
+    assert torch.equal(quiet.edge_index, loud.edge_index)
+    assert not torch.equal(quiet.x, loud.x)
+
+
+def test_bad_arguments_raise_at_the_call():
+    with pytest.raises(ConfigError, match="Did you mean 'noise-diff'"):
+        panel_graphs("noise-dif")
+    with pytest.raises(ConfigError, match="seed must be an integer"):
+        panel_graphs("noise-diff", seed=-1)

@@ -1,0 +1,107 @@
+"""docs/reproducing.md: its commands are understood, its examples run, and what it says of resuming holds."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from small_experiment import SMALL, cell, runner
+
+from polynsd import cli, heterophilous_graph
+from polynsd.cli import main
+from polynsd.data import Graph, save_graph
+from polynsd.search.space import Space
+from polynsd.training.configuration import option_types
+from polynsd.zoo import registry
+from polynsd_paper.catalogue import EXPERIMENTS
+from polynsd_paper.entrants import ENTRANTS, Entrant
+from polynsd_paper.record import read_records
+from polynsd_paper.variants import fast, with_budget
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text(encoding="utf-8")
+MODEL, GRAPH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = re.findall(r"^polynsd (.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_understood(command):
+    assert hasattr(cli._parse(shlex.split(command, comments=True)), "run")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_is_described(name):
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
+    assert line.endswith(f"| {EXPERIMENTS[name].minutes} |")
+
+
+def test_what_the_page_says_of_searches():
+    leaderboard = EXPERIMENTS["leaderboard"]
+    for dataset in ("texas", "wisconsin", "cornell"):
+        budget = leaderboard.budget(dataset)
+        assert (budget.trials, budget.batch) == (24, 4)  # six shapes
+    assert len(ENTRANTS["polynsd-diagonal"].starts) == len(ENTRANTS["identity-sheaf"].starts) == 4
+    assert len(ENTRANTS["h2gcn"].starts) == 1
+    assert len(EXPERIMENTS["city"].axes["model"]) == 17
+    fixed = re.search(r"Sweeps \((.*?)\) search nothing", PAGE).group(1)
+    sweeps = {name for name, one in EXPERIMENTS.items() if not isinstance(one.cells()[0].plan, Space)}
+    assert set(re.findall(r"`(.*?)`", fixed)) == sweeps
+
+
+def budgets(trials):
+    return with_budget(SMALL, trials, None)
+
+
+def short(space):
+    return Space.from_dict({**space.to_dict(), "training.epochs": 5, "training.patience": 5})
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    """The page's model, as if its file and its line were there."""
+    module = ModuleType("polynsd.zoo.mine")
+    exec(compile(MODEL, "mine.py", "exec"), module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(registry.ZOO, "mine", registry.Entry("mine", "Mine"))
+    known = (registry.option_kinds, registry.own_options, option_types)
+    for remembered in known:
+        remembered.cache_clear()
+    yield "mine"
+    for remembered in known:
+        remembered.cache_clear()
+
+
+def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):
+    entrant = Entrant(mine)
+    assert "model.options.weight" in entrant.space().to_dict()
+    record = runner(tmp_path, budgets(2)).record(cell(model=mine, plan=short(entrant.space())))
+    assert -1 <= record.configuration["model"]["options"]["weight"] <= 1
+    assert record.mean > 0
+
+
+def test_the_example_of_ones_own_graph_makes_its_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3)
+    save_graph("graph.npz", Graph.from_pyg(data))
+    code = GRAPH.replace("runner = ", "mine = fast(mine)\nrunner = ")
+    code = re.sub(r"MODELS = .*", 'MODELS = ("gcn", "mlp")', code)
+    exec(compile(code, "reproducing.md", "exec"), {"fast": fast})
+    records = read_records(tmp_path / "results" / "mine")
+    assert [(one.dataset, one.cell["model"]) for one in records] == [("graph", "gcn"), ("graph", "mlp")]
+    assert records[0].by_split().shape == (10, 1)
+    assert "mine-fast: test accuracy in %" in capsys.readouterr().out
+
+
+def test_another_budget_is_another_search(tmp_path):
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
+    assert runner(tmp_path, budgets(6)).record(cell()).search["trials"] == 6
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
+
+
+def test_claims_from_the_command_line(capsys, tmp_path):
+    main(["claims", "C31", "--results", str(tmp_path)])
+    assert "| C31 | All experiments ran on one kind of hardware. | refuted |" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["claims", "C99"])
+    assert "unknown claim 'C99'" in capsys.readouterr().err

@@ -1,0 +1,347 @@
+"""From a cell to its record: validation chooses, fresh seeds score, nothing is done twice or lost."""
+
+from dataclasses import replace
+from shutil import copytree, rmtree
+
+import pytest
+from small_experiment import SMALL, cell, runner
+
+from polynsd import PolyNSDError
+from polynsd.runs.lock import held
+from polynsd.search import open_storage, plain_configuration, trial_rows
+from polynsd.search.optional import optuna
+from polynsd.search.space import Space
+from polynsd.training import problem, protocol_run
+from polynsd.training.source import Source
+from polynsd_paper import runner as module
+from polynsd_paper.choice import RUN_OFF
+from polynsd_paper.experiment import Budget
+from polynsd_paper.question import differences, question
+from polynsd_paper.record import Score, read_record
+from polynsd_paper.runner import CellInUseError
+from polynsd_paper.variants import FAST, FAST_EPOCHS, fast, with_budget
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """What is trained: seeds of every training, of searches and of scores."""
+    seen = {"search": [], "scores": []}
+
+    def watch(where, name):
+        train = where.fit_replicas
+
+        def fit(replicas, *arguments, **options):
+            seen[name].append([one.seed for one in replicas])
+            return train(replicas, *arguments, **options)
+
+        monkeypatch.setattr(where, "fit_replicas", fit)
+
+    watch(problem, "search")
+    watch(protocol_run, "scores")
+    return seen
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A folder in which the searched cell has been done."""
+    folder = tmp_path_factory.mktemp("searched")
+    runner(folder).record(cell())
+    return folder
+
+
+@pytest.fixture
+def done(searched, tmp_path):
+    """A copy of it; and its record."""
+    copytree(searched, tmp_path, dirs_exist_ok=True)
+    return read_record(runner(tmp_path).path(cell()))
+
+
+def study_of(folder):
+    (path,) = (folder / "work" / "left" / "mlp").glob("study-*.db")
+    storage = open_storage(f"sqlite:///{path}")
+    return optuna().load_study(study_name="mlp", storage=storage)
+
+
+def test_a_searched_cell(done):
+    assert (done.experiment, done.dataset, done.cell) == ("small", "left", {"model": "mlp"})
+    assert done.by_split().shape == (3, 2)
+    assert done.search["trials"] == len(done.search["best_so_far"]) == 4
+    assert done.search["val"] == pytest.approx(done.search["best_so_far"][-1], abs=1e-5)
+    assert done.search["splits"] == 1
+    assert Space.from_dict(done.search["space"]) == cell().plan
+    assert done.configuration["model"]["hidden_channels"] in (4, 8)
+    assert done.parameters > 0
+    assert done.seconds > 0
+
+
+def test_scores_have_seeds_that_no_search_has_seen(tmp_path, trainings):
+    record = runner(tmp_path).record(cell())
+    searched = {seed for batch in trainings["search"] for seed in batch}
+    (scored,) = trainings["scores"]
+    assert sorted(scored) == sorted(score.seed for score in record.scores)
+    assert len(set(scored)) == 6
+    assert not searched & set(scored)
+    assert searched == {0}  # the one split of the budget
+
+
+def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp_path, trainings):
+    budget = Budget(trials=4, seconds=60, splits=1, finalists=3, batch=2)
+    record = runner(tmp_path, replace(SMALL, budgets={"left": budget})).record(cell())
+    last = [seed for batch in trainings["search"] for seed in batch if seed >= RUN_OFF]
+    assert sorted(last) == sorted(3 * [RUN_OFF, RUN_OFF + 1, RUN_OFF + 2])
+    study, finals = study_of(tmp_path), record.search["run_off"]
+    assert len(finals) == 3
+    assert [one["val"] for one in finals] == sorted((one["val"] for one in finals), reverse=True)
+    assert record.search["val"] == finals[0]["val"]
+    values = sorted((trial.value for trial in study.trials if trial.value is not None), reverse=True)
+    assert sorted((one["search"] for one in finals), reverse=True) == values[:3]
+    chosen = cell().plan.configuration(study.trials[finals[0]["trial"]].params)
+    assert record.configuration == plain_configuration(chosen)
+    assert not {seed for batch in trainings["search"] for seed in batch} & {s.seed for s in record.scores}
+
+
+@pytest.mark.parametrize("finalists", [1, 2])
+def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch, finalists):
+    budget = Budget(trials=4, seconds=60, splits=1, finalists=finalists, batch=2)
+    asked, make = replace(SMALL, budgets={"left": budget}), Source.problem
+
+    def record(name, spoil):
+        def problem(self, seed=0):
+            """One split thrice; if spoiled, its test nodes are said to be of one class."""
+            made = make(self, seed)
+            data, split = made.data.clone(), made.splits[0]
+            data.y = made.data.y.masked_fill(split.test, 0) if spoil else made.data.y
+            return replace(made, data=data, splits=(split,) * 3)
+
+        monkeypatch.setattr(Source, "problem", problem)
+        return runner(tmp_path / name, asked).record(cell())
+
+    honest, blind = record("honest", False), record("blind", True)
+    assert [score.test for score in blind.scores] != [score.test for score in honest.scores]
+    for name in ("val", "best_so_far", "trials", "run_off"):
+        assert blind.search[name] == honest.search[name]
+    assert blind.configuration == honest.configuration
+
+
+def test_a_second_run_trains_nothing(tmp_path, trainings):
+    first = runner(tmp_path)
+    records = [first.record(one) for one in SMALL.cells()]
+    paths = [first.path(one) for one in SMALL.cells()]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    count = len(trainings["search"]), len(trainings["scores"])
+    assert [runner(tmp_path).record(one) for one in SMALL.cells()] == records
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
+    assert (len(trainings["search"]), len(trainings["scores"])) == count
+
+
+def test_again_keeps_what_was_chosen_and_trains_it_anew(tmp_path, done, trainings):
+    again = runner(tmp_path, again=True).record(cell())
+    assert (len(trainings["search"]), len(trainings["scores"])) == (0, 1)
+    assert (again.configuration, again.search) == (done.configuration, done.search)
+    assert again.scores == done.scores  # training is repeatable
+    wider = runner(tmp_path, again=True, splits=2).record(cell())
+    assert wider.by_split().shape == (2, 2)
+
+
+def test_an_interrupted_search_goes_on(tmp_path, searched):
+    def stop(text):
+        if "trial 2 of 4" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner(tmp_path, on_step=stop).record(cell())
+    assert not runner(tmp_path).path(cell()).exists()
+    told = [row for row in trial_rows(study_of(tmp_path)) if row["state"] == "complete"]
+    assert len(told) == 2
+    record = runner(tmp_path).record(cell())
+    rows = trial_rows(study_of(tmp_path))
+    assert [row for row in rows if row["state"] == "complete"][:2] == told
+    assert record.search["trials"] == len(record.search["best_so_far"]) == 4
+    whole = read_record(runner(searched).path(cell()))
+    assert record == replace(whole, seconds=record.seconds, search=record.search)
+
+
+def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
+    chosen = []
+    train = protocol_run.fit_replicas
+
+    def fail(replicas, *arguments, **options):
+        chosen.append(replicas)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(protocol_run, "fit_replicas", fail)
+    with pytest.raises(KeyboardInterrupt):
+        runner(tmp_path).record(cell())
+    monkeypatch.setattr(protocol_run, "fit_replicas", train)
+    searches = []
+    monkeypatch.setattr(problem, "fit_replicas", lambda *_, **__: searches.append(1))
+    assert runner(tmp_path).record(cell()).by_split().shape == (3, 2)
+    assert not searches
+
+
+def test_what_is_under_way_is_tidied_up(tmp_path):
+    runner(tmp_path).record(cell(model="gcn"))
+    assert not list((tmp_path / "work").rglob("final-*"))
+
+
+def test_fast_is_short(tmp_path):
+    plan = cell(model="gcn").plan
+    slow = plan._replace(training=replace(plan.training, epochs=5000, patience=5000))
+    long = replace(SMALL, configure=lambda dataset, model: cell(dataset, model, plan=slow))
+    (short,) = fast(long).cells(("left",), {"model": ("gcn",)})
+    record = runner(tmp_path, fast(long)).record(short)
+    assert record.by_split().shape == (3, 1)
+    assert {score.epochs for score in record.scores} == {FAST_EPOCHS}
+    (searched,) = fast(SMALL).cells(("left",), {"model": ("mlp",)})
+    assert runner(tmp_path, fast(SMALL)).record(searched).search["trials"] == FAST.trials
+
+
+def test_a_budget_given_is_the_budget(tmp_path):
+    assert runner(tmp_path, with_budget(SMALL, 2, None)).record(cell()).search["trials"] == 2
+    none = replace(SMALL, budgets={"right": Budget(seconds=0.0, splits=1)})
+    with pytest.raises(PolyNSDError, match="no trial is complete"):
+        runner(tmp_path, none).record(cell("right"))
+
+
+@pytest.mark.parametrize(("trials", "seconds"), [(0, None), (-1, 5.0), (None, 0.0), (None, -1.0)])
+def test_budgets_of_nothing_are_refused(trials, seconds):
+    with pytest.raises(PolyNSDError, match="must be"):
+        with_budget(SMALL, trials, seconds)
+
+
+SPACE = Space.from_dict({**cell().plan.to_dict(), "model.hidden_channels": [4]})
+
+
+@pytest.mark.parametrize(
+    ("experiment", "changes", "named"),
+    [
+        (with_budget(SMALL, 3, None), {}, "budget"),
+        (with_budget(SMALL, None, 30.0), {}, "budget"),
+        (SMALL, {"plan": SPACE}, "space"),
+        (SMALL, {"starts": ({"model.hidden_channels": 8},)}, "space"),
+        (SMALL, {"rules": "paper"}, "rules"),
+        (replace(SMALL, seeds=1), {}, "seeds"),
+        (SMALL, {"sources": (replace(cell().sources[0], splits=4),)}, "splits"),
+        (SMALL, {"sources": (replace(cell().sources[0], features="standardize"),)}, "features"),
+        (SMALL, {"sources": (cell("right").sources[0],)}, "graphs"),
+    ],
+)
+def test_a_record_answers_only_what_was_asked(tmp_path, done, experiment, changes, named):
+    """Another question is trained anew, in a fresh study, and replaces the record when it is done."""
+    other = cell(**changes)
+    assert runner(tmp_path).answer(cell()) == done
+    assert differences(done, SMALL, cell()) == []
+    assert named in differences(done, experiment, other)
+    again = runner(tmp_path, experiment, again=True)  # an old choice does not survive its question
+    assert again.answer(other) is None
+    record = again.record(other)
+    assert record.question != done.question
+    assert differences(record, experiment, other) == []
+    assert runner(tmp_path, experiment).record(other) == record
+    assert runner(tmp_path).answer(cell()) is None
+
+
+def test_another_configuration_is_another_question(tmp_path):
+    gcn, wide = cell(model="gcn"), replace(cell(model="gcn").plan.model, hidden_channels=8)
+    first = runner(tmp_path).record(gcn)
+    other = replace(gcn, plan=gcn.plan._replace(model=wide))
+    assert differences(first, SMALL, other) == ["configuration"]
+    assert runner(tmp_path).record(other).parameters > first.parameters
+
+
+def test_options_that_a_record_does_not_know_have_their_defaults(tmp_path):
+    record = runner(tmp_path).record(cell(model="gcn"))
+    older = {name: value for name, value in record.configuration["model"].items() if name != "input_dropout"}
+    before = replace(record, configuration={**record.configuration, "model": older})
+    assert differences(before, SMALL, cell(model="gcn")) == []
+    gone = {**record.configuration["training"], "momentum": 0.9}
+    assert differences(
+        replace(record, configuration={**record.configuration, "training": gone}), SMALL, cell(model="gcn")
+    )
+
+
+def test_a_question_reads_back_in_a_few_lines(done):
+    asked = done.question
+    assert set(asked) == {
+        "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
+    }  # fmt: skip
+    assert asked["budget"] == {
+        "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "batch": 2,
+    }  # fmt: skip
+    assert asked == question(SMALL, cell())
+
+
+def test_other_data_begin_another_study(tmp_path, done, monkeypatch):
+    """Not even a graph that changed under its name is a dead end."""
+    runner(tmp_path).path(cell()).unlink()
+    make = Source.problem
+
+    def changed(self, seed=0):
+        made = make(self, seed)
+        data = made.data.clone()
+        data.x = data.x + 1
+        return replace(made, data=data)
+
+    monkeypatch.setattr(Source, "problem", changed)
+    assert runner(tmp_path).record(cell()).search["trials"] == 4
+
+
+def test_a_part_of_the_splits_is_said_and_completed_later(tmp_path, trainings):
+    part = runner(tmp_path, splits=2).record(cell())
+    assert part.question["first"] == 2
+    assert part.is_partial
+    searches = len(trainings["search"])
+    rmtree(tmp_path / "work")
+    assert runner(tmp_path, splits=1).record(cell()) == part
+    assert runner(tmp_path).answer(cell()) is None
+    full = runner(tmp_path).record(cell())
+    assert len(trainings["search"]) == searches  # the choice is the same
+    assert full.configuration == part.configuration
+    assert not full.is_partial
+    assert full.by_split().shape == (3, 2)
+    assert runner(tmp_path, splits=2).record(cell()) == full  # and is not thrown away for a part
+    assert not runner(tmp_path / "all", splits=3).record(cell()).is_partial
+
+
+def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
+    made = runner(tmp_path)
+    monkeypatch.setattr(module, "_score", lambda row, first: Score(row["split"], 0, 1 / 3, 2 / 7, 1, 1))
+    made.record(cell(model="gcn"))
+    assert {(s.val, s.test) for s in read_record(made.path(cell(model="gcn"))).scores} == {(1 / 3, 2 / 7)}
+    row = {"split": 0, "seed": 1, "val": 1 / 3, "test": 2 / 7, "best_epoch": 1, "epochs": 2}
+    monkeypatch.undo()
+    assert module._score(row, 0) == Score(0, 1, 1 / 3, 2 / 7, 1, 2)
+
+
+def test_sizes_are_those_of_the_splits(tmp_path):
+    record = runner(tmp_path).record(cell(model="gcn"))
+    split = cell(model="gcn").sources[0].problem().splits[0]
+    assert record.sizes == {part: int(getattr(split, part).sum()) for part in ("train", "val", "test")}
+    assert sum(record.sizes.values()) == 40
+    assert record.shares.train == record.sizes["train"] / 40
+
+
+def test_one_process_at_a_time_works_on_a_cell(tmp_path):
+    made = runner(tmp_path)
+    folder = tmp_path / "work" / "left" / "gcn"
+    folder.mkdir(parents=True)
+    with held(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
+        made.record(cell(model="gcn"))
+    record = made.record(cell(model="gcn"))
+    with held(folder):
+        assert made.record(cell(model="gcn")) == record  # reading needs no lock
+
+
+def test_graphs_of_a_cell_count_as_splits(tmp_path):
+    left, right = (cell(name, "gcn").sources[0] for name in ("left", "right"))
+    record = runner(tmp_path).record(cell(model="gcn", sources=(left, right)))
+    assert sorted({score.split for score in record.scores}) == list(range(6))
+
+
+def test_the_record_says_what_was_trained(tmp_path):
+    made = runner(tmp_path)
+    record = made.record(cell(model="nsd-diagonal"))
+    assert record.search is None
+    assert record.configuration["model"]["model"] == "nsd"
+    assert record.protocol == "stratified(0.5, 0.25, 0.25)"
+    assert read_record(made.path(cell(model="nsd-diagonal"))) == record

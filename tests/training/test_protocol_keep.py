@@ -1,0 +1,61 @@
+"""A protocol that keeps nothing but its result: the same numbers, resumed as well."""
+
+import pytest
+
+from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.report import Watcher
+from polynsd.runs import read_run
+from polynsd.training.configuration import Configuration
+from polynsd.training.protocol_run import ProtocolRun
+from polynsd.training.source import Source
+
+SOURCE = Source(data=("num_nodes=60", "num_classes=2", "num_features=4"), splits=2)
+MODEL = ModelConfig(hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim=2, degree=2, dropout=0.3))
+CONFIGURATION = Configuration(MODEL, TrainConfig(epochs=12, learning_rate=0.05))
+
+
+class Breaks(Watcher):
+    """Ctrl-C in the seventh epoch."""
+
+    def epoch(self, replica, epoch):
+        if epoch.epoch == 7:
+            raise KeyboardInterrupt
+
+
+def protocol(**options):
+    return ProtocolRun(SOURCE.problem(), CONFIGURATION, **options)
+
+
+def sizes(folder):
+    return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keep") / "run"
+    return folder, protocol().run(folder)
+
+
+def test_only_the_result_stays(kept, tmp_path):
+    folder, result = kept
+    assert protocol(keep=False).run(tmp_path / "run") == result
+    assert read_run(tmp_path / "run").result == read_run(folder).result
+    full, small = sizes(folder), sizes(tmp_path / "run")
+    assert "predictions.parquet" in full
+    assert "predictions.parquet" not in small
+    assert small["metrics.jsonl"] == 0 < full["metrics.jsonl"]
+    assert read_run(folder).weights()
+    assert not read_run(tmp_path / "run").weights()
+
+
+def test_an_interrupted_one_goes_on_to_the_same_result(kept, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        protocol(keep=False, watcher=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
+    assert (tmp_path / "run" / "snapshot.safetensors").exists()
+    assert protocol(keep=False).run(tmp_path / "run", snapshot_seconds=0.0) == kept[1]
+
+
+def test_a_finished_one_is_read_by_who_keeps_all(kept, tmp_path):
+    protocol(keep=False).run(tmp_path / "run")
+    assert protocol().run(tmp_path / "run") == read_run(kept[0]).result
+    assert "predictions.parquet" not in sizes(tmp_path / "run")
