@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, SearchPlan, SearchView, Trial, Watcher, print_table
+from polynsd.report import JsonLines, SearchView, print_table
 from polynsd.search.settings import SearchConfig
+from polynsd.training.callback import Callback, SearchPlan, TrialStatus
 from polynsd.training.source import Source
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ class Search:
         storage = self.storage or f"sqlite:///{out / 'study.db'}"
         search = open_study(storage, self._name(), space, problem, self.search)
         start = time.perf_counter()
-        with self._watcher() as watcher:
-            watcher.begin_search(self._plan(search.study, problem))
-            work(search, on_trial=lambda record: watcher.trial(_told(record)), wait=self.final)
+        with self._callback() as callback:
+            callback.begin_search(self._plan(search.study, problem))
+            work(search, on_trial=lambda record: callback.trial(_told(record)), wait=self.final)
             if not self.final:
                 return None
             result = conclude(out, search, time.perf_counter() - start)
-            watcher.finish(result)
+            callback.finish(result)
         if not self.json:
             _print_result(out, result)
         return result
@@ -76,7 +77,7 @@ class Search:
         parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
         return self.study or "-".join(part for part in parts if part)
 
-    def _watcher(self) -> Watcher:
+    def _callback(self) -> Callback:
         return JsonLines() if self.json else SearchView(quiet=self.quiet)
 
     def _plan(self, study: Any, problem: Problem) -> SearchPlan:
@@ -87,18 +88,18 @@ class Search:
         )
 
 
-def _told(record: dict[str, Any]) -> Trial:
+def _told(record: dict[str, Any]) -> TrialStatus:
     state = FAILED.get(record["state"], record["state"].lower())
-    return Trial(record["trial"], state, record["value"], record["params"], record["is_best"])
+    return TrialStatus(record["trial"], state, record["value"], record["params"], record["is_best"])
 
 
-def _earlier(rows: list[dict[str, Any]]) -> tuple[Trial, ...]:
+def _earlier(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
     trials, best = [], None
     for row in rows:
         if row["state"] in ("complete", "pruned", "failed"):
             is_best = row["best_so_far"] != best
             best = row["best_so_far"]
-            trials.append(Trial(row["trial"], row["state"], row["value"], {}, is_best))
+            trials.append(TrialStatus(row["trial"], row["state"], row["value"], {}, is_best))
     return tuple(trials)
 
 

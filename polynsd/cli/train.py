@@ -11,9 +11,10 @@ from typing import Any
 
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, Watcher, print_table, watchers
+from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_table
 from polynsd.report.pace import score_name, score_text
 from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.training.callback import Callback, CallbackList
 from polynsd.training.configuration import Configuration, read_configuration
 from polynsd.training.presets import get_rules
 from polynsd.training.protocol_run import ProtocolRun, Result
@@ -81,12 +82,12 @@ class Train:
             self.rules,
             self.seeds,
             0 if self.rules == "config" else get_rules(self.rules).ddof,
-            self._watcher(),
+            self._callback(),
         )
 
-    def _watcher(self) -> Watcher:
-        shown: Watcher = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
-        return shown if self.tensorboard is None else watchers(shown, TensorBoardLog(self.tensorboard))
+    def _callback(self) -> Callback:
+        shown: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
+        return shown if self.tensorboard is None else CallbackList(shown, TensorBoardLog(self.tensorboard))
 
 
 def _print(result: Result, out: Path | None) -> None:

@@ -1,6 +1,5 @@
 """What a person looks at: progress, tables, pictures."""
 
-from polynsd.report.events import ProtocolPlan, SearchPlan, Trial, Watcher, watchers
 from polynsd.report.figures import results_figure
 from polynsd.report.files import require_file_name, write_json
 from polynsd.report.graph_figure import graph_figure
@@ -13,18 +12,13 @@ from polynsd.report.tensorboard import TensorBoardLog
 __all__ = [
     "JsonLines",
     "ProgressReporter",
-    "ProtocolPlan",
     "ProtocolView",
     "Records",
-    "SearchPlan",
     "SearchView",
     "TensorBoardLog",
-    "Trial",
-    "Watcher",
     "graph_figure",
     "print_table",
     "require_file_name",
     "results_figure",
-    "watchers",
     "write_json",
 ]

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from polynsd.report import drawing
-from polynsd.report.events import ProtocolPlan, SearchPlan, Trial, Watcher
 from polynsd.report.pace import Clock, score_with_unit
 from polynsd.report.progress import QUIET_SECONDS
 from polynsd.report.protocol_state import ProtocolState
 from polynsd.report.search_state import SearchState
+from polynsd.training.callback import Callback, ProtocolPlan, SearchPlan, TrialStatus
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 4.0
 
 
-class LiveView(Watcher, ABC):
+class LiveView(Callback, ABC):
     """What both views share: when to draw, when to write a line, and how to stop.
 
     Args:
@@ -168,7 +168,7 @@ class SearchView(LiveView):
         about = f"{plan.title}: " if plan.title else ""
         self._open(f"{about}search, {drawing.search_counts(self.state)}")
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: TrialStatus) -> None:
         """Counts the trial."""
         self.state.trial(trial)
         self._say_when_due()

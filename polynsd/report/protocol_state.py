@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from polynsd.report.events import ProtocolPlan
 from polynsd.report.pace import Clock, Pace
+from polynsd.training.callback import ProtocolPlan
 
 if TYPE_CHECKING:
     from polynsd.training import Epoch, FitResult

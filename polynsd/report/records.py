@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from polynsd.errors import require_at_least
-from polynsd.report.events import ProtocolPlan, SearchPlan, Trial, Watcher
+from polynsd.training.callback import Callback, ProtocolPlan, SearchPlan, TrialStatus
 
 if TYPE_CHECKING:
     from polynsd.training import Epoch, FitResult
@@ -39,7 +39,7 @@ DONE_KEYS = ("epochs", "best_epoch", "val_metric", "test_metric")
 TRIAL_KEYS = ("number", "state", "value", "params")
 
 
-class Records(Watcher):
+class Records(Callback):
     """Passes every event as a record to `write`, e.g. to the log of a run.
 
     Args:
@@ -50,7 +50,7 @@ class Records(Watcher):
     def __init__(self, write: Callable[[Record], object], every: int = 10) -> None:
         require_at_least("every", every, 1)
         self._write, self.every = write, every
-        self._best: Trial | None = None
+        self._best: TrialStatus | None = None
 
     def _tell(self, event: str, **content: Any) -> None:
         self._write({"event": event, **{key: plain(value) for key, value in content.items()}})
@@ -85,7 +85,7 @@ class Records(Watcher):
         earlier = len(plan.earlier)
         self._tell("search", trials=plan.trials, metric=plan.metric, earlier=earlier, title=plan.title)
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: TrialStatus) -> None:
         """`trial`"""
         self._best = trial if trial.is_best else self._best
         number, value = (None, None) if self._best is None else (self._best.number, self._best.value)

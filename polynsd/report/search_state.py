@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from polynsd.report.events import SearchPlan, Trial
 from polynsd.report.pace import Clock, Pace
+from polynsd.training.callback import SearchPlan, TrialStatus
 
 RUNNING = "running"
 
@@ -17,13 +17,13 @@ class SearchState:
     def __init__(self, plan: SearchPlan, clock: Clock = time.monotonic) -> None:
         self.plan, self.pace = plan, Pace(clock)
         self.states: dict[int, str] = {}
-        self.best: Trial | None = None
+        self.best: TrialStatus | None = None
         self.history: list[float] = []  # best so far, after each trial that ended
         for trial in plan.earlier:
             self.trial(trial)
         self._earlier = self.ended
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: TrialStatus) -> None:
         """A trial has started or ended; one that is told twice counts once."""
         known = self.states.get(trial.number, RUNNING) != RUNNING
         self.states[trial.number] = trial.state

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.report.events import ProtocolPlan, Trial, Watcher
 from polynsd.report.protocol_state import ProtocolState
+from polynsd.training.callback import Callback, ProtocolPlan, TrialStatus
 
 if TYPE_CHECKING:
     from polynsd.training import Epoch, FitResult
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCALARS = ("train_loss", "val_loss", "val_metric")
 
 
-class TensorBoardLog(Watcher):
+class TensorBoardLog(Callback):
     """Writes `train_loss`, `val_loss` and `val_metric` of every split, and their mean over splits.
 
     Folders: `split-<name>` and `mean` for a protocol, `trial-<number>` for a search. The mean at an
@@ -71,7 +71,7 @@ class TensorBoardLog(Watcher):
         for number in sorted(self._pending):  # those that waited for this split
             self._write_mean(number)
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: TrialStatus) -> None:
         """Parameters, state and value, for the HPARAMS page."""
         if trial.state == "running":
             return

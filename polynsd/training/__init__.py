@@ -1,5 +1,6 @@
 """Training: one model, or many replicas together, with early stopping on validation."""
 
+from polynsd.training.callback import Callback, CallbackList
 from polynsd.training.capture import CapturedStep
 from polynsd.training.protocol import ProtocolResult, run_splits
 from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
@@ -8,6 +9,8 @@ from polynsd.training.task import Task, get_task
 from polynsd.training.trainer import fit
 
 __all__ = [
+    "Callback",
+    "CallbackList",
     "CapturedStep",
     "Epoch",
     "FitResult",

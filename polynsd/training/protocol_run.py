@@ -14,10 +14,11 @@ from polynsd.config import to_dict
 from polynsd.errors import require_at_least
 from polynsd.nn import count_parameters
 from polynsd.nn.build import model_label
-from polynsd.report import ProtocolPlan, Records, Watcher, watchers
+from polynsd.report import Records
 from polynsd.runs import Run, read_run
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training import Epoch, FitResult, ProtocolResult, Replica, fit_replicas
+from polynsd.training.callback import Callback, CallbackList, ProtocolPlan
 from polynsd.training.checks import check_replicas
 from polynsd.training.clock import ClockedSnapshots
 from polynsd.training.comparison import describe_model
@@ -49,7 +50,7 @@ class ProtocolRun:
     rules: str = "default"
     seeds: int = 1
     ddof: int = 0
-    watcher: Watcher = field(default_factory=Watcher)
+    callback: Callback = field(default_factory=Callback)
     keep: bool = True
 
     def __post_init__(self) -> None:
@@ -71,8 +72,8 @@ class ProtocolRun:
         with self._folder(out, snapshot_seconds) as run:
             if run is None or run.result is None:
                 return self._trained(run)
-            with self.watcher as watcher:
-                watcher.finish(run.result)
+            with self.callback as callback:
+                callback.finish(run.result)
             return dict(run.result)
 
     def _folder(self, out: Path | None, snapshot_seconds: float) -> AbstractContextManager[Run | None]:
@@ -86,15 +87,15 @@ class ProtocolRun:
 
     def _trained(self, run: Run | None) -> Result:
         log = [Records(run.log, every=1)] if run is not None and self.keep else []
-        with watchers(self.watcher, *log) as watcher:
+        with CallbackList(self.callback, *log) as callback:
             clock = None if run is None else ClockedSnapshots(run.snapshots)
-            fits = self._train(watcher, run, clock)
+            fits = self._train(callback, run, clock)
             result = self._result(fits)
             if run is not None and clock is not None:
                 weights = _weights(fits) if self.keep else {}
                 predictions = self._predictions(fits) if self.keep else None
                 run.finish(result, weights, predictions, {"seconds": round(clock.seconds, 3)})
-            self.watcher.finish(result)  # what is told is on the disk
+            self.callback.finish(result)  # what is told is on the disk
         return result
 
     def _config(self) -> dict[str, Any]:
@@ -113,24 +114,24 @@ class ProtocolRun:
         every = range(len(problem.splits))
         return [r for s in rounds for r in problem.replicas(one, every, problem.seed + s * len(every))]
 
-    def _train(self, watcher: Watcher, run: Run | None, snapshots: Snapshots | None) -> list[FitResult]:
+    def _train(self, callback: Callback, run: Run | None, snapshots: Snapshots | None) -> list[FitResult]:
         training = self.configuration.training
         names = tuple(f"{split}" if self.seeds == 1 else f"{split}/{seed}" for split, seed in self._numbers())
         plan = ProtocolPlan(
             names, training.epochs, self.problem.task.metric, training.select, training.patience, self.title
         )
-        watcher.begin(plan)
+        callback.begin(plan)
         for split, (last, best) in ({} if run is None else _earlier(run.folder)).items():
-            watcher.resume(split, last, best)
+            callback.resume(split, last, best)
         fits = fit_replicas(
             self._replicas(),
             self.problem.data,
             self.problem.task,
-            on_epoch=watcher.epoch,
+            on_epoch=callback.epoch,
             snapshots=snapshots,
         )
         for number, fit in enumerate(fits):
-            watcher.done(number, _require_some(fit))
+            callback.done(number, _require_some(fit))
         return fits
 
     def _result(self, fits: Sequence[FitResult]) -> Result:

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from polynsd.report import ProtocolPlan, ProtocolView, SearchPlan, SearchView, Trial
+from polynsd.report import ProtocolView, SearchView
 from polynsd.report.drawing import draw_protocol, draw_search
 from polynsd.report.pace import Pace, clock_text, rate_text, score_text
 from polynsd.report.protocol_state import ProtocolState
 from polynsd.report.search_state import SearchState, sparkline
 from polynsd.training import Epoch
+from polynsd.training.callback import ProtocolPlan, SearchPlan, TrialStatus
 
 PARAMS = {
     "degree": 8,
@@ -184,13 +185,13 @@ def test_a_search_counts_each_trial_once_and_keeps_the_best():
     clock = Clock()
     state = SearchState(SearchPlan(5, "accuracy"), clock)
     assert state.seconds_left is None
-    state.trial(Trial(0, "running"))
+    state.trial(TrialStatus(0, "running"))
     clock.now += 2
     for _ in range(2):
-        state.trial(Trial(0, "complete", 0.5, PARAMS, is_best=True))
-    state.trial(Trial(2, "pruned", 0.1))
-    state.trial(Trial(1, "failed"))
-    state.trial(Trial(4, "running"))
+        state.trial(TrialStatus(0, "complete", 0.5, PARAMS, is_best=True))
+    state.trial(TrialStatus(2, "pruned", 0.1))
+    state.trial(TrialStatus(1, "failed"))
+    state.trial(TrialStatus(4, "running"))
     assert dict(state.counts) == {"complete": 1, "pruned": 1, "failed": 1, "running": 1}
     assert (state.ended, state.remaining, state.best.number) == (3, 2, 0)
     assert state.history == [0.5] * 3
@@ -199,11 +200,11 @@ def test_a_search_counts_each_trial_once_and_keeps_the_best():
 
 def test_earlier_trials_count_but_not_in_the_rate():
     clock = Clock()
-    earlier = (Trial(0, "complete", 0.7, is_best=True), Trial(1, "pruned"))
+    earlier = (TrialStatus(0, "complete", 0.7, is_best=True), TrialStatus(1, "pruned"))
     state = SearchState(SearchPlan(2, "accuracy", earlier), clock)
     assert (state.ended, state.seen, state.rate, state.remaining) == (2, 0, None, 0)
     clock.now += 1
-    state.trial(Trial(7, "complete", 0.6))  # someone else's, beyond the plan
+    state.trial(TrialStatus(7, "complete", 0.6))  # someone else's, beyond the plan
     assert (state.rate, state.remaining, state.seconds_left) == (1.0, 0, 0.0)
     assert state.history == [0.7] * 3
 
@@ -274,7 +275,7 @@ def test_a_search_fits(width):
     state = SearchState(SearchPlan(200, "accuracy", title="squirrel"), clock)
     clock.now += 60
     for i in range(90):
-        state.trial(Trial(i, "pruned" if i % 3 else "complete", i / 100, PARAMS, is_best=i % 3 == 0))
+        state.trial(TrialStatus(i, "pruned" if i % 3 else "complete", i / 100, PARAMS, is_best=i % 3 == 0))
     lines = drawn(draw_search(state, width), width)
     assert lines[0] == "squirrel: search by validation accuracy"
     assert lines[2] == "90 of 200 trials: 30 complete, 60 pruned"
@@ -385,7 +386,7 @@ def test_a_search_in_plain_lines(capsys):
         view.begin_search(SearchPlan(3, "roc_auc"))
         for number in range(3):
             clock.now += 6
-            view.trial(Trial(number, "complete", 0.5 + number / 10, PARAMS, is_best=True))
+            view.trial(TrialStatus(number, "complete", 0.5 + number / 10, PARAMS, is_best=True))
     assert capsys.readouterr().err.splitlines() == [
         "search, 0 of 3 trials",
         "2 of 3 trials: 2 complete; best roc_auc 60.0 %, trial 1 "
@@ -398,7 +399,7 @@ def test_a_search_on_a_terminal():
     console = screen()
     with SearchView(console=console) as view:
         view.begin_search(SearchPlan(None, "accuracy"))
-        view.trial(Trial(0, "complete", 0.5, {}, is_best=True))
+        view.trial(TrialStatus(0, "complete", 0.5, {}, is_best=True))
     assert "best 50.0 %, trial 0" in console.file.getvalue()
     assert "1 trial: 1 complete" in console.file.getvalue()
 

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from polynsd.errors import ConfigError
-from polynsd.report import ProtocolPlan, TensorBoardLog, Trial
+from polynsd.report import TensorBoardLog
 from polynsd.training import Epoch
+from polynsd.training.callback import ProtocolPlan, TrialStatus
 
 
 def epoch(number, metric, best=False):
@@ -98,9 +99,9 @@ def test_trials_with_their_hyper_parameters(tmp_path):
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     with TensorBoardLog(tmp_path) as log:
-        log.trial(Trial(0, "running"))
-        log.trial(Trial(0, "complete", 0.75, {"degree": 8, "maps": "diagonal", "widths": (16, 32)}))
-        log.trial(Trial(1, "pruned", None, {"degree": 4}))
+        log.trial(TrialStatus(0, "running"))
+        log.trial(TrialStatus(0, "complete", 0.75, {"degree": 8, "maps": "diagonal", "widths": (16, 32)}))
+        log.trial(TrialStatus(1, "pruned", None, {"degree": 4}))
     assert scalars(tmp_path / "trial-0") == {"value": [(0, 0.75)]}
     assert scalars(tmp_path / "trial-1") == {}
     events = EventAccumulator(str(tmp_path / "trial-0"))

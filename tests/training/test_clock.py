@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from polynsd.config import ModelConfig, TrainConfig
-from polynsd.report import Watcher
 from polynsd.runs import read_run
 from polynsd.training import clock
+from polynsd.training.callback import Callback
 from polynsd.training.clock import ClockedSnapshots
 from polynsd.training.configuration import Configuration
 from polynsd.training.protocol_run import ProtocolRun
@@ -54,7 +54,7 @@ def test_sessions_add_up_to_their_last_snapshots(now):
     assert third.seconds == pytest.approx(7 + 11 + 2)
 
 
-class Breaks(Watcher):
+class Breaks(Callback):
     """Takes its time, and is interrupted after it."""
 
     def epoch(self, replica, epoch):
@@ -69,7 +69,7 @@ def test_a_resumed_run_counts_the_time_of_the_first_session(tmp_path):
     problem = Source(data=data, splits=2).problem()
     configuration = Configuration(ModelConfig("mlp", 4, 2), TrainConfig(epochs=12))
     with pytest.raises(KeyboardInterrupt):
-        ProtocolRun(problem, configuration, watcher=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
+        ProtocolRun(problem, configuration, callback=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
     ProtocolRun(problem, configuration).run(tmp_path / "run")
     assert read_run(tmp_path / "run").timings["seconds"] > PAUSE
     ProtocolRun(problem, configuration).run(tmp_path / "whole")

@@ -3,8 +3,8 @@
 import pytest
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
-from polynsd.report import Watcher
 from polynsd.runs import read_run
+from polynsd.training.callback import Callback
 from polynsd.training.configuration import Configuration
 from polynsd.training.protocol_run import ProtocolRun
 from polynsd.training.source import Source
@@ -14,7 +14,7 @@ MODEL = ModelConfig(hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim
 CONFIGURATION = Configuration(MODEL, TrainConfig(epochs=12, learning_rate=0.05))
 
 
-class Breaks(Watcher):
+class Breaks(Callback):
     """Ctrl-C in the seventh epoch."""
 
     def epoch(self, replica, epoch):
@@ -50,7 +50,7 @@ def test_only_the_result_stays(kept, tmp_path):
 
 def test_an_interrupted_one_goes_on_to_the_same_result(kept, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        protocol(keep=False, watcher=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
+        protocol(keep=False, callback=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
     assert (tmp_path / "run" / "snapshot.safetensors").exists()
     assert protocol(keep=False).run(tmp_path / "run", snapshot_seconds=0.0) == kept[1]
 

@@ -1,11 +1,11 @@
-"""What long work tells those who watch it: a protocol (splits × epochs) or a search (trials).
+"""`Callback`: the events of a training over splits, or of a search over trials.
 
-A watcher is a context manager; it overrides the methods it cares about. The order of calls:
+A callback is a context manager; it overrides the methods it needs. The order of calls:
 
     begin(plan), resume(…)*, epoch(split, epoch)*, done(split, result)*, finish(result)
     begin_search(plan), trial(trial)*, finish(result)
 
-`Watcher.epoch` has the signature of `on_epoch` of `polynsd.training`. Splits may take turns, go in
+`Callback.epoch` has the signature of `on_epoch` of `polynsd.training`. Splits may take turns, go in
 lockstep or finish in any order; after a resume their epochs do not begin with the first.
 """
 
@@ -52,7 +52,7 @@ class ProtocolPlan:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialStatus:
     """One configuration of a search, when it starts (`running`) and when it ends."""
 
     number: int
@@ -76,14 +76,14 @@ class SearchPlan:
     """How many there will be in the end, the earlier ones included; None where nobody knows."""
     metric: str
     """accuracy, roc_auc, r2, or loss where the search is for the lowest loss."""
-    earlier: tuple[Trial, ...] = ()
+    earlier: tuple[TrialStatus, ...] = ()
     """Trials that the study has already, in their order."""
     title: str = ""
     """The graph and the space, say."""
 
 
-class Watcher:
-    """Hears everything and does nothing; the base of all watchers."""
+class Callback:
+    """Does nothing on every event; the base of all callbacks."""
 
     def __enter__(self) -> Self:
         return self
@@ -108,28 +108,25 @@ class Watcher:
     def begin_search(self, plan: SearchPlan) -> None:
         """A search starts, or goes on."""
 
-    def trial(self, trial: Trial) -> None:
+    def trial(self, trial: TrialStatus) -> None:
         """A trial has started or ended."""
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """All is over, and this came out."""
 
 
-def watchers(*several: Watcher) -> Watcher:
-    """One watcher that passes everything on to `several`, in their order."""
-    return several[0] if len(several) == 1 else _Several(several)
+class CallbackList(Callback):
+    """Passes every event on to several callbacks, in their order."""
 
-
-class _Several(Watcher):
-    def __init__(self, several: tuple[Watcher, ...]) -> None:
-        self._all, self._stack = several, ExitStack()
-        # an epoch costs nothing for those who do not listen
-        self._epoch = [w.epoch for w in several if type(w).epoch is not Watcher.epoch]
+    def __init__(self, *callbacks: Callback) -> None:
+        self._all, self._stack = callbacks, ExitStack()
+        # an epoch costs nothing for callbacks that do not override `epoch`
+        self._epoch = [c.epoch for c in callbacks if type(c).epoch is not Callback.epoch]
 
     def __enter__(self) -> Self:
         with ExitStack() as entered:
-            for watcher in self._all:
-                entered.enter_context(watcher)
+            for callback in self._all:
+                entered.enter_context(callback)
             self._stack = entered.pop_all()
         return self
 
@@ -139,29 +136,29 @@ class _Several(Watcher):
         self._stack.__exit__(kind, error, trace)
 
     def begin(self, plan: ProtocolPlan) -> None:
-        for watcher in self._all:
-            watcher.begin(plan)
+        for callback in self._all:
+            callback.begin(plan)
 
     def resume(self, split: int, last: Epoch, best: Epoch) -> None:
-        for watcher in self._all:
-            watcher.resume(split, last, best)
+        for callback in self._all:
+            callback.resume(split, last, best)
 
     def epoch(self, split: int, epoch: Epoch) -> None:
         for tell in self._epoch:
             tell(split, epoch)
 
     def done(self, split: int, result: FitResult) -> None:
-        for watcher in self._all:
-            watcher.done(split, result)
+        for callback in self._all:
+            callback.done(split, result)
 
     def begin_search(self, plan: SearchPlan) -> None:
-        for watcher in self._all:
-            watcher.begin_search(plan)
+        for callback in self._all:
+            callback.begin_search(plan)
 
-    def trial(self, trial: Trial) -> None:
-        for watcher in self._all:
-            watcher.trial(trial)
+    def trial(self, trial: TrialStatus) -> None:
+        for callback in self._all:
+            callback.trial(trial)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        for watcher in self._all:
-            watcher.finish(result)
+        for callback in self._all:
+            callback.finish(result)

@@ -1,4 +1,4 @@
-"""Events reach every watcher; as records they are valid JSON with stable keys."""
+"""Events reach every callback; as records they are valid JSON with stable keys."""
 
 import json
 import math
@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, ProtocolPlan, Records, SearchPlan, Trial, Watcher, watchers
+from polynsd.report import JsonLines, Records
 from polynsd.training import Epoch
+from polynsd.training.callback import Callback, CallbackList, ProtocolPlan, SearchPlan, TrialStatus
 
 KEYS = {
     "begin": ["splits", "epochs", "metric", "select", "patience", "title"],
@@ -27,17 +28,17 @@ def epoch(number, best=False, loss=0.5):
     return Epoch(number, loss, loss, 0.5, best)
 
 
-def everything(watcher):
+def everything(callback):
     """One of each event."""
-    watcher.begin(ProtocolPlan(("0", "1"), 100, "accuracy", "loss", 20))
-    watcher.resume(0, epoch(40), epoch(30))
-    watcher.epoch(0, epoch(41, best=True))
-    watcher.done(
+    callback.begin(ProtocolPlan(("0", "1"), 100, "accuracy", "loss", 20))
+    callback.resume(0, epoch(40), epoch(30))
+    callback.epoch(0, epoch(41, best=True))
+    callback.done(
         0, SimpleNamespace(epochs=60, best_epoch=41, val_metric=0.5, test_metric=0.4, model=object())
     )
-    watcher.begin_search(SearchPlan(10, "accuracy"))
-    watcher.trial(Trial(3, "complete", 0.5, {"degree": 4}, is_best=True))
-    watcher.finish({"mean": 0.4, "tests": (0.4, 0.4)})
+    callback.begin_search(SearchPlan(10, "accuracy"))
+    callback.trial(TrialStatus(3, "complete", 0.5, {"degree": 4}, is_best=True))
+    callback.finish({"mean": 0.4, "tests": (0.4, 0.4)})
 
 
 def lines(capsys):
@@ -45,8 +46,8 @@ def lines(capsys):
 
 
 def test_keys_are_stable_and_the_event_comes_first(capsys):
-    with pytest.raises(KeyboardInterrupt), JsonLines() as watcher:  # noqa: PT012
-        everything(watcher)
+    with pytest.raises(KeyboardInterrupt), JsonLines() as callback:  # noqa: PT012
+        everything(callback)
         raise KeyboardInterrupt
     records = lines(capsys)
     assert [record["event"] for record in records] == list(KEYS)
@@ -66,9 +67,9 @@ def test_the_keys_are_documented():
 
 @pytest.mark.parametrize(("every", "told"), [(10, [3, 10, 17, 20]), (1, list(range(1, 26))), (100, [3, 17])])
 def test_epochs_are_thinned_but_improvements_are_told(capsys, every, told):
-    with JsonLines(every=every) as watcher:
+    with JsonLines(every=every) as callback:
         for number in range(1, 26):
-            watcher.epoch(0, epoch(number, best=number in (3, 17)))
+            callback.epoch(0, epoch(number, best=number in (3, 17)))
     assert [record["epoch"] for record in lines(capsys)] == told
 
 
@@ -78,21 +79,21 @@ def test_every_must_be_a_number_of_epochs():
 
 
 def test_numbers_that_json_has_not(capsys):
-    with JsonLines(every=1) as watcher:
-        watcher.epoch(0, epoch(1, loss=math.nan))
-        watcher.finish({"worst": -math.inf, "path": Path("runs"), "deep": [{1: math.nan}]})
+    with JsonLines(every=1) as callback:
+        callback.epoch(0, epoch(1, loss=math.nan))
+        callback.finish({"worst": -math.inf, "path": Path("runs"), "deep": [{1: math.nan}]})
     first, second = lines(capsys)
     assert first["train_loss"] is None
     assert second["result"] == {"worst": None, "path": "runs", "deep": [{"1": None}]}
 
 
 def test_the_best_so_far_is_told_with_every_trial(capsys):
-    earlier = (Trial(0, "complete", 0.7, is_best=True), Trial(1, "failed"))
-    with JsonLines() as watcher:
-        watcher.begin_search(SearchPlan(10, "accuracy", earlier))
-        watcher.trial(Trial(2, "pruned", 0.1))
-        watcher.trial(Trial(3, "complete", 0.8, is_best=True))
-        watcher.trial(Trial(4, "running"))
+    earlier = (TrialStatus(0, "complete", 0.7, is_best=True), TrialStatus(1, "failed"))
+    with JsonLines() as callback:
+        callback.begin_search(SearchPlan(10, "accuracy", earlier))
+        callback.trial(TrialStatus(2, "pruned", 0.1))
+        callback.trial(TrialStatus(3, "complete", 0.8, is_best=True))
+        callback.trial(TrialStatus(4, "running"))
     search, *trials = lines(capsys)
     assert search["earlier"] == 2
     assert [(t["best_number"], t["best_so_far"]) for t in trials] == [(0, 0.7), (3, 0.8), (3, 0.8)]
@@ -100,15 +101,15 @@ def test_the_best_so_far_is_told_with_every_trial(capsys):
 
 def test_records_go_where_they_are_wanted(tmp_path):
     log = []
-    with Records(log.append, every=1) as watcher:
-        everything(watcher)
+    with Records(log.append, every=1) as callback:
+        everything(callback)
     assert [record["event"] for record in log] == list(KEYS)[:-1]
-    with (tmp_path / "events.jsonl").open("w", encoding="utf-8") as stream, JsonLines(stream) as watcher:
-        everything(watcher)
+    with (tmp_path / "events.jsonl").open("w", encoding="utf-8") as stream, JsonLines(stream) as callback:
+        everything(callback)
     assert len((tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()) == 7
 
 
-class Diary(Watcher):
+class Diary(Callback):
     def __init__(self, pages, name="diary"):
         self.pages, self.name = pages, name
 
@@ -121,8 +122,8 @@ class Diary(Watcher):
 
 
 def test_several_watchers_hear_everything():
-    one, two, deaf = [], [], Watcher()
-    with watchers(Records(one.append, 1), deaf, Records(two.append, 1)) as both:
+    one, two, deaf = [], [], Callback()
+    with CallbackList(Records(one.append, 1), deaf, Records(two.append, 1)) as both:
         everything(both)
     assert one == two
     assert len(one) == 7
@@ -130,26 +131,25 @@ def test_several_watchers_hear_everything():
 
 def test_all_of_them_are_entered_and_left_whatever_happens():
     pages = []
-    with pytest.raises(RuntimeError), watchers(Diary(pages, "a"), Diary(pages, "b")):
+    with pytest.raises(RuntimeError), CallbackList(Diary(pages, "a"), Diary(pages, "b")):
         raise RuntimeError
     assert pages == ["a in", "b in", "b out RuntimeError", "a out RuntimeError"]
 
 
 def test_one_that_cannot_be_entered_closes_the_others():
-    class Broken(Watcher):
+    class Broken(Callback):
         def __enter__(self):
             raise OSError("disk full")
 
     pages = []
-    with pytest.raises(OSError, match="disk full"), watchers(Diary(pages, "a"), Broken()):
+    with pytest.raises(OSError, match="disk full"), CallbackList(Diary(pages, "a"), Broken()):
         pass
     assert pages == ["a in", "a out OSError"]
 
 
-def test_one_or_no_watcher():
-    alone = Watcher()
-    assert watchers(alone) is alone
-    with watchers() as nobody:
+def test_no_callback():
+
+    with CallbackList() as nobody:
         everything(nobody)
 
 
@@ -159,4 +159,4 @@ def test_plans_and_trials_check_themselves():
     with pytest.raises(ConfigError, match="epochs must be an integer of at least 0"):
         ProtocolPlan(("0",), -1, "accuracy")
     with pytest.raises(ConfigError, match="unknown state of a trial 'prune'"):
-        Trial(0, "prune")
+        TrialStatus(0, "prune")
