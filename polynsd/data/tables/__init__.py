@@ -5,8 +5,8 @@
 Tables need the packages of the extra `data` (pandas, pyarrow), which are loaded when first used.
 """
 
+from polynsd.data.edges import EdgeReport
 from polynsd.data.tables.convert import from_networkx, from_pandas, from_pyg, from_scipy
-from polynsd.data.tables.edges import EdgeReport
 from polynsd.data.tables.export import to_networkx, to_pandas, to_pyg
 from polynsd.data.tables.files import write_table
 from polynsd.data.tables.options import ReadOptions

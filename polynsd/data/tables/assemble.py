@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Graph
 from polynsd.data.tables.columns import Column
-from polynsd.data.tables.edges import Edges, merge, weights
 from polynsd.data.tables.features import FeatureBlock, feature_blocks, repeated_block
 from polynsd.data.tables.ids import common_ids, number_by_appearance, number_by_table, to_numpy
 from polynsd.data.tables.labels import Labels, read_labels, read_labels_again
@@ -20,6 +20,7 @@ from polynsd.data.tables.recipe import FeatureRecipe
 from polynsd.data.tables.report import ReadReport
 from polynsd.data.tables.schema import TableSchema
 from polynsd.data.tables.tables import Table, require_two_columns
+from polynsd.data.tables.weights import weights
 from polynsd.errors import ConfigError, DataError, unknown_name
 
 Read = tuple[Graph, ReadReport]
@@ -90,10 +91,10 @@ def assemble_by(
         else _blocks_again(edges, schema.edge_features, options, unseen)
     )
     weight = None if options.weight is None else weights(edges.column(options.weight))
-    merged = merge(pairs, len(ids), _matrix([*_as_column(weight), *(b.values for b in edge_blocks)]))
+    merged = merge_edges(pairs, len(ids), weight, _matrix([block.values for block in edge_blocks]))
     used = {*ends, options.weight, *options.edge_features}
     unused = (*(column for column in edges.raw if column not in used), *node_data.unused)
-    graph = _graph(merged, to_numpy(ids), node_data, weight is not None, name)
+    graph = _graph(merged, to_numpy(ids), node_data, name)
     return Assembled(
         graph,
         _report(graph, merged, node_data, edge_blocks, unused),
@@ -181,10 +182,6 @@ def _blocks(table: Table, names: Sequence[str], options: ReadOptions) -> list[Fe
     return feature_blocks(columns, options.categorical or (), options.missing)
 
 
-def _as_column(weight: NDArray[np.float32] | None) -> list[NDArray[np.float32]]:
-    return [] if weight is None else [weight[:, None]]
-
-
 def _matrix(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
     return np.concatenate(parts, axis=1) if parts else None
 
@@ -193,16 +190,15 @@ def _names(blocks: Sequence[FeatureBlock]) -> tuple[str, ...]:
     return tuple(name for block in blocks for name in block.names)
 
 
-def _graph(edges: Edges, ids: NDArray[Any], nodes: _NodeData, has_weight: bool, name: str) -> Graph:
-    values, first = edges.values, int(has_weight)
+def _graph(edges: MergedEdges, ids: NDArray[Any], nodes: _NodeData, name: str) -> Graph:
     return Graph(
         name,
         edges.edge_index,
         len(ids),
         x=_matrix([block.values for block in nodes.blocks]),
         y=nodes.labels.y if nodes.labels else None,
-        edge_weight=values[:, 0] if values is not None and has_weight else None,
-        edge_attr=values[:, first:] if values is not None and values.shape[1] > first else None,
+        edge_weight=edges.weight,
+        edge_attr=edges.attr,
         node_ids=ids,
         class_names=nodes.labels.class_names if nodes.labels else None,
         feature_names=_names(nodes.blocks) or None,
@@ -210,7 +206,11 @@ def _graph(edges: Edges, ids: NDArray[Any], nodes: _NodeData, has_weight: bool, 
 
 
 def _report(
-    graph: Graph, edges: Edges, nodes: _NodeData, edge_blocks: Sequence[FeatureBlock], unused: tuple[str, ...]
+    graph: Graph,
+    edges: MergedEdges,
+    nodes: _NodeData,
+    edge_blocks: Sequence[FeatureBlock],
+    unused: tuple[str, ...],
 ) -> ReadReport:
     blocks = [*nodes.blocks, *edge_blocks]
     return ReadReport(

@@ -1,6 +1,6 @@
 """Graphs from pandas, NetworkX, SciPy and PyG, under the owner's ids.
 
-Directed or repeated edges are merged as in `edges.merge`: values given for several copies of an
+Directed or repeated edges are merged as in `polynsd.data.edges`: values given for several copies of an
 edge, such as its two directions, are averaged, and the report in the log says how many differed.
 """
 
@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Features, Graph
 from polynsd.data.tables.assemble import assemble
 from polynsd.data.tables.columns import finite_float32
-from polynsd.data.tables.edges import Edges, merge, non_negative
 from polynsd.data.tables.masks import read_masks
 from polynsd.data.tables.options import ReadOptions
 from polynsd.data.tables.report import log_report
 from polynsd.data.tables.tables import ID, SOURCE, TARGET, Table
+from polynsd.data.tables.weights import non_negative
 from polynsd.errors import DataError, GraphError, ShapeError
 
 if TYPE_CHECKING:
@@ -74,15 +75,15 @@ def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "gra
     matrix.eliminate_zeros()
     entries, num_nodes = matrix.tocoo(), matrix.shape[0]
     weight = non_negative(finite_float32(entries.data, "the adjacency matrix"), "the adjacency matrix")
-    values = None if (weight == 1).all() else weight[:, None]
-    edges = _logged(name, merge(np.stack([entries.row, entries.col]), num_nodes, values))
+    given = None if (weight == 1).all() else weight
+    edges = _logged(name, merge_edges(np.stack([entries.row, entries.col]), num_nodes, given))
     return Graph(
         name,
         edges.edge_index,
         num_nodes,
         x=None if x is None else _features(x, num_nodes),
         y=None if y is None else _labels(y, num_nodes),
-        edge_weight=None if edges.values is None else edges.values[:, 0],
+        edge_weight=edges.weight,
     )
 
 
@@ -96,11 +97,9 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
     num_nodes = int(data.num_nodes or 0)
     weight, attr = (_edge_values(data, key) for key in ("edge_weight", "edge_attr"))
     if weight is not None:
-        weight = non_negative(weight[:, :1], "edge_weight")
-    given = [part for part in (weight, attr) if part is not None]
+        weight = non_negative(weight[:, 0], "edge_weight")
     name = name or getattr(data, "name", None) or "graph"
-    edges = _logged(name, merge(_pairs(data, num_nodes), num_nodes, np.hstack(given) if given else None))
-    values, first = edges.values, int(weight is not None)
+    edges = _logged(name, merge_edges(_pairs(data, num_nodes), num_nodes, weight, attr))
     graph = Graph(
         name,
         edges.edge_index,
@@ -108,8 +107,8 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
         x=None if data.x is None else _features(_numpy(data.x), num_nodes),
         y=None if data.y is None else _labels(_numpy(data.y), num_nodes),
         masks=read_masks(data, num_nodes),
-        edge_weight=None if values is None or weight is None else values[:, 0],
-        edge_attr=None if values is None or attr is None else values[:, first:],
+        edge_weight=edges.weight,
+        edge_attr=edges.attr,
         node_ids=None if node_ids is None else _ids(node_ids, num_nodes),
     )
     return replace(graph, **_names(data, graph))
@@ -125,7 +124,7 @@ def _require_simple_nodes(graph: nx.Graph) -> None:
         )
 
 
-def _logged(name: str, edges: Edges) -> Edges:
+def _logged(name: str, edges: MergedEdges) -> MergedEdges:
     logger.info("%s: %s", name, edges.report)
     return edges
 

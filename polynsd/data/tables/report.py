@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from polynsd.data.tables.edges import EdgeReport
+from polynsd.data.edges import EdgeReport
 
 logger = logging.getLogger("polynsd")
 

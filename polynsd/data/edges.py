@@ -1,0 +1,112 @@
+"""Any edge list as every undirected edge once.
+
+    merged = merge_edges(pairs, num_nodes, weight=weight)
+    merged.edge_index  # [2, E] with u < v, sorted
+    merged.report      # "5 edges given, 2 kept: 1 self-loops dropped, …"
+
+Self-loops are dropped (a loop contributes nothing to a coboundary). All copies of an edge are merged, in
+whichever direction they were given; their weights and features are averaged, as `polynsd.topology`
+averages parallel edges. `EdgeReport` counts all of this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class EdgeReport:
+    """What became of the edges that were given: given = kept + self_loops + duplicates + reverses."""
+
+    given: int
+    kept: int
+    self_loops: int = 0  # dropped
+    duplicates: int = 0  # repeated in the same direction, merged
+    reverses: int = 0  # also given in the other direction, merged
+    averaged: int = 0  # kept edges whose copies had different weights or features
+
+    def __str__(self) -> str:
+        text = f"{self.given} edges given, {self.kept} kept: {self.self_loops} self-loops dropped, "
+        text += f"{self.duplicates} duplicates and {self.reverses} reverses merged"
+        return text + (f", unequal values of {self.averaged} averaged" if self.averaged else "")
+
+
+@dataclass(frozen=True, eq=False)
+class MergedEdges:
+    """E undirected edges sorted by (u, v), each once with u < v.
+
+    Args:
+        edge_index: `[2, E]` int64.
+        weight: `[E]` float32; None if no weights were given.
+        attr: `[E, k]` float32; None if no features were given.
+        report: what became of the given edges.
+    """
+
+    edge_index: NDArray[np.int64]
+    weight: NDArray[np.float32] | None
+    attr: NDArray[np.float32] | None
+    report: EdgeReport
+
+
+def merge_edges(
+    pairs: NDArray[Any],
+    num_nodes: int,
+    weight: NDArray[np.float32] | None = None,
+    attr: NDArray[np.float32] | None = None,
+) -> MergedEdges:
+    """Every undirected edge of the list once, in O(M log M).
+
+    Args:
+        pairs: `[2, M]` node numbers from 0 to num_nodes − 1, in any direction and order.
+        num_nodes: N, at most 2·10⁹.
+        weight: `[M]`, a weight per given edge.
+        attr: `[M, k]`, k features per given edge.
+    """
+    low, high = np.minimum(*pairs), np.maximum(*pairs)
+    is_edge = low != high
+    # one sortable number for (low, high, direction)
+    key = ((low.astype(np.int64) * num_nodes + high) * 2 + (pairs[0] > pairs[1]))[is_edge]
+    order = None if weight is None and attr is None else np.argsort(key, kind="stable")
+    key = np.sort(key) if order is None else key[order]
+    starts, num_directed = _find_starts(key >> 1), _find_starts(key).size
+    edge_index = np.stack(np.divmod(key[starts] >> 1, max(num_nodes, 1)))
+    differs = np.zeros(starts.size, dtype=bool)
+    means: list[NDArray[np.float32] | None] = [None, None]
+    for i, values in enumerate((weight, attr)):
+        if values is not None:
+            means[i], has_unequal = _average(values[is_edge][order], starts)
+            differs |= has_unequal
+    report = EdgeReport(
+        given=pairs.shape[1],
+        kept=starts.size,
+        self_loops=pairs.shape[1] - key.size,
+        duplicates=key.size - num_directed,
+        reverses=num_directed - starts.size,
+        averaged=int(differs.sum()),
+    )
+    return MergedEdges(edge_index, *means, report)
+
+
+def _find_starts(sorted_keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The positions at which a new number begins."""
+    changes = np.ones(sorted_keys.size, dtype=bool)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
+def _average(
+    values: NDArray[np.float32], starts: NDArray[np.intp]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The mean of each group of rows, and whether the rows of the group differ."""
+    if not starts.size:
+        return values, np.zeros(0, dtype=bool)
+    rows = values.reshape(len(values), -1)
+    counts = np.diff(starts, append=len(rows))
+    sums = np.add.reduceat(rows, starts, axis=0, dtype=np.float64)
+    is_unequal = np.maximum.reduceat(rows, starts, axis=0) != np.minimum.reduceat(rows, starts, axis=0)
+    means = (sums / counts[:, None]).astype(np.float32)
+    return means.reshape(starts.size, *values.shape[1:]), is_unequal.any(axis=1)
