@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.errors import DataError
-from polynsd.runs.durable import make_folder, write_durably
+from polynsd.runs.files import make_folder, write_durably
 from polynsd.search.optional import yaml
 
 FIRST = "first"  # of the splits; in the question of a record that does not have them all

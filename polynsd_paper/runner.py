@@ -19,9 +19,9 @@ from typing import Any
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
-from polynsd.runs.durable import make_folder
+from polynsd.runs.files import make_folder
 from polynsd.runs.environment import commit, device_name
-from polynsd.runs.lock import held
+from polynsd.runs.lock import hold_lock
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem
 from polynsd.training.protocol_run import ProtocolRun
@@ -98,7 +98,7 @@ class Runner:
         make_folder(self._folder(cell))
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(self._folder(cell)))
+                stack.enter_context(hold_lock(self._folder(cell)))
             except ConfigError as error:
                 raise CellInUseError(f"{cell}: {error}") from error
             yield

@@ -1,4 +1,4 @@
-"""`polynsd runs …`: what was run, what came of it, and how runs compare."""
+"""`polynsd runs list | show | compare`: the runs below a folder, one of them, and how several compare."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from tyro.conf import Positional
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.report import print_table
 from polynsd.runs.compare import BLOCK, compare_rows
-from polynsd.runs.curves import curve_rows
-from polynsd.runs.export import require_table_name, write_rows
-from polynsd.runs.plain import flatten
+from polynsd.runs.files import flatten
 from polynsd.runs.record import RunRecord, find_runs, read_run
-from polynsd.runs.table import RUNS, Row, rows_of, run_rows, split_rows, where
+from polynsd.runs.table import (
+    RUNS,
+    Row,
+    filter_runs,
+    read_rows,
+    require_table_name,
+    split_rows,
+    summarise_runs,
+    write_rows,
+)
 
-WIDTH = 100  # of what is shown of one value
+MAX_WIDTH = 100  # characters of one value
+INDICES = ("split", "seed", "replica", "trial")  # of the metrics log: numbers that are no measurements
 
 
 @dataclass(frozen=True)
@@ -38,35 +46,36 @@ class RunsList:
 
     def run(self) -> list[Row]:
         """Prints a line per run."""
-        rows = split_rows(self.root)
-        found = run_rows(rows) if self.where is None else where(rows, self.where)
-        found = _sorted(found, self.sort)
+        splits = split_rows(self.root)
+        everything = summarise_runs(splits)
+        rows = everything if self.where is None else filter_runs(splits, self.where)
+        rows = _sort(rows, self.sort)
         if self.json:
-            _print_json(found)
-            return found
-        header = (
-            "run",
-            "state",
-            "dataset",
-            "protocol",
-            "model",
-            "metric",
-            "test",
-            "val",
-            "splits",
-            "started",
-        )
-        title = f"{len(found)} of {len(run_rows(rows))} runs in {self.root}"
-        print_table(title, header, [_list_row(row) for row in found])
-        for row in found:
+            _print_json(rows)
+            return rows
+        texts = ("state", "dataset", "protocol", "model", "metric")
+        lines = [
+            (
+                row["folder"],
+                *(row[key] or "" for key in texts),
+                _format_mean(row),
+                _format_number(row["val"]),
+                str(row["splits"] or ""),
+                (row["started"] or "")[:16].replace("T", " "),
+            )
+            for row in rows
+        ]
+        title = f"{len(rows)} of {len(everything)} runs in {self.root}"
+        print_table(title, ("run", *texts, "test", "val", "splits", "started"), lines)
+        for row in rows:
             if row["problem"]:
                 print(f"damaged: {row['problem']}")
-        return found
+        return rows
 
 
 @dataclass(frozen=True)
 class RunsShow:
-    """Show one run: what it does, how far it is, what came of it and where it was made."""
+    """Show one run: what it does, its state, its result and where it was made."""
 
     folder: Positional[Path]
     """The folder of the run."""
@@ -77,10 +86,14 @@ class RunsShow:
         """Prints everything but the weights."""
         record = read_run(self.folder)
         if self.json:
-            _print_json(_as_dict(record))
+            keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
+            content = {key: getattr(record, key) for key in keys}
+            _print_json(content | {"folder": str(record.folder)})
             return record
-        about = {"kind": record.kind, "state": _state(record), **_prefixed(record)}
-        print_table(str(self.folder), ("", ""), [(key, _shown(value)) for key, value in about.items()])
+        hint = "; start it again to go on" if record.state == "unfinished" else ""
+        about = {"kind": record.kind, "state": record.state + hint}
+        about |= flatten({"config": record.config, "inputs": record.inputs})
+        print_table(str(self.folder), ("", ""), [(key, _format(value)) for key, value in about.items()])
         _print_result(record)
         _print_curves(record)
         _print_sessions(record)
@@ -108,8 +121,8 @@ class RunsCompare:
         require_table_name(self.out)
         if not self.folders:
             raise ConfigError("name the runs to compare, or a folder that holds them.")
-        names = _names(self.folders)
-        rows = [row for folder, name in names.items() for row in rows_of(folder, name)]
+        names = _name_runs(self.folders)
+        rows = [row for folder, name in names.items() for row in read_rows(folder, name)]
         single = len(self.folders) > 1 and all(folder in names for folder in self.folders)
         by = (self.by or ("folder" if single else "model")).split(",")
         first = names[self.folders[0]] if single and by == ["folder"] else None
@@ -120,26 +133,21 @@ class RunsCompare:
         return table
 
 
-def _names(roots: Sequence[Path]) -> dict[Path, str]:
+def _name_runs(roots: Sequence[Path]) -> dict[Path, str]:
     """Every run below the roots, and its path from the folder that they share."""
-    found = [folder for root in roots for folder in find_runs(root)]
+    folders = [folder for root in roots for folder in find_runs(root)]
     shared = Path(os.path.commonpath([root.resolve() for root in roots]))
-    return {folder: folder.resolve().relative_to(shared).as_posix() for folder in found}
+    return {folder: folder.resolve().relative_to(shared).as_posix() for folder in folders}
 
 
-def _sorted(rows: list[Row], column: str) -> list[Row]:
+def _sort(rows: list[Row], column: str) -> list[Row]:
     """Rows without a value come last, whatever the direction."""
-    name, falling = column.removeprefix("-"), column.startswith("-")
+    name, descending = column.removeprefix("-"), column.startswith("-")
     if name not in RUNS:
         raise unknown_name("column", name, RUNS)
     present = [row for row in rows if row[name] is not None]
-    return sorted(present, key=lambda row: row[name], reverse=falling) + [r for r in rows if r[name] is None]
-
-
-def _list_row(row: Row) -> tuple[str, ...]:
-    texts = (row[key] or "" for key in ("folder", "state", "dataset", "protocol", "model", "metric"))
-    started = (row["started"] or "")[:16].replace("T", " ")
-    return (*texts, _mean(row), _number(row["val"]), str(row["splits"] or ""), started)
+    missing = [row for row in rows if row[name] is None]
+    return sorted(present, key=lambda row: row[name], reverse=descending) + missing
 
 
 def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
@@ -149,8 +157,8 @@ def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
         (
             *(row[column] or "" for column in columns),
             *(str(row[key]) for key in ("runs", "n")),
-            _number(row["val"]),
-            _mean(row),
+            _format_number(row["val"]),
+            _format_mean(row),
             "" if row["difference"] is None else f"{row['difference']:+.4f} ± {row['difference_std']:.4f}",
             *("" if row[key] is None else str(row[key]) for key in ("pairs", "wins")),
             row["against"] or "",
@@ -165,63 +173,52 @@ def _print_result(record: RunRecord) -> None:
         return
     facts = {key: value for key, value in flatten(record.result).items() if key != "splits"}
     facts |= {f"timings.{key}": value for key, value in flatten(record.timings).items()}
-    print_table("", ("result", ""), [(key, _shown(value)) for key, value in facts.items()])
-    splits = [row for row in rows_of(record.folder, "") if row["split"] is not None]
+    print_table("", ("result", ""), [(key, _format(value)) for key, value in facts.items()])
+    splits = [row for row in read_rows(record.folder, "") if row["split"] is not None]
     keys = ("split", "seed", "val", "test", "best_epoch", "epochs")
     if splits:
-        print_table("", keys, [tuple(_shown(row[key]) for key in keys) for row in splits])
+        print_table("", keys, [tuple(_format(row[key]) for key in keys) for row in splits])
 
 
 def _print_curves(record: RunRecord) -> None:
+    """First, least, greatest and last value of every number in the metrics log."""
+    curves: dict[str, list[float]] = {}
     records = record.metrics()
-    rows = [(name, *(_shown(value) for value in values)) for name, *values in curve_rows(records)]
+    for entry in records:
+        for name, value in entry.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and name not in INDICES:
+                curves.setdefault(name, []).append(value)
+    rows = [
+        (name, *(_format(value) for value in (values[0], min(values), max(values), values[-1])))
+        for name, values in curves.items()
+    ]
     if rows:
         print_table("", (f"{len(records):,} lines of metrics", "first", "least", "most", "last"), rows)
 
 
 def _print_sessions(record: RunRecord) -> None:
     """A column per session: a resumed run shows what changed in between."""
-    sessions = [{key: _shown(value) for key, value in flatten(entry).items()} for entry in record.environment]
+    sessions = [
+        {key: _format(value) for key, value in flatten(entry).items()} for entry in record.environment
+    ]
     keys = dict.fromkeys(key for entry in sessions for key in entry)
     header = ("where it was made", *(f"session {number}" for number in range(1, len(sessions) + 1)))
     if sessions:
         print_table("", header, [(key, *(entry.get(key, "") for entry in sessions)) for key in keys])
 
 
-def _as_dict(record: RunRecord) -> dict[str, Any]:
-    return {
-        "folder": str(record.folder),
-        "kind": record.kind,
-        "state": record.state,
-        "config": record.config,
-        "inputs": record.inputs,
-        "environment": list(record.environment),
-        "result": record.result,
-        "timings": record.timings,
-    }
-
-
-def _state(record: RunRecord) -> str:
-    state = record.state
-    return f"{state}; start it again to go on" if state == "unfinished" else state
-
-
-def _prefixed(record: RunRecord) -> dict[str, Any]:
-    return flatten({"config": record.config, "inputs": record.inputs})
-
-
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= MAX_WIDTH else text[: MAX_WIDTH - 1] + "…"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _mean(row: Row) -> str:
+def _format_mean(row: Row) -> str:
     return "" if row["test"] is None else f"{row['test']:.4f} ± {row['std']:.4f}"
 
 

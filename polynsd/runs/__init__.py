@@ -1,6 +1,6 @@
 """Runs as folders: resumable to the same result, safe to load, easy to tabulate."""
 
-from polynsd.runs.durable import StorageError
+from polynsd.runs.files import StorageError
 from polynsd.runs.record import RunRecord, find_runs, read_run
 from polynsd.runs.run import Run
 from polynsd.runs.snapshots import RunSnapshots

@@ -2,7 +2,7 @@
 
 Only what has the same dataset, protocol and metric is compared. A difference is taken split by split (equal
 fingerprints of the masks; equal numbers where there are none; seeds on one split are averaged first), so that
-the luck of a split does not count.
+easy and hard splits do not count as a difference of models.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ CONFIG = "config."
 
 @dataclass(frozen=True)
 class Group:
-    """Splits that are averaged."""
+    """Rows of splits that are averaged."""
 
     block: tuple[str | None, ...]
     label: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def name(self) -> str:
+        return " / ".join(self.label)
+
     @cached_property
     def tests(self) -> dict[str, float]:
-        """Test metric by split."""
+        """Test metric by split, averaged over seeds."""
         by_split: dict[str, list[float]] = defaultdict(list)
         for row in self.rows:
             by_split[row["fingerprint"] or f"split {row['split']}"].append(row["test"])
@@ -44,6 +48,28 @@ class Group:
         values = [row["val"] for row in self.rows if row["val"] is not None]
         return fmean(values) if values else None
 
+    def summarise(self) -> Row:
+        tests = [row["test"] for row in self.rows]
+        return {
+            "runs": len({row["folder"] for row in self.rows}),
+            "n": len(tests),
+            "val": self.val,
+            "test": fmean(tests),
+            "std": pstdev(tests),
+        }
+
+    def compare_with(self, baseline: Group | None) -> Row:
+        """The paired difference; no numbers for the baseline itself and where no split is shared."""
+        row: Row = dict.fromkeys(("against", "difference", "difference_std", "pairs", "wins"))
+        if baseline is None or self is baseline:
+            return row
+        differences = [test - baseline.tests[s] for s, test in self.tests.items() if s in baseline.tests]
+        row |= {"against": baseline.name, "pairs": len(differences)}
+        if differences:
+            wins = sum(difference > 0 for difference in differences)
+            row |= {"difference": fmean(differences), "difference_std": pstdev(differences), "wins": wins}
+        return row
+
 
 def compare_rows(rows: Sequence[Row], by: Sequence[str], baseline: str | None = None) -> list[Row]:
     """One row per group, with its difference to the baseline of its block.
@@ -53,22 +79,23 @@ def compare_rows(rows: Sequence[Row], by: Sequence[str], baseline: str | None = 
         by: columns that make a group, also `config.KEY.KEY`; dataset, protocol and metric always do.
         baseline: a label; the group that is best on validation unless given.
     """
-    groups = group_rows(rows, by)
-    if baseline is not None and not any(_is_called(group, baseline) for group in groups):
-        raise unknown_name("baseline", baseline, {" / ".join(group.label) for group in groups})
-    blocks: dict[tuple[str | None, ...], list[Group]] = defaultdict(list)
-    for group in groups:
-        blocks[group.block].append(group)
     columns = [column for column in by if column not in BLOCK]
+    blocks: dict[tuple[str | None, ...], list[Group]] = defaultdict(list)
+    for group in group_rows(rows, by):
+        blocks[group.block].append(group)
+    baselines = {block: _find_baseline(groups, baseline) for block, groups in blocks.items()}
+    if baseline is not None and not any(baselines.values()):
+        names = {group.name for groups in blocks.values() for group in groups}
+        raise unknown_name("baseline", baseline, names)
     return [
         {
             **dict(zip(BLOCK, group.block, strict=True)),
             **dict(zip(columns, group.label, strict=True)),
-            **_numbers(group),
-            **_against(group, _baseline(block, baseline)),
+            **group.summarise(),
+            **group.compare_with(baselines[block]),
         }
-        for block in blocks.values()
-        for group in block
+        for block, groups in blocks.items()
+        for group in groups
     ]
 
 
@@ -82,13 +109,13 @@ def group_rows(rows: Sequence[Row], by: Sequence[str]) -> list[Group]:
     for row in rows:
         if row["test"] is not None:
             block = tuple(row[key] for key in BLOCK)
-            groups[block, tuple(_value(row, column) for column in columns)].append(row)
+            groups[block, tuple(_get_label(row, column) for column in columns)].append(row)
     if not groups:
         raise ConfigError("there is no finished run with a test metric to compare. See: polynsd runs list")
     return [Group(block, label, tuple(members)) for (block, label), members in groups.items()]
 
 
-def _value(row: Row, column: str) -> str:
+def _get_label(row: Row, column: str) -> str:
     if not column.startswith(CONFIG):
         return str(row[column])
     value = json.loads(row["config"] or "{}")
@@ -97,36 +124,7 @@ def _value(row: Row, column: str) -> str:
     return str(value)
 
 
-def _is_called(group: Group, name: str) -> bool:
-    return name in (*group.label, " / ".join(group.label))
-
-
-def _baseline(block: Sequence[Group], name: str | None) -> Group | None:
+def _find_baseline(groups: Sequence[Group], name: str | None) -> Group | None:
     if name is not None:
-        return next((group for group in block if _is_called(group, name)), None)
-    return max(block, key=lambda group: -float("inf") if group.val is None else group.val)
-
-
-def _numbers(group: Group) -> Row:
-    tests = [row["test"] for row in group.rows]
-    return {
-        "runs": len({row["folder"] for row in group.rows}),
-        "n": len(tests),
-        "val": group.val,
-        "test": fmean(tests),
-        "std": pstdev(tests),
-    }
-
-
-def _against(group: Group, baseline: Group | None) -> Row:
-    """The paired difference; no numbers for the baseline itself and where no split is shared."""
-    empty: Row = dict.fromkeys(("against", "difference", "difference_std", "pairs", "wins"))
-    if baseline is None or group is baseline:
-        return empty
-    shared = [split for split in group.tests if split in baseline.tests]
-    found = [group.tests[split] - baseline.tests[split] for split in shared]
-    empty |= {"against": " / ".join(baseline.label), "pairs": len(found)}
-    if not found:
-        return empty
-    wins = sum(difference > 0 for difference in found)
-    return empty | {"difference": fmean(found), "difference_std": pstdev(found), "wins": wins}
+        return next((group for group in groups if name in (*group.label, group.name)), None)
+    return max(groups, key=lambda group: -float("inf") if group.val is None else group.val)

@@ -1,4 +1,4 @@
-"""Where and with what a run was made. Packages are looked up, not imported."""
+"""Machine, package versions, commit and time of a session. Packages are looked up, not imported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from polynsd.errors import DataError
-from polynsd.runs.durable import write_durably
-from polynsd.runs.plain import encode, read_json
+from polynsd.runs.files import encode_json, read_json, write_durably
 
 PACKAGES = ("polynsd", "torch", "torch_geometric", "numpy", "scipy", "safetensors", "numba", "triton")
 GIT_SECONDS = 5.0
@@ -23,12 +22,12 @@ CODE = Path(__file__).parents[1]  # the package
 
 
 def add_session(path: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
-    """Appends what is true now to the sessions of a run so far."""
-    write_durably(path, encode({"sessions": [*sessions, session()]}))
+    """Adds the present session to those of a run so far."""
+    write_durably(path, encode_json({"sessions": [*sessions, session()]}))
 
 
 def read_sessions(path: Path) -> list[dict[str, Any]]:
-    """What was true each time the run was started; empty where it never got so far."""
+    """One entry for each time the run was started; empty where it never got so far."""
     if not path.exists():
         return []
     sessions = read_json(path).get("sessions")
@@ -39,37 +38,34 @@ def read_sessions(path: Path) -> list[dict[str, Any]]:
 
 def session() -> dict[str, Any]:
     """Versions, machine, devices, threads, state of the repository, time."""
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else range(0)
     return {
         "started": now(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
-        "packages": {package: _version(package) for package in PACKAGES},
-        "devices": _devices(),
+        "packages": {package: package_version(package) for package in PACKAGES},
+        "devices": [cpu_name(), *(torch.cuda.get_device_name(i) for i in gpus)],
         "threads": torch.get_num_threads(),
         "git": _repository(),
     }
 
 
 def now() -> str:
-    """The time, UTC."""
+    """The time in UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _version(package: str) -> str | None:
+def package_version(package: str) -> str | None:
+    """The installed version, None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _devices() -> list[str]:
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else range(0)
-    return [_cpu_name(), *(torch.cuda.get_device_name(i) for i in gpus)]
-
-
-def _cpu_name() -> str:
-    """Linux tells the model; elsewhere the architecture must do."""
+def cpu_name() -> str:
+    """The model of the processor on Linux; elsewhere its architecture."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -79,18 +75,18 @@ def _cpu_name() -> str:
 def commit() -> str:
     """The commit of the code, with a + where the package was changed since; its version without a repository.
 
-    `POLYNSD_COMMIT` goes first: it says it for a copy without a history of its own.
+    The environment variable `POLYNSD_COMMIT` overrides it, for a copy without a history.
     """
-    told, state = os.environ.get("POLYNSD_COMMIT"), _repository()
-    if told or state is None:
-        return told or f"version {_version('polynsd')}"
+    override, state = os.environ.get("POLYNSD_COMMIT"), _repository()
+    if override or state is None:
+        return override or f"version {package_version('polynsd')}"
     return f"{state['commit'][:10]}{'+' if state['dirty'] else ''}"
 
 
 def device_name(device: torch.device) -> str:
     """The name of a processor, and what its matrix products are rounded to, if they are."""
     if device.type != "cuda":
-        return _cpu_name()
+        return cpu_name()
     products = {"high": ", TF32", "medium": ", bf16 products"}.get(torch.get_float32_matmul_precision(), "")
     return f"{torch.cuda.get_device_name(device)}{products}"
 
@@ -98,7 +94,7 @@ def device_name(device: torch.device) -> str:
 def _repository() -> dict[str, Any] | None:
     """Commit of the repository that the code belongs to, and whether the package differs from it.
 
-    An installed package may lie in the folder of somebody's own repository, which says nothing of it.
+    An installed package may lie inside an unrelated repository, which says nothing of it.
     """
     is_tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
     commit = _git("rev-parse", "HEAD") if is_tracked else None
@@ -109,10 +105,10 @@ def _repository() -> dict[str, Any] | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says of the package, without letting it write, ask or run hooks of the repository."""
+    """Output of git in the package's folder, without letting it write, ask or run hooks."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=CODE,
             capture_output=True,
@@ -123,4 +119,4 @@ def _git(*arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()

@@ -1,6 +1,27 @@
-"""What lies in a run folder."""
+"""The files of a run folder: their names, atomic writing, JSON.
 
-FORMAT = 1  # of everything below; a reader refuses newer ones
+A file is written under a temporary name, forced to the disk, and renamed; then the folder is forced to the
+disk too. A reader sees the old file or the new one, never a part of either, also after a kill, a crash of the
+machine or a full disk.
+
+JSON has no NaN and no infinity: every file holds null for them, and a file that holds them all the same is
+read as if it held null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from polynsd.errors import ConfigError, DataError, PolyNSDError
+
+FORMAT = 1  # of all files of a run; other formats are refused
 
 CONFIG = "config.json"
 ENVIRONMENT = "environment.json"
@@ -11,4 +32,152 @@ PREDICTIONS = "predictions.parquet"
 RESULT = "result.json"
 LOCK = "lock"
 
-WRITTEN = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, RESULT)
+FILES = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, RESULT)
+PARTIAL = ".partial"
+ABSENT = "(absent)"
+
+
+class StorageError(PolyNSDError, OSError):
+    """A file could not be written; what was there before is unchanged."""
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replaces a file, all or nothing."""
+    partial = path.with_name(path.name + PARTIAL)
+    with storage_errors(path):
+        try:
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except OSError:
+            with suppress(OSError):  # free the space, if the disk still lets us
+                partial.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def remove_durably(path: Path) -> None:
+    """Removes a file if it exists."""
+    with storage_errors(path):
+        path.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and those above it."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def find_partials(folder: Path) -> list[Path]:
+    """Unfinished files that a killed process left; files of other programs are never among them."""
+    partials = (folder / (name + PARTIAL) for name in FILES)
+    return [path for path in partials if path.exists()]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Forces the names in a folder to the disk."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns errors of the system into a `StorageError`: what could not be written, why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        folder = next((parent for parent in path.parents if parent.is_dir()), Path())
+        try:
+            space = f"{shutil.disk_usage(folder).free / 1e6:,.1f} MB are free there"
+        except OSError:
+            space = "the free space there is unknown"
+        explained = StorageError(
+            f"could not write {path}: {error.strerror or error} ({space}). What was written "
+            "before is intact: remove the obstacle and run the same command again to go on."
+        )
+        explained.errno = error.errno
+        raise explained from error
+
+
+def to_json(value: Any, what: str) -> Any:
+    """The value as JSON gives it back: tuples are lists, keys are strings, NaN and infinity are None."""
+    try:
+        return parse_json(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"the {what} of a run must be plain data (dict, list, str, int, float, bool or None): {error}. "
+            "Convert arrays with .tolist(), paths with str()."
+        ) from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; NaN and infinity are None."""
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def encode_json(value: Any) -> bytes:
+    """The content of a JSON file: sorted keys, floats that read back to the same bits."""
+    return (json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def compact_json(value: Any) -> str:
+    """JSON on one line with sorted keys: equal text means equal data."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def hash_json(value: Any) -> str:
+    """SHA-256 of the compact text."""
+    return hashlib.sha256(compact_json(value).encode()).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; anything else raises a `DataError` that names the file."""
+    try:
+        value = parse_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged, it is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path} is damaged: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file; anything else raises a `DataError` that names it."""
+    try:
+        if not path.is_file():
+            raise DataError(f"{path} is missing, or not a file.")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} → {"a.b": 1}; lists stay whole."""
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            flat |= flatten(item, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = item
+    return flat
+
+
+def find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(key, old, new) for every flattened key whose values differ, as JSON texts."""
+    before, after = ({key: compact_json(item) for key, item in flatten(side).items()} for side in (old, new))
+    keys = sorted(before.keys() | after.keys())
+    triples = ((key, before.get(key, ABSENT), after.get(key, ABSENT)) for key in keys)
+    return [triple for triple in triples if triple[1] != triple[2]]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,39 +14,101 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from polynsd.errors import DataError
+from polynsd.optional import load_optional
 from polynsd.runs.environment import read_sessions
-from polynsd.runs.files import CONFIG, ENVIRONMENT, FORMAT, LOCK, METRICS, MODEL, PREDICTIONS, RESULT
-from polynsd.runs.identity import Identity
-from polynsd.runs.lock import is_held
-from polynsd.runs.metrics import read_metrics
-from polynsd.runs.optional import load
-from polynsd.runs.plain import read_json
-from polynsd.runs.tensors import read_bytes, unpack
+from polynsd.runs.files import (
+    CONFIG,
+    ENVIRONMENT,
+    FORMAT,
+    LOCK,
+    METRICS,
+    MODEL,
+    PREDICTIONS,
+    RESULT,
+    encode_json,
+    hash_json,
+    read_bytes,
+    read_json,
+    to_json,
+)
+from polynsd.runs.lock import is_locked
+from polynsd.runs.snapshots import read_metrics
+from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
 
+load_package = partial(load_optional, purpose="tables of runs need", extra="runs")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run computes, `config.json`: runs with the same identity have the same result."""
+
+    kind: str
+    config: dict[str, Any]
+    inputs: dict[str, Any]
+
+    @classmethod
+    def create(cls, kind: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Identity:
+        return cls(kind, to_json(dict(config), "configuration"), to_json(dict(inputs), "inputs"))
+
+    @classmethod
+    def read(cls, path: Path) -> Identity:
+        content = read_json(path)
+        kind, config, inputs = (content.get(key) for key in ("kind", "config", "inputs"))
+        if not (isinstance(kind, str) and isinstance(config, dict) and isinstance(inputs, dict)):
+            raise DataError(f"{path} is not that of a run: it needs kind, config and inputs.")
+        if content.get("format") != FORMAT:
+            raise DataError(
+                f"{path} has format {content.get('format')!r}; this version of polynsd reads {FORMAT}. "
+                "Update polynsd."
+            )
+        return cls(kind, config, inputs)
+
+    @property
+    def digest(self) -> str:
+        return hash_json(asdict(self))
+
+    def encode(self) -> bytes:
+        """The content of `config.json`."""
+        return encode_json({"format": FORMAT, **asdict(self)})
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """`result.json`: what can be repeated, how long it took, and hashes of the files that belong to it."""
+    """`result.json`: what a repetition gives again, timings, and hashes of the files that belong to it."""
 
     result: dict[str, Any]
     timings: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, path: Path) -> Outcome | None:
+        """The outcome of a run, None if there is none yet."""
+        if not path.exists():
+            return None
+        content = read_json(path)
+        parts = [content.get(name) for name in ("result", "timings", "files")]
+        if content.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
+            raise DataError(
+                f"{path} is not the result of a run of format {FORMAT}: it needs result, timings and files. "
+                "Delete it to compute the run again."
+            )
+        return cls(*parts)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run.
+    """A run, finished or not.
 
     Attributes:
-        folder: where it lies.
+        folder: its folder.
         kind: protocol, search or model.
         config: what it does.
         inputs: what its result depends on beside that.
-        environment: where and with what it was made, one entry per session.
-        outcome: what it came to; None while it is unfinished.
+        environment: machine, versions and time, one entry per session.
+        outcome: its result; None while it is unfinished.
     """
 
     folder: Path
@@ -56,7 +120,6 @@ class RunRecord:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What the run came to, if it has finished."""
         return None if self.outcome is None else self.outcome.result
 
     @property
@@ -69,26 +132,27 @@ class RunRecord:
         """finished, running, or unfinished (start it again to go on)."""
         if self.outcome is not None:
             return "finished"
-        return "running" if is_held(self.folder) else "unfinished"
+        return "running" if is_locked(self.folder) else "unfinished"
 
     def weights(self) -> dict[str, Tensor]:
         """The trained parameters, on the CPU."""
-        return unpack(self._content(MODEL), self.folder / MODEL)[0]
+        return unpack_tensors(self._read_checked(MODEL), self.folder / MODEL)[0]
 
     def predictions(self) -> pd.DataFrame:
         """The table of predictions."""
-        content = BytesIO(self._content(PREDICTIONS))
-        pandas, arrow = load("pandas"), load("pyarrow")
+        content = BytesIO(self._read_checked(PREDICTIONS))
+        pandas, arrow = load_package("pandas"), load_package("pyarrow")
         try:
             return pandas.read_parquet(content)
         except (ValueError, OSError, arrow.ArrowException) as error:
             raise DataError(f"{self.folder / PREDICTIONS} is damaged: {error}.") from error
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What was logged, up to now if the run goes on."""
+        """All records of the metrics log so far."""
         return read_metrics(self.folder / METRICS)
 
-    def _content(self, name: str) -> bytes:
+    def _read_checked(self, name: str) -> bytes:
+        """The content of a file of the result, if it has the hash that `result.json` says."""
         if self.outcome is None:
             raise DataError(f"the run {self.folder} has not finished; {name} is written when it does.")
         if name not in self.outcome.files:
@@ -110,32 +174,17 @@ def read_run(folder: str | Path) -> RunRecord:
         raise DataError(f"{folder} is no run: there is no such folder.")
     identity = Identity.read(folder / CONFIG)
     sessions = tuple(read_sessions(folder / ENVIRONMENT))
-    return RunRecord(
-        folder, identity.kind, identity.config, identity.inputs, sessions, read_outcome(folder / RESULT)
-    )
-
-
-def read_outcome(path: Path) -> Outcome | None:
-    """The result of a run, None if there is none yet."""
-    if not path.exists():
-        return None
-    content = read_json(path)
-    parts = [content.get(name) for name in ("result", "timings", "files")]
-    if content.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
-        raise DataError(
-            f"{path} is not the result of a run of format {FORMAT}: it needs result, timings and files. "
-            "Delete it to compute the run again."
-        )
-    return Outcome(*parts)  # type: ignore[arg-type]
+    outcome = Outcome.read(folder / RESULT)
+    return RunRecord(folder, identity.kind, identity.config, identity.inputs, sessions, outcome)
 
 
 def find_runs(root: str | Path) -> list[Path]:
     """All run folders below a folder, and itself; hidden folders are left out."""
     if not Path(root).is_dir():
         raise DataError(f"there is no folder {root}.")
-    found = []
+    folders = []
     for folder, below, names in os.walk(root):
         below[:] = sorted(name for name in below if not name.startswith("."))
         if CONFIG in names and (ENVIRONMENT in names or LOCK in names):
-            found.append(Path(folder))
-    return found
+            folders.append(Path(folder))
+    return folders

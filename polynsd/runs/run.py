@@ -1,4 +1,4 @@
-"""A run: a folder that survives anything.
+"""`Run`: a folder that keeps configuration, metrics, snapshots and result of one training.
 
     with Run.start("runs/texas", kind="protocol", config=…, inputs=…) as run:
         if run.result is None:
@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,30 +22,45 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from polynsd.errors import ConfigError
-from polynsd.runs.durable import StorageError, leftovers, make_folder, remove_durably, write_durably
 from polynsd.runs.environment import add_session, now, read_sessions
-from polynsd.runs.files import CONFIG, ENVIRONMENT, FORMAT, METRICS, MODEL, PREDICTIONS, RESULT, SNAPSHOT
-from polynsd.runs.identity import Identity, check_folder
-from polynsd.runs.lock import held
-from polynsd.runs.metrics import MetricsLog
-from polynsd.runs.optional import load
-from polynsd.runs.plain import encode, plain
-from polynsd.runs.record import read_outcome
-from polynsd.runs.snapshots import RunSnapshots, read_snapshot
+from polynsd.runs.files import (
+    CONFIG,
+    ENVIRONMENT,
+    FORMAT,
+    LOCK,
+    METRICS,
+    MODEL,
+    PARTIAL,
+    PREDICTIONS,
+    RESULT,
+    SNAPSHOT,
+    StorageError,
+    encode_json,
+    find_differences,
+    find_partials,
+    make_folder,
+    remove_durably,
+    to_json,
+    write_durably,
+)
+from polynsd.runs.lock import hold_lock
+from polynsd.runs.record import Identity, Outcome, load_package
+from polynsd.runs.snapshots import MetricsLog, RunSnapshots, read_snapshot
 from polynsd.runs.tensors import write_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SNAPSHOT_SECONDS = 5.0
+MAX_SHOWN = 10  # differences in a message
 
 
 class Run:
     """An open run; made by `Run.start`.
 
     Attributes:
-        folder: where it lies.
-        result: what it came to, if it has finished.
+        folder: its folder.
+        result: its result, if it has finished.
     """
 
     def __init__(self, folder: Path, result: dict[str, Any] | None, snapshots: RunSnapshots | None) -> None:
@@ -65,45 +81,45 @@ class Run:
         """Starts a run, goes on with one, or opens a finished one, which is then left as it is.
 
         Args:
-            folder: made if it is not there.
+            folder: made if it does not exist.
             kind: protocol, search or model.
-            config: what the run does, as plain data.
+            config: what the run does, as data that JSON can hold.
             inputs: what its result depends on beside that: dataset, hashes of contents and splits.
             snapshot_seconds: at least so long between two snapshots; 0 writes one at every offer.
 
         Raises:
-            ConfigError: the folder holds another run, or something that is none, or a process works on it.
+            ConfigError: the folder holds another run or other files, or a process works on it.
             DataError: a file of the run is damaged; none is changed then.
             StorageError: a file could not be written.
         """
-        folder, identity = Path(folder), Identity.of(kind, config, inputs)
+        folder, identity = Path(folder), Identity.create(kind, config, inputs)
         if not snapshot_seconds >= 0:
             raise ConfigError(f"snapshot_seconds must be at least 0; got {snapshot_seconds!r}.")
         check_folder(folder, identity)
-        outcome = read_outcome(folder / RESULT)
+        outcome = Outcome.read(folder / RESULT)
         if outcome is not None:
             _tidy_finished(folder)
             yield cls(folder, outcome.result, None)
             return
         make_folder(folder)
-        with held(folder):
+        with hold_lock(folder):
             check_folder(folder, identity)  # another process may have been here in between
-            run = cls._resumed(folder, identity, snapshot_seconds)
+            run = cls._resume(folder, identity, snapshot_seconds)
             try:
                 yield run
             finally:
                 run._close()
 
     @classmethod
-    def _resumed(cls, folder: Path, identity: Identity, snapshot_seconds: float) -> Run:
+    def _resume(cls, folder: Path, identity: Identity, snapshot_seconds: float) -> Run:
         """Goes on from what lies in the folder, whose lock is held."""
-        outcome = read_outcome(folder / RESULT)
+        outcome = Outcome.read(folder / RESULT)
         if outcome is not None:
             return cls(folder, outcome.result, None)
         last = read_snapshot(folder / SNAPSHOT, identity.digest)
         sessions = read_sessions(folder / ENVIRONMENT)
-        # whatever is damaged has spoken up by now, and nothing was touched
-        for path in leftovers(folder):
+        # damaged files have raised by now, before anything was changed
+        for path in find_partials(folder):
             remove_durably(path)
         if not (folder / CONFIG).exists():
             write_durably(folder / CONFIG, identity.encode())
@@ -123,7 +139,7 @@ class Run:
         return self._snapshots
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """One line of `metrics.jsonl`; becomes durable with the next snapshot."""
+        """Appends a line to `metrics.jsonl`; it becomes durable with the next snapshot."""
         self.snapshots.metrics.append(record)
 
     def finish(
@@ -138,47 +154,69 @@ class Run:
         Args:
             result: what a repetition gives again, to the last bit.
             weights: trained parameters by name.
-            predictions: a table to keep beside them.
-            timings: what a repetition need not give again.
+            predictions: a table, written as `predictions.parquet`.
+            timings: what differs from one repetition to the next.
         """
-        outcome, clock = plain(dict(result), "result"), plain(dict(timings or {}), "timings")
-        table = None if predictions is None else _parquet(predictions)
+        outcome, times = to_json(dict(result), "result"), to_json(dict(timings or {}), "timings")
+        table = BytesIO()
+        if predictions is not None:
+            load_package("pyarrow")
+            predictions.to_parquet(table, index=False)
         self.snapshots.metrics.sync()
         files = {MODEL: _sha256(write_tensors(self.folder / MODEL, weights))}
-        if table is not None:
-            write_durably(self.folder / PREDICTIONS, table)
-            files[PREDICTIONS] = _sha256(table)
+        if predictions is not None:
+            write_durably(self.folder / PREDICTIONS, table.getvalue())
+            files[PREDICTIONS] = _sha256(table.getvalue())
         content = {
             "format": FORMAT,
             "result": outcome,
-            "timings": {"finished": now(), **clock},
+            "timings": {"finished": now(), **times},
             "files": files,
         }
-        write_durably(self.folder / RESULT, encode(content))
+        write_durably(self.folder / RESULT, encode_json(content))
         self.result, self._snapshots = outcome, None
         remove_durably(self.folder / SNAPSHOT)
 
     def _close(self) -> None:
-        """Keeps the lines since the last snapshot for those who look why the run broke off."""
+        """Keeps the lines since the last snapshot, to show why the run broke off."""
         if self._snapshots is not None:
             with suppress(StorageError):
                 self._snapshots.metrics.sync()
 
 
+def check_folder(folder: Path, identity: Identity) -> None:
+    """Raises unless the run may be started in the folder, or gone on with. Changes nothing."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"a run is a folder; {folder} is a file. Choose another name.")
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in (LOCK, CONFIG + PARTIAL))
+    if (folder / CONFIG).exists():  # looked up last: another process may just be starting the run
+        existing = Identity.read(folder / CONFIG)
+        if existing.digest == identity.digest:
+            return
+        differences = find_differences(asdict(existing), asdict(identity))
+        lines = [f"  {key}: {old} there, {new} here" for key, old, new in differences[:MAX_SHOWN]]
+        if len(differences) > MAX_SHOWN:
+            lines.append(f"  … and {len(differences) - MAX_SHOWN} more")
+        raise ConfigError(
+            "\n".join([f"{folder} holds another run. What differs:", *lines, "Choose another folder."])
+        )
+    if foreign:
+        names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
+        raise ConfigError(
+            f"{folder} is not empty and holds no run: it contains {names}. "
+            "Nothing was changed there; choose another folder."
+        )
+
+
 def _tidy_finished(folder: Path) -> None:
-    """Removes what a process left that was killed right after it finished, if that is possible."""
-    remains = [path for path in (*leftovers(folder), folder / SNAPSHOT) if path.exists()]
+    """Removes, if possible, what a process left that was killed right after it finished."""
+    remains = [path for path in (*find_partials(folder), folder / SNAPSHOT) if path.exists()]
     if remains:
-        with suppress(ConfigError, StorageError), held(folder):
+        with suppress(ConfigError, StorageError), hold_lock(folder):
             for path in remains:
                 remove_durably(path)
-
-
-def _parquet(table: pd.DataFrame) -> bytes:
-    load("pyarrow")
-    content = BytesIO()
-    table.to_parquet(content, index=False)
-    return content.getvalue()
 
 
 def _sha256(content: bytes) -> str:

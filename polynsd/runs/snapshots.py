@@ -1,12 +1,14 @@
-"""The state of a training run while it goes: the last snapshot, and the metrics up to it.
+"""The state of a run while it trains: the metrics log, and the last snapshot.
 
-A snapshot knows how long `metrics.jsonl` was when it was taken. The metrics become durable first, the
-snapshot second, so whichever moment a kill chooses, the file holds at least what the snapshot counts; what
-comes after that is cut off.
+A snapshot records how long `metrics.jsonl` was when it was taken. The metrics become durable first, the
+snapshot second. So at whatever moment the process is killed, the log holds at least what the snapshot counts;
+what comes after that is cut off when the run goes on.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,28 +18,80 @@ from typing import Any
 from torch import Tensor
 
 from polynsd.errors import DataError
-from polynsd.runs.files import FORMAT, METRICS
-from polynsd.runs.metrics import MetricsLog
+from polynsd.runs.files import FORMAT, METRICS, storage_errors, to_json
 from polynsd.runs.tensors import read_tensors, write_tensors
 
-SHARE = 0.1  # of the time may go into writing
+WRITE_SHARE = 0.1  # of the time may go into writing snapshots
+
+
+class MetricsLog:
+    """`metrics.jsonl`, a JSON object per line; appended lines stay in memory until `sync`.
+
+    Args:
+        path: the file; what lies behind `length` in it is dropped.
+        length: bytes that are valid.
+    """
+
+    def __init__(self, path: Path, length: int = 0) -> None:
+        self.path, self.length = path, length
+        self._pending: list[bytes] = []
+        with storage_errors(path):
+            path.touch()
+        self.sync()
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        self._pending.append((json.dumps(to_json(dict(record), "log")) + "\n").encode())
+
+    def sync(self) -> None:
+        """Makes the lines durable. A write that fails halfway is undone by the next one."""
+        new = b"".join(self._pending)
+        with storage_errors(self.path), self.path.open("r+b") as file:
+            file.truncate(self.length)
+            file.seek(self.length)
+            file.write(new)
+            file.flush()
+            os.fsync(file.fileno())
+        self.length += len(new)
+        self._pending.clear()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All whole lines; the last one may still be being written."""
+    if not path.exists():
+        return []
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"line {number} of {path} is damaged: {error}.") from error
+        if not isinstance(record, dict):
+            raise DataError(
+                f"line {number} of {path} is damaged: expected a JSON object, found {type(record).__name__}."
+            )
+        records.append(record)
+    return records
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What was read back."""
+    """The state of training, and the length of the metrics log when it was taken."""
 
     tensors: Mapping[str, Tensor]
     metrics_bytes: int
 
 
 class RunSnapshots:
-    """Keeps the state of a run, at most every few seconds (`polynsd.training.Snapshots`).
+    """Writes the state of a run, at most every few seconds (`polynsd.training.Snapshots`).
 
     Args:
         path: the file.
         identity: hash of the configuration; a snapshot of another one is refused.
-        metrics: what is written before every snapshot.
+        metrics: the log, made durable before every snapshot.
         seconds: at least so long between two; 0 writes at every offer.
     """
 
@@ -52,7 +106,7 @@ class RunSnapshots:
         return None if snapshot is None else snapshot.tensors
 
     def offer(self, state: Callable[[], dict[str, Tensor]]) -> None:
-        """Writes the state if it is time to."""
+        """Writes the state if one is due."""
         began = time.monotonic()
         if began < self._due:
             return
@@ -60,29 +114,25 @@ class RunSnapshots:
         about = {"format": FORMAT, "identity": self.identity, "metrics_bytes": self.metrics.length}
         write_tensors(self.path, state(), about)
         ended = time.monotonic()
-        self._due = ended + max(self.seconds, (ended - began) / SHARE) if self.seconds else ended
+        self._due = ended + max(self.seconds, (ended - began) / WRITE_SHARE) if self.seconds else ended
 
 
 def read_snapshot(path: Path, identity: str) -> Snapshot | None:
-    """The snapshot of a run, checked; None where there is none."""
+    """The snapshot of the run with that identity, checked; None where there is none."""
     if not path.exists():
         return None
     try:
         tensors, about = read_tensors(path)
-        return Snapshot(tensors, _metrics_bytes(path, about, identity))
+        length, metrics = about.get("metrics_bytes"), path.with_name(METRICS)
+        if about.get("format") != FORMAT or type(length) is not int:
+            raise DataError(f"{path} is not a snapshot that this version of polynsd can read.")
+        if about.get("identity") != identity:
+            raise DataError(f"{path} belongs to a run with another configuration.")
+        if not metrics.is_file() or metrics.stat().st_size < length:
+            raise DataError(f"{metrics} is damaged: {path.name} counts on {length:,} bytes of it.")
     except DataError as error:
         raise DataError(
             f"{error} It holds the state of an unfinished run; delete it "
             "to start that run again from its beginning."
         ) from error
-
-
-def _metrics_bytes(path: Path, about: Mapping[str, Any], identity: str) -> int:
-    length, metrics = about.get("metrics_bytes"), path.with_name(METRICS)
-    if about.get("format") != FORMAT or type(length) is not int:
-        raise DataError(f"{path} is not a snapshot that this version of polynsd can read.")
-    if about.get("identity") != identity:
-        raise DataError(f"{path} belongs to a run with another configuration.")
-    if not metrics.is_file() or metrics.stat().st_size < length:
-        raise DataError(f"{metrics} is damaged: {path.name} counts on {length:,} bytes of it.")
-    return length
+    return Snapshot(tensors, length)

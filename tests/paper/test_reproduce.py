@@ -11,7 +11,7 @@ import pytest
 from small_experiment import SMALL, configure
 
 from polynsd.cli import main
-from polynsd.runs.lock import held
+from polynsd.runs.lock import hold_lock
 from polynsd.training import protocol_run
 from polynsd.training.source import Source
 from polynsd_paper import catalogue
@@ -128,7 +128,7 @@ def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reprodu
     folder = tmp_path / "work" / "small" / "left" / "gcn"
     folder.mkdir(parents=True)
     theirs = ExitStack()
-    theirs.enter_context(held(folder))
+    theirs.enter_context(hold_lock(folder))
 
     def wait(seconds):
         if seconds == command.WAIT:  # not that of the lock itself

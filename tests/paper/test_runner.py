@@ -7,7 +7,7 @@ import pytest
 from small_experiment import SMALL, cell, runner
 
 from polynsd import PolyNSDError
-from polynsd.runs.lock import held
+from polynsd.runs.lock import hold_lock
 from polynsd.search import open_storage, plain_configuration, trial_rows
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
@@ -325,10 +325,10 @@ def test_one_process_at_a_time_works_on_a_cell(tmp_path):
     made = runner(tmp_path)
     folder = tmp_path / "work" / "left" / "gcn"
     folder.mkdir(parents=True)
-    with held(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
+    with hold_lock(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
         made.record(cell(model="gcn"))
     record = made.record(cell(model="gcn"))
-    with held(folder):
+    with hold_lock(folder):
         assert made.record(cell(model="gcn")) == record  # reading needs no lock
 
 

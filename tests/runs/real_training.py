@@ -12,7 +12,7 @@ from polynsd.training import get_task, run_splits
 MODEL = ModelConfig(
     "polynsd", hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim=2, degree=2, dropout=0.3)
 )
-TRAINING = TrainConfig(epochs=20, patience=8, learning_rate=0.03)
+TRAINING = TrainConfig(epochs=10, patience=6, learning_rate=0.03)
 
 
 DATA = heterophilous_graph(num_nodes=60, num_classes=2, num_features=4, seed=0)

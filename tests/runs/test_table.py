@@ -13,8 +13,7 @@ from many_runs import finished, unfinished
 from polynsd.errors import ConfigError
 from polynsd.runs import Run, find_runs, query, runs_table
 from polynsd.runs.compare import compare_rows
-from polynsd.runs.export import write_rows
-from polynsd.runs.table import RUNS, SPLITS, run_rows, split_rows, where
+from polynsd.runs.table import RUNS, SPLITS, filter_runs, split_rows, summarise_runs, write_rows
 
 pytestmark = pytest.mark.usefixtures("quick")
 anything = st.recursive(
@@ -73,9 +72,9 @@ def test_bad_sql_is_explained(root, sql):
 
 def test_conditions(root):
     rows = split_rows(root)
-    assert [row["folder"] for row in where(rows, "dataset = 'texas' AND test > 0.7")] == ["a/poly"]
-    assert list(where(rows, "true")[0]) == list(RUNS)
-    assert where(rows, "true") == run_rows(rows)
+    assert [row["folder"] for row in filter_runs(rows, "dataset = 'texas' AND test > 0.7")] == ["a/poly"]
+    assert list(filter_runs(rows, "true")[0]) == list(RUNS)
+    assert filter_runs(rows, "true") == summarise_runs(rows)
 
 
 def test_no_runs_are_an_empty_table(tmp_path):
@@ -85,7 +84,7 @@ def test_no_runs_are_an_empty_table(tmp_path):
 
 def test_a_damaged_run_is_a_row_that_says_so(root):
     (root / "b" / "result.json").write_text("{")
-    row = next(row for row in run_rows(split_rows(root)) if row["folder"] == "b")
+    row = next(row for row in summarise_runs(split_rows(root)) if row["folder"] == "b")
     assert row["state"] == "damaged"
     assert "result.json is damaged" in row["problem"]
 
@@ -196,4 +195,4 @@ def test_missing_packages_are_named(root, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=rf"'{package}'.*polynsd\[runs\]"):
         query(root, "SELECT 1") if package == "duckdb" else runs_table(root)
-    assert len(run_rows(split_rows(root))) == 4  # plain rows need none of them
+    assert len(summarise_runs(split_rows(root))) == 4  # plain rows need none of them
