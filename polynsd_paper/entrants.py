@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from polynsd.nn.build import SHEAF_MODELS
 from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
-from polynsd.zoo import ZOO
+from polynsd.zoo import SHEAF_MODELS, ZOO
 
 TRAINING: dict[str, Any] = {
     "training.learning_rate": {"low": 2e-3, "high": 3e-2, "log": True},
@@ -151,7 +150,7 @@ ENTRANTS: dict[str, Entrant] = {
     "identity-sheaf": Entrant("identity-sheaf", group="identity-sheaf"),
     "identity-sheaf-1": Entrant("identity-sheaf", NARROW, group="identity-sheaf"),
     "poly-spectral": Entrant("poly-spectral", {"model.hidden_channels": 96}, group="poly-spectral"),
-    **{name: Entrant(name, group=entry.kind) for name, entry in ZOO.items()},
+    **{name: Entrant(name, group=entry.class_name) for name, entry in ZOO.items()},
 }
 # Not in the paper: maps that start constant, of any family, with or without a shortcut, also very deep; and
 # what shortcut and depth do without a sheaf.
@@ -173,5 +172,5 @@ ENTRANTS["identity-sheaf-shortcut"] = Entrant(
 )
 WITH_ADJACENCY: dict[str, Entrant] = {  # who the neighbours are, as features
     "polynsd+adjacency": Entrant("polynsd", group="polynsd", features="adjacency"),
-    "mlp+adjacency": Entrant("mlp", group=ZOO["mlp"].kind, features="adjacency"),
+    "mlp+adjacency": Entrant("mlp", group=ZOO["mlp"].class_name, features="adjacency"),
 }

@@ -27,9 +27,9 @@ from polynsd.bench.cases import Row
 from polynsd.bench.samples import TRAIN, Sample
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.data import Split, random_split
-from polynsd.nn.build import build_model
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training.capture import captured
+from polynsd.zoo import build_model
 
 WARM_UP = 5  # epochs, enough to compile and to capture
 

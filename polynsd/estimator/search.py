@@ -18,8 +18,8 @@ from torch import nn
 from polynsd.data import Split
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.candidates import Candidate
-from polynsd.nn.build import build_model
 from polynsd.training import Epoch, FitResult, Replica, Task, fit_replicas
+from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

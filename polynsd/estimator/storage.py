@@ -20,8 +20,8 @@ from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.parameters import from_plain, to_plain
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.scaling import Scaling
-from polynsd.nn.build import build_model
 from polynsd.runs import Run, RunRecord, read_run
+from polynsd.zoo import build_model
 
 KIND = "model"
 ESTIMATORS: dict[str, type[SheafEstimator]] = {

@@ -23,8 +23,9 @@ from torch import nn
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.nn import GCN, MLP, PolyNSD
+from polynsd.nn import PolyNSD
 from polynsd.sheaf import Orthogonal
+from polynsd.zoo import GCN, MLP
 
 logger = logging.getLogger("polynsd")
 

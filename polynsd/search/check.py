@@ -10,10 +10,9 @@ from typing import Any
 
 from polynsd.config import ModelConfig
 from polynsd.errors import ConfigError, PolyNSDError
-from polynsd.nn.build import build_model
 from polynsd.search.space import Range, Space
 from polynsd.training.configuration import configure
-from polynsd.zoo import ZOO
+from polynsd.zoo import ZOO, build_model
 
 # Options whose values may exclude each other; all others are valid or not by themselves.
 COUPLED = (

@@ -16,7 +16,6 @@ from typing import Any
 
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
-from polynsd.nn.build import build_model
 from polynsd.report import write_json
 from polynsd.runs import Run
 from polynsd.search.batch import Search
@@ -24,6 +23,7 @@ from polynsd.search.optional import yaml
 from polynsd.search.table import state_of, write_trials
 from polynsd.training import ProtocolResult, run_splits
 from polynsd.training.configuration import Configuration
+from polynsd.zoo import build_model
 
 SEED_OFFSET = 10_000  # of the final training; more than any number of splits
 

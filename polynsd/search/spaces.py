@@ -9,10 +9,9 @@ from typing import Any
 
 from polynsd.config import published
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS
 from polynsd.search.check import check_space
 from polynsd.search.space import Space
-from polynsd.zoo import ZOO, zoo_class
+from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class
 
 
 @dataclass(frozen=True)
@@ -149,20 +148,20 @@ def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
     """Dropout and training, sizes, and what the model itself says is worth varying."""
     sizes = ("model.num_layers", "model.hidden_channels", "model.layer.dropout")
     kept = {n: v for n, v in options.items() if n in sizes or n.startswith("training.")}
-    if not hasattr(zoo_class(model), "sheaf_parameters"):
+    if not hasattr(model_class(model), "sheaf_parameters"):
         kept.pop("training.sheaf_decay", None)
     return {"model.model": model, **kept, **zoo_space(model)}
 
 
 def zoo_space(model: str) -> dict[str, Any]:
     """What a model of the zoo says is worth varying, by dotted names."""
-    kind: Any = zoo_class(model)
+    kind: Any = model_class(model)
     return _dotted({n: rule for n, rule in kind.space.items() if n not in ZOO[model].preset})
 
 
 def published_options(model: str) -> dict[str, Any]:
     """The published sizes and options of a model of the zoo, by dotted names."""
-    kind: Any = zoo_class(model)
+    kind: Any = model_class(model)
     return _dotted({n: value for n, value in kind.published.items() if n not in ZOO[model].preset})
 
 

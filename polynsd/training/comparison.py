@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from polynsd.config import ModelConfig, TrainConfig, to_dict
 from polynsd.data import Split
 from polynsd.nn import PolyNSD, count_parameters
-from polynsd.nn.build import build_model
 from polynsd.report import ProgressReporter, print_table, write_json
 from polynsd.training import Epoch, ProtocolResult, Task, run_splits
+from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
     from torch import nn

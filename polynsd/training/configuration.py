@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from polynsd.config import ModelConfig, TrainConfig, from_options, read_options
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.zoo import option_kinds
+from polynsd.zoo import all_model_options
 
 ROOTS = {"model": ModelConfig, "training": TrainConfig}
 
@@ -65,7 +65,7 @@ def option_types() -> dict[str, type]:
     """Every option by its dotted name, with its type; `float` also where None is allowed."""
     known = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
     del known["model.options"]
-    return known | {f"model.options.{name}": kind for name, kind in option_kinds().items()}
+    return known | {f"model.options.{name}": kind for name, kind in all_model_options().items()}
 
 
 def _leaves(prefix: str, config: Any) -> dict[str, type]:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from polynsd.data import Split
 from polynsd.errors import DataError
-from polynsd.nn.build import build_model
 from polynsd.training import Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import Configuration
+from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -13,7 +13,6 @@ from typing import Any
 from polynsd.config import to_dict
 from polynsd.errors import require_at_least
 from polynsd.nn import count_parameters
-from polynsd.nn.build import model_label
 from polynsd.report import Records
 from polynsd.runs import Run, read_run
 from polynsd.runs.run import SNAPSHOT_SECONDS
@@ -27,6 +26,7 @@ from polynsd.training.predictions import prediction_table
 from polynsd.training.problem import Problem
 from polynsd.training.replica import Snapshots
 from polynsd.training.trainer import require_finite
+from polynsd.zoo import model_label
 
 Result = dict[str, Any]
 logger = logging.getLogger("polynsd")

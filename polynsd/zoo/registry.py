@@ -1,4 +1,14 @@
-"""Names, files and presets of the zoo; a file is imported when its model is first asked for."""
+"""From the name of a model to the model.
+
+`ZOO` is the table of all models that PolyNSD is compared with: name, file, class, preset. A file is imported
+when its model is first asked for. `SHEAF_MODELS` are PolyNSD and its controls. `build_model` takes the names
+of both:
+
+    build_model(ModelConfig("gat", options={"heads": 4}), in_channels=5, out_channels=3)
+
+The options of a model of the zoo are its keyword-only arguments; names, types and defaults are read from its
+signature.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +21,24 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
+from polynsd.config import LayerConfig, ModelConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
+from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a model stands, the options that make it what it is, and those that mean nothing to it then."""
+    """A row of the table of models.
 
-    module: str
-    kind: str
+    Attributes:
+        file: module in `polynsd.zoo`.
+        class_name: the class in it; several names may share one.
+        preset: options that the name fixes.
+        unused: options of the class that have no effect with this preset.
+    """
+
+    file: str
+    class_name: str
     preset: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
 
@@ -77,54 +96,107 @@ ZOO: dict[str, Entry] = {
     "vanilla-sheaf": Entry("vanilla_sheaf", "VanillaSheaf"),
 }
 
+SHEAF_MODELS: dict[str, type[PolyNSD]] = {
+    "polynsd": PolyNSD,
+    "nsd": NSD,
+    "identity-sheaf": IdentitySheaf,
+    "poly-spectral": PolySpectralGNN,
+}
+ALL_MODELS = (*SHEAF_MODELS, *ZOO)
+
 COMMON = ("in_channels", "hidden_channels", "num_layers", "out_channels", "dropout")
 
 
-def zoo_class(name: str) -> type[nn.Module]:
-    """The class behind a name."""
+def model_class(name: str) -> type[nn.Module]:
+    """The class of a model of the zoo, imported now."""
     entry = ZOO[name]
-    kind: type[nn.Module] = getattr(import_module(f"polynsd.zoo.{entry.module}"), entry.kind)
-    return kind
+    cls: type[nn.Module] = getattr(import_module(f"polynsd.zoo.{entry.file}"), entry.class_name)
+    return cls
 
 
 @cache
-def own_options(name: str) -> dict[str, type]:
-    """The options of a model and their types: its keyword-only arguments, less what its name settles."""
-    kind, settled = zoo_class(name), (*COMMON, *ZOO[name].preset, *ZOO[name].unused)
-    hints = get_type_hints(kind.__init__)
-    return {key: hints[key] for key in inspect.signature(kind).parameters if key not in settled}
+def model_options(name: str) -> dict[str, type]:
+    """Options and their types of a model of the zoo, without those that its name fixes."""
+    cls, excluded = model_class(name), (*COMMON, *ZOO[name].preset, *ZOO[name].unused)
+    hints = get_type_hints(cls.__init__)
+    return {option: hints[option] for option in inspect.signature(cls).parameters if option not in excluded}
 
 
 @cache
-def option_kinds() -> dict[str, type]:
-    """The options of all models; one name has one type."""
-    kinds: dict[str, type] = {}
+def all_model_options() -> dict[str, type]:
+    """Options and their types of all models of the zoo; one name has one type."""
+    types: dict[str, type] = {}
     for name in ZOO:
-        for option, kind in own_options(name).items():
-            assert kinds.setdefault(option, kind) is kind, f"{option} of {name} has two types"
-    return kinds
+        for option, kind in model_options(name).items():
+            assert types.setdefault(option, kind) is kind, f"{option} of {name} has two types"
+    return types
 
 
-def build_zoo(
-    name: str, sizes: tuple[int, int, int, int], dropout: float, options: Mapping[str, Any]
-) -> nn.Module:
-    """The model of that name."""
-    read = {option: _read(name, option, value) for option, value in options.items()}
-    return zoo_class(name)(*sizes, dropout=dropout, **ZOO[name].preset, **read)
+def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.Module:
+    """The model that a configuration describes.
+
+    Raises:
+        ConfigError: for an unknown model, or options that the model does not have.
+    """
+    sizes = (in_channels, config.hidden_channels, config.num_layers, out_channels)
+    if config.model in ZOO:
+        _refuse_sheaf_options(config)
+        options = {name: _check_option(config.model, name, value) for name, value in config.options.items()}
+        preset = ZOO[config.model].preset
+        return model_class(config.model)(*sizes, dropout=config.layer.dropout, **preset, **options)
+    if config.model not in SHEAF_MODELS:
+        raise unknown_name("model", config.model, ALL_MODELS)
+    if config.options:
+        raise ConfigError(
+            f"{config.model} has its options under layer; options are for models of the zoo. "
+            f"Got {config.options}."
+        )
+    defaults = to_dict(LayerConfig())
+    changed = {name: value for name, value in to_dict(config.layer).items() if value != defaults[name]}
+    return SHEAF_MODELS[config.model](  # whose preset replaces the other defaults
+        *sizes,
+        input_dropout=config.input_dropout,
+        second_linear=config.second_linear,
+        shared_filter=config.shared_filter,
+        shared_maps=config.shared_maps,
+        checkpoint_layers=config.checkpoint_layers,
+        **{"dropout": config.layer.dropout, **changed},
+    )
 
 
-def _read(name: str, option: str, value: Any) -> Any:
-    """A value in the type of its option; a whole number may stand for a float, but nothing for an int."""
-    known = own_options(name)
+def model_label(config: ModelConfig) -> str:
+    """The name of a model in tables; sheaf models are followed by their maps."""
+    if config.model not in SHEAF_MODELS:
+        return config.model
+    return f"{config.model} ({SHEAF_MODELS[config.model].preset.get('maps', config.layer.maps)})"
+
+
+def _refuse_sheaf_options(config: ModelConfig) -> None:
+    """Raises for options of sheaf models, which a model of the zoo would ignore."""
+    default = ModelConfig(layer=LayerConfig(dropout=config.layer.dropout))
+    used = ("model", "hidden_channels", "num_layers", "layer", "options")
+    pairs = [(config, default), (config.layer, default.layer)]
+    ignored = [
+        name
+        for given, usual in pairs
+        for name, value in vars(given).items()
+        if name not in used and value != getattr(usual, name)
+    ]
+    if ignored:
+        raise ConfigError(f"{config.model} has no use for {', '.join(ignored)}; leave it out.")
+
+
+def _check_option(name: str, option: str, value: Any) -> Any:
+    """The value in the type of its option; an int may stand for a float, nothing else is converted."""
+    types = model_options(name)
     if option in ZOO[name].preset:
         raise ConfigError(f"{name} means {option}={ZOO[name].preset[option]!r}; leave it out.")
-    if not known:
+    if not types:
         raise ConfigError(f"{name} has no options of its own; got {option}={value!r}.")
-    if option not in known:
-        raise unknown_name(f"option of {name}", option, known)
-    kind = known[option]
-    if kind is float and type(value) is int:
+    if option not in types:
+        raise unknown_name(f"option of {name}", option, types)
+    if types[option] is float and type(value) is int:
         return float(value)
-    if type(value) is not kind:
-        raise ConfigError(f"{option} of {name} must be of type {kind.__name__}; got {value!r}.")
+    if type(value) is not types[option]:
+        raise ConfigError(f"{option} of {name} must be of type {types[option].__name__}; got {value!r}.")
     return value

@@ -16,10 +16,10 @@ from polynsd.bench.growth import fit
 from polynsd.bench.samples import Sample, load_sample
 from polynsd.config import LayerConfig, ModelConfig
 from polynsd.data.generators.streets import street_graph
-from polynsd.nn.build import build_model
 from polynsd.nn.layer import SheafLayer
 from polynsd.nn.models import NSD, PolyNSD, count_parameters
 from polynsd.topology import Topology
+from polynsd.zoo import build_model
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Claim, Evidence, Finding, decided
 from polynsd_paper.claims.cost import fastest, products_of, step_ms, training_mib
 

@@ -13,9 +13,9 @@ from polynsd.cli import main
 from polynsd.config import ModelConfig, from_options
 from polynsd.data import get_splits, load, save_graph
 from polynsd.data.generators.embedded import make_graph
-from polynsd.nn.build import build_model
 from polynsd.runs import read_run
 from polynsd.training import get_task
+from polynsd.zoo import build_model
 
 SMALL = ["--hidden-channels", "4", "--stalk-dim", "2", "--degree", "2", "--num-layers", "1"]
 RULES = ["--epochs", "15", "--learning-rate", "0.05"]

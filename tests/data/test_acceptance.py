@@ -8,8 +8,8 @@ import pytest
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.nn import MLP
 from polynsd.training import get_task, run_splits
+from polynsd.zoo import MLP
 
 CONFIG = TrainConfig(epochs=40, patience=40, learning_rate=0.03)
 

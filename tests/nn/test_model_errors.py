@@ -18,7 +18,7 @@ from polynsd import (
     ShapeError,
     Topology,
 )  # fmt: skip
-from polynsd.nn.build import build_model
+from polynsd.zoo import build_model
 
 SIZES = (NUM_FEATURES, 4, 2, 3)
 X = features(dtype=torch.float32)

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, elu, mse_loss
 from polynsd import NSD, IdentitySheaf, LayerConfig, ModelConfig, PolyNSD, PolySpectralGNN, Topology
 from polynsd.errors import ConfigError
 from polynsd.nn import count_parameters
-from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
+from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, build_model
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
 FAMILIES = ["identity", "diagonal", "orthogonal", "general"]

@@ -8,10 +8,10 @@ import pytest
 import polynsd
 from polynsd import PolyNSDError
 from polynsd.data.datasets.entries import ENTRIES
-from polynsd.nn.build import build_model
 from polynsd.search.check import check_space
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
+from polynsd.zoo import build_model
 from polynsd_paper.catalogue import EXPERIMENTS, get_experiment
 from polynsd_paper.entrants import ENTRANTS, WITH_ADJACENCY
 from polynsd_paper.published import published

@@ -64,7 +64,7 @@ def mine(monkeypatch):
     exec(compile(MODEL, "mine.py", "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(registry.ZOO, "mine", registry.Entry("mine", "Mine"))
-    known = (registry.option_kinds, registry.own_options, option_types)
+    known = (registry.all_model_options, registry.model_options, option_types)
     for remembered in known:
         remembered.cache_clear()
     yield "mine"

@@ -5,9 +5,9 @@ import torch
 from polynsd import kernels
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, stratified_split
-from polynsd.nn.build import build_model
 from polynsd.runs import Run
 from polynsd.training import get_task, run_splits
+from polynsd.zoo import build_model
 
 MODEL = ModelConfig(
     "polynsd", hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim=2, degree=2, dropout=0.3)

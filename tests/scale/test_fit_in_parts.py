@@ -6,11 +6,11 @@ from scale_graphs import awkward_graph, path_graph, thirds
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
-from polynsd.nn import GCN
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
 from polynsd.scale.inference import core_output
 from polynsd.scale.parts import PartHalos
 from polynsd.training import fit, get_task
+from polynsd.zoo import GCN
 
 TASK = get_task("accuracy")
 

@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError, GraphError
-from polynsd.nn import GCN, MLP
 from polynsd.scale import Halos, partition, predict_in_parts, receptive_field
 from polynsd.testing.strategies import edge_lists
+from polynsd.zoo import GCN, MLP
 
 MAPS = ("identity", "diagonal", "orthogonal", "orthogonal(cayley)", "general")
 SIZES = (5, 3, 2, 2)

@@ -7,9 +7,9 @@ from torch import nn
 
 from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 from polynsd.errors import ConfigError
-from polynsd.nn import GCN, MLP
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
+from polynsd.zoo import GCN, MLP
 
 SIZES = (5, 3, 2, 2)  # in, hidden, layers, out
 torch.manual_seed(0)  # one in which no hidden unit of the GCN is dead

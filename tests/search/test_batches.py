@@ -11,7 +11,7 @@ from polynsd.search import configure, work
 from polynsd.training import problem
 from polynsd.training.configuration import FREE
 from polynsd.training.problem import train
-from polynsd.zoo import ZOO, own_options
+from polynsd.zoo import ZOO, model_options
 
 SMALL = {
     "model.hidden_channels": 3,
@@ -126,7 +126,7 @@ def test_free_options_are_all_that_a_replica_may_change():
 
 ZOO_SHAPE = {"model.hidden_channels": 8, "model.num_layers": 2, "training.epochs": 3}
 FREE_OF_ZOO = [
-    (model, name) for model in ZOO for name in own_options(model) if f"model.options.{name}" in FREE
+    (model, name) for model in ZOO for name in model_options(model) if f"model.options.{name}" in FREE
 ]
 
 

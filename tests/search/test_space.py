@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.nn.build import ALL_MODELS, build_model
 from polynsd.search import Choice, Fixed, Range, Space, configure, get_space
 from polynsd.search.spaces import PUBLISHED
 from polynsd.training.configuration import FREE, option_types
-from polynsd.zoo import option_kinds
+from polynsd.zoo import ALL_MODELS, all_model_options, build_model
 
 LEARNED = ("diagonal", "orthogonal", "general")
 
@@ -138,7 +137,7 @@ def test_every_option_has_a_dotted_name_and_free_ones_exist():
     counts = [len(vars(kind())) for kind in (ModelConfig, LayerConfig, TrainConfig)]
     of_zoo = [name for name in names if name.startswith("model.options.")]
     assert len(names) - len(of_zoo) == sum(counts) - 2  # `layer` and `options` themselves are none
-    assert sorted(of_zoo) == sorted(f"model.options.{name}" for name in option_kinds())
+    assert sorted(of_zoo) == sorted(f"model.options.{name}" for name in all_model_options())
     assert names["model.options.heads"] is int
 
 

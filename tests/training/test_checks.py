@@ -8,10 +8,10 @@ from torch import nn
 
 from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import random_split, stratified_split
-from polynsd.nn import MLP
 from polynsd.training import Replica, fit, fit_replicas, get_task, memory
 from polynsd.training import replicas as engine
 from polynsd.training.vectorise import is_vectorisable
+from polynsd.zoo import MLP
 
 ACCURACY = get_task("accuracy")
 SHORT = TrainConfig(epochs=3, patience=3)

@@ -10,9 +10,10 @@ from torch_geometric.nn import GAT, models
 
 from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.nn import GCN, MLP, NSD, IdentitySheaf, PolySpectralGNN
+from polynsd.nn import NSD, IdentitySheaf, PolySpectralGNN
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
+from polynsd.zoo import GCN, MLP
 
 ACCURACY = get_task("accuracy")
 FEW = TrainConfig(epochs=15, patience=15)

@@ -9,9 +9,9 @@ from torch_geometric.data import Data
 
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
-from polynsd.nn import GCN, MLP
 from polynsd.training import fit, get_task, run_splits
 from polynsd.training.rows import decays
+from polynsd.zoo import GCN, MLP
 
 ACCURACY = get_task("accuracy")
 SHORT = TrainConfig(epochs=8, patience=8)

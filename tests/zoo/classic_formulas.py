@@ -6,7 +6,9 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from polynsd.zoo.registry import build_zoo
+from polynsd import ModelConfig
+from polynsd.config import LayerConfig
+from polynsd.zoo import build_model
 
 NAMES = (
     "mlp",
@@ -36,6 +38,12 @@ GRAPHS = {
     "no edges": (3, []),
 }
 RING = next(iter(GRAPHS))
+
+
+def build_zoo(name, sizes, dropout, options):
+    in_channels, *size, out_channels = sizes
+    config = ModelConfig(name, *size, layer=LayerConfig(dropout=dropout), options=options)
+    return build_model(config, in_channels, out_channels)
 
 
 def graph(name, seed=0):

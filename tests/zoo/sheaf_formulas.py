@@ -7,7 +7,7 @@ from polynsd.sheaf import get_family
 from polynsd.testing.dense import dense_laplacian
 from polynsd.testing.samples import example_graph, random_tensor
 from polynsd.topology import Topology
-from polynsd.zoo import ZOO, zoo_class
+from polynsd.zoo import ZOO, model_class
 
 NAMES = ("conn-nsd", "san", "ansd", "risnn", "risnn-not", "jdsnn", "jdsnn-now", "vanilla-sheaf")
 FEATURES, D, CHANNELS, CLASSES = 5, 3, 4, 2
@@ -17,7 +17,7 @@ EYE = torch.eye(8, dtype=torch.float64)
 def build(name, channels=CHANNELS, layers=2, seed=0, **options):
     """A model in float64, with noise on every parameter, so that none sits at a special value."""
     torch.manual_seed(seed)
-    model = zoo_class(name)(FEATURES, channels, layers, CLASSES, **{**ZOO[name].preset, **options})
+    model = model_class(name)(FEATURES, channels, layers, CLASSES, **{**ZOO[name].preset, **options})
     model = model.double().eval()
     with torch.no_grad():
         for p in model.parameters():

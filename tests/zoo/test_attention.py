@@ -7,9 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from polynsd import ModelConfig
 from polynsd.nn import mixing
-from polynsd.nn.build import build_model
 from polynsd.testing.samples import GRAPHS
-from polynsd.zoo import ZOO
+from polynsd.zoo import ZOO, build_model
 from polynsd.zoo.attention import (
     attended,
     edges_with_loops,

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from classic_formulas import DROPPING, RING, SIZES, built, graph
+from classic_formulas import DROPPING, RING, SIZES, build_zoo, built, graph
 from torch.nn import functional
-
-from polynsd.zoo.registry import build_zoo
 
 
 @pytest.mark.parametrize("name", DROPPING)

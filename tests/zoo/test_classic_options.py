@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from classic_formulas import DROPPING, NAMES, RING, SIZES, built, graph
+from classic_formulas import DROPPING, NAMES, RING, SIZES, build_zoo, built, graph
 
 from polynsd import ConfigError
-from polynsd.zoo.registry import build_zoo, own_options, zoo_class
+from polynsd.zoo import model_class, model_options
 
 CHANGES = {
     "sgc": {"hops": 3},
@@ -41,8 +41,8 @@ def test_the_second_version_of_attention_is_another():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_changed_above_and_searched(name):
-    searched = set(zoo_class(name).space) - {"num_layers", "hidden_channels"}
-    assert set(own_options(name)) - {"v2"} == set(CHANGES.get(name, {})) == searched
+    searched = set(model_class(name).space) - {"num_layers", "hidden_channels"}
+    assert set(model_options(name)) - {"v2"} == set(CHANGES.get(name, {})) == searched
 
 
 @pytest.mark.parametrize(

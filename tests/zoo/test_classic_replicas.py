@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from classic_formulas import DROPPING, NAMES, WITHOUT_WEIGHTS
+from classic_formulas import DROPPING, NAMES, WITHOUT_WEIGHTS, build_zoo
 from torch_geometric.data import Data
 
 from polynsd import TrainConfig
@@ -13,7 +13,6 @@ from polynsd.data import stratified_split
 from polynsd.training import Replica, fit_replicas, get_task
 from polynsd.training import replicas as engine
 from polynsd.training.streams import DropoutRates
-from polynsd.zoo.registry import build_zoo
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,25 @@ import pickle
 
 import pytest
 import torch
-from classic_formulas import FORMULAS, GRAPHS, NAMES, RING, SIZES, WITHOUT_WEIGHTS, built, gcn, gin, graph
+from classic_formulas import (
+    FORMULAS,
+    GRAPHS,
+    NAMES,
+    RING,
+    SIZES,
+    WITHOUT_WEIGHTS,
+    build_zoo,
+    built,
+    gcn,
+    gin,
+    graph,
+)
 from torch.nn import functional
 from torch_geometric.nn import models
 
 from polynsd import ConfigError
 from polynsd.errors import GraphError
 from polynsd.zoo.operators import Propagation
-from polynsd.zoo.registry import build_zoo
 
 OPTIONS = {
     "sgc": [{"hops": 0}, {"hops": 3}],

@@ -14,7 +14,7 @@ from polynsd.data import stratified_split
 from polynsd.nn.precision import lowered
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
-from polynsd.zoo import ZOO, own_options, zoo_class
+from polynsd.zoo import ZOO, model_class, model_options
 
 WITH_LEARNERS = ("san", "ansd", "risnn", "risnn-not", "jdsnn", "jdsnn-now")
 
@@ -54,7 +54,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(("name", "option"), [(name, o) for name in NAMES for o in own_options(name)])
+@pytest.mark.parametrize(("name", "option"), [(name, o) for name in NAMES for o in model_options(name)])
 def test_every_option_changes_something(name, option):
     x, topology = example("complete")
     outputs = []
@@ -90,10 +90,10 @@ def test_edge_weights_are_refused(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_are_keyword_only_and_plain(name):
-    assert set(own_options(name).values()) <= {int, float, bool, str}
-    kind = zoo_class(name)
-    assert all(inspect.signature(kind).parameters[o].kind.name == "KEYWORD_ONLY" for o in own_options(name))
-    assert set(kind.space) <= {"num_layers", "hidden_channels", *own_options(name)}
+    assert set(model_options(name).values()) <= {int, float, bool, str}
+    kind = model_class(name)
+    assert all(inspect.signature(kind).parameters[o].kind.name == "KEYWORD_ONLY" for o in model_options(name))
+    assert set(kind.space) <= {"num_layers", "hidden_channels", *model_options(name)}
 
 
 @pytest.mark.parametrize("name", WITH_LEARNERS)
@@ -130,7 +130,7 @@ def test_half_precision_reaches_linear_maps_only(name):
 def test_wrong_values_are_named(name, wrong):
     sizes = {"in_channels": 5, "hidden_channels": 4, "num_layers": 2, "out_channels": 2}
     with pytest.raises(ConfigError, match=next(iter(wrong))):
-        zoo_class(name)(**{**sizes, **ZOO[name].preset, **wrong})
+        model_class(name)(**{**sizes, **ZOO[name].preset, **wrong})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,7 +144,7 @@ def test_a_wide_state_is_mixed_the_same_way(name, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_replica_in_company_is_the_one_it_is_alone(name, monkeypatch):
     data = heterophilous_graph(30, 2, FEATURES, 4, seed=3)
-    kind = partial(zoo_class(name), FEATURES, CHANNELS, 2, 2, dropout=0.4, input_dropout=0.2, stalk_dim=2)
+    kind = partial(model_class(name), FEATURES, CHANNELS, 2, 2, dropout=0.4, input_dropout=0.2, stalk_dim=2)
     make, verdicts, ask = partial(kind, **ZOO[name].preset), [], engine.is_vectorisable
     monkeypatch.setattr(engine, "is_vectorisable", lambda run: verdicts.append(ask(run)) or verdicts[-1])
     rules, task = TrainConfig(epochs=3, patience=3), get_task("accuracy")

@@ -10,12 +10,19 @@ from replica_law import IN, OUT, graph
 from polynsd import ConfigError, ModelConfig, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.cli import main
 from polynsd.config import from_options, load_config, save_config, to_dict
-from polynsd.nn.build import ALL_MODELS, SHEAF_MODELS, build_model
 from polynsd.nn.models import sheaf_parameters
 from polynsd.runs import read_run
 from polynsd.scale.fit import _parameter_groups
 from polynsd.training.rows import decays
-from polynsd.zoo import ZOO, option_kinds, own_options, zoo_class
+from polynsd.zoo import (
+    ALL_MODELS,
+    SHEAF_MODELS,
+    ZOO,
+    all_model_options,
+    build_model,
+    model_class,
+    model_options,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text(encoding="utf-8")
 OTHER = {int: 2, float: 0.7}
@@ -23,8 +30,8 @@ WORDS = {  # other values of options that are words
     "features": "sgc", "norm": "layer", "maps": "diagonal", "dual_norm": "degree", "map_activation": "tanh",
     "normalization": "sheaf",
 }  # fmt: skip
-GIVEN = [(name, option) for name in ZOO for option in own_options(name)]
-WITH_MAPS = [name for name in ZOO if hasattr(zoo_class(name), "sheaf_parameters")]
+GIVEN = [(name, option) for name in ZOO for option in model_options(name)]
+WITH_MAPS = [name for name in ZOO if hasattr(model_class(name), "sheaf_parameters")]
 
 
 def build(name, num_layers=2, **options):
@@ -33,7 +40,7 @@ def build(name, num_layers=2, **options):
 
 
 def default(name, option):
-    return ZOO[name].preset.get(option, zoo_class(name).__init__.__kwdefaults__[option])
+    return ZOO[name].preset.get(option, model_class(name).__init__.__kwdefaults__[option])
 
 
 def another(name, option):
@@ -52,14 +59,14 @@ def another(name, option):
 def test_names_are_of_one_kind_only():
     assert not set(SHEAF_MODELS) & set(ZOO)
     assert set(ALL_MODELS) == set(SHEAF_MODELS) | set(ZOO)
-    assert set(option_kinds().values()) <= {int, float, bool, str}
+    assert set(all_model_options().values()) <= {int, float, bool, str}
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_defaults_and_presets_have_the_types_of_their_options(name):
-    known = zoo_class(name).__init__.__kwdefaults__
-    assert set(known) == {*own_options(name), *ZOO[name].preset, *ZOO[name].unused, "dropout"}
-    assert all(type(default(name, option)) is kind for option, kind in own_options(name).items())
+    known = model_class(name).__init__.__kwdefaults__
+    assert set(known) == {*model_options(name), *ZOO[name].preset, *ZOO[name].unused, "dropout"}
+    assert all(type(default(name, option)) is kind for option, kind in model_options(name).items())
 
 
 @pytest.mark.parametrize(("name", "option"), GIVEN)
@@ -88,23 +95,23 @@ def holds(rule, value):
 
 @pytest.mark.parametrize("name", ZOO)
 def test_a_search_may_find_what_is_published(name):
-    kind, settled = zoo_class(name), {*ZOO[name].preset, *ZOO[name].unused}
+    kind, settled = model_class(name), {*ZOO[name].preset, *ZOO[name].unused}
     space, published = {"hidden_channels": WIDTHS, **kind.space}, kind.published
     sizes = {"num_layers", "hidden_channels"}
     assert sizes <= set(published)
-    assert set(space) | set(published) <= sizes | set(own_options(name)) | settled
+    assert set(space) | set(published) <= sizes | set(model_options(name)) | settled
     assert "num_layers" in space
     for option in space.keys() & published.keys():
         assert holds(space[option], published[option]), option
-    options = {o: v for o, v in published.items() if o in own_options(name)}
+    options = {o: v for o, v in published.items() if o in model_options(name)}
     config = ModelConfig(name, published["hidden_channels"], published["num_layers"], options=options)
     assert build_model(config, IN, OUT)
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_values_of_a_space_have_the_types_of_their_options(name):
-    for option, kind in own_options(name).items():
-        rule = zoo_class(name).space.get(option, [])
+    for option, kind in model_options(name).items():
+        rule = model_class(name).space.get(option, [])
         values = rule if isinstance(rule, list) else (rule["low"], rule["high"])
         assert all(type(value) is kind for value in values), option
 
@@ -247,14 +254,14 @@ def test_models_without_maps_have_one_decay():
 @pytest.mark.parametrize("name", ZOO)
 def test_the_page_has_every_model_with_its_options(name):
     (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
-    for option, kind in own_options(name).items():
+    for option, kind in model_options(name).items():
         assert f"`{option}` {kind.__name__} {default(name, option)}" in row
 
 
 def test_the_example_of_the_page_runs(capsys):
     found = {}
     exec(PAGE.split("```python\n")[1].split("```")[0], found)
-    assert isinstance(found["model"], zoo_class("gat"))
+    assert isinstance(found["model"], model_class("gat"))
     assert found["model"].gnn.convs[0].heads == 4
     printed = "{'input_dropout': <class 'float'>, 'heads': <class 'int'>, 'v2': <class 'bool'>}"
     assert capsys.readouterr().out == f"{printed}\n"
