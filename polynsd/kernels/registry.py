@@ -1,4 +1,4 @@
-"""Who computes: the backends, how one is chosen, and what each of them owes.
+"""The backends: how one is chosen, and the functions that each must have.
 
 By default the device decides: `gpu` (Triton) for CUDA tensors, `cpu` (Numba) for CPU tensors, both
 in float32 and float64; everything else, and every machine without these packages, is served by
@@ -35,7 +35,7 @@ NAMES = ("auto", "reference", "assembled", "cpu", "gpu")
 
 
 class Backend(Protocol):
-    """What a backend owes, on tensors whose first dimension counts replicas.
+    """The functions of a backend, on tensors whose first dimension counts replicas.
 
     A tensor has R replicas, or one that all share. Blocks are `[r, N | H, d, 1]` (diagonal) or
     `[r, N | H, d, d]`; results always have R replicas.
@@ -81,7 +81,7 @@ class Backend(Protocol):
         ...
 
     def dropout(self, x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
-        """[r, n], int64 keys `[R]` and float64 rates `[R]` → `[R, n]`; see `dropout.py`."""
+        """[r, n], int64 keys `[R]` and float64 rates `[R]` → `[R, n]`; see `ops/training.py`."""
         ...
 
     def csr_product(self, matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Backend(Protocol):
         ...
 
 
-_chosen = [["auto"]]  # a stack; for the whole process, because autograd works in threads of its own
+_stack = [["auto"]]  # a stack; for the whole process, because autograd works in threads of its own
 
 
 def available() -> list[str]:
@@ -111,46 +111,46 @@ def available() -> list[str]:
 def use(name: str) -> Iterator[None]:
     """Computes everything inside the `with` block on the named backend, in all threads.
 
-    `auto` chooses by device; `assembled` is the published way, kept for comparison. Half precision is
-    always computed by `reference`.
+    `auto` chooses by device. `assembled` multiplies with one assembled sparse matrix, as published code
+    does; it is kept for comparison. Half precision is always computed by `reference`.
     """
     require_choice("backend", name, NAMES)
     if name in PACKAGES and (missing := _missing(name)):
         raise ConfigError(f"backend '{name}' needs {missing}. use('auto') does without.")
     entry = [name]
-    _chosen.append(entry)
+    _stack.append(entry)
     try:
         yield
     finally:  # this entry, should another thread have added one since
-        _chosen[:] = [other for other in _chosen if other is not entry]
+        _stack[:] = [other for other in _stack if other is not entry]
 
 
-def chosen() -> str:
+def active() -> str:
     """The name given to `use`, or `auto`."""
-    return _chosen[-1][0]
+    return _stack[-1][0]
 
 
 def backend_for(tensor: Tensor) -> Backend:
     """The backend that computes on a tensor's device and in its dtype."""
-    name = chosen()
+    name = active()
     if name == "auto":
-        name = _automatic(tensor.device.type)
-    if name in PACKAGES and not _fits(name, tensor.device.type):
+        name = _default_for(tensor.device.type)
+    if name in PACKAGES and not _supports(name, tensor.device.type):
         raise ConfigError(
             f"backend '{name}' was asked for, but the tensors are on '{tensor.device.type}'; "
             "move them, or use('auto')."
         )
-    return load("reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name)
+    return load_backend("reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name)
 
 
 @cache
-def load(name: str) -> Backend:
+def load_backend(name: str) -> Backend:
     """The module of a backend, imported at first use."""
     return import_module(f"polynsd.kernels.{MODULES[name]}")
 
 
 @cache
-def _automatic(device: str) -> str:
+def _default_for(device: str) -> str:
     name = {"cpu": "cpu", "cuda": "gpu"}.get(device, "reference")
     if name in PACKAGES and (missing := _missing(name)):
         logger.warning("plain PyTorch computes: the fast '%s' kernels need %s", name, missing)
@@ -158,7 +158,7 @@ def _automatic(device: str) -> str:
     return name
 
 
-def _fits(name: str, device: str) -> bool:
+def _supports(name: str, device: str) -> bool:
     return device == "cpu" if name == "cpu" else device == "cuda" or (device == "cpu" and interpreted())
 
 

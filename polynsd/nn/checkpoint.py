@@ -20,6 +20,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils.checkpoint import checkpoint
 
 from polynsd.errors import ConfigError
+from polynsd.kernels.ops.batching import is_transformed
 
 
 class CheckpointError(ConfigError, RuntimeError):
@@ -30,7 +31,7 @@ def checkpointed(method: MethodType, *args: Any) -> Tensor:
     """`method(*args)` of a layer, of which the backward pass finds arguments and parameters only."""
     if not torch.is_grad_enabled():
         return method(*args)
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if is_transformed():
         raise CheckpointError(
             "checkpoint_layers does not work under torch.func; leave it out, or loop over the replicas."
         )

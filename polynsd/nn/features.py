@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from polynsd import kernels
 from polynsd.kernels.ops.operator import Csr
-from polynsd.kernels.ops.sparse import sparse_product
+from polynsd.kernels.ops.training import sparse_product
 from polynsd.memo import TensorMemo, may_look_at_values
 
 DENSITY = 0.05  # share of entries that are not zero, up to which it is worth it
@@ -50,7 +50,7 @@ def _sparse(x: Tensor) -> SparseFeatures | None:
     """None for features that are dense, small, differentiated, of another kind, or only being traced."""
     if x.dim() != 2 or x.requires_grad or x.numel() < SIZE or x.dtype not in (torch.float32, torch.float64):
         return None
-    if torch.compiler.is_compiling() or kernels.chosen() == "assembled":
+    if torch.compiler.is_compiling() or kernels.active() == "assembled":
         return None  # the published way is a dense product
     return _known(x, lambda: _entries(x) if may_look_at_values() else None)
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from polynsd.kernels.ops import small
+from polynsd.kernels.ops import blocks
 
 
 def inverse_sqrt(A: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ class _InverseSqrt(Function):
 
     @staticmethod
     def forward(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        values, Q = small.eigen(A)
+        values, Q = blocks.eigh(A)
         s = values.rsqrt()
-        return small.multiply(Q * s[..., None, :], Q, False, True), s, Q
+        return blocks.matmul(Q * s[..., None, :], Q, False, True), s, Q
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
@@ -51,12 +51,12 @@ class _InverseSqrt(Function):
         S, s, Q = ctx.saved_tensors
         g = (gradients[0] + gradients[0].mT) / 2
         if torch.is_grad_enabled():  # a second derivative may come: Q has none, S has
-            S2 = small.multiply(S, S)
-            return -small.multiply(small.multiply(S2, lyapunov(S, g)), S2)
+            S2 = blocks.matmul(S, S)
+            return -blocks.matmul(blocks.matmul(S2, lyapunov(S, g)), S2)
         squares = s.square()[..., :, None] * s.square()[..., None, :]
         weights = squares / (s[..., :, None] + s[..., None, :])
-        rotated = small.multiply(small.multiply(Q, g, True), Q)
-        return -small.multiply(small.multiply(Q, weights * rotated), Q, False, True)
+        rotated = blocks.matmul(blocks.matmul(Q, g, True), Q)
+        return -blocks.matmul(blocks.matmul(Q, weights * rotated), Q, False, True)
 
 
 class _Lyapunov(Function):
@@ -64,10 +64,10 @@ class _Lyapunov(Function):
 
     @staticmethod
     def forward(S: Tensor, X: Tensor) -> Tensor:
-        values, Q = small.eigen(S)
+        values, Q = blocks.eigh(S)
         sums = values[..., :, None] + values[..., None, :]
-        rotated = small.multiply(small.multiply(Q, X, True), Q)
-        return small.multiply(small.multiply(Q, rotated / sums), Q, False, True)
+        rotated = blocks.matmul(blocks.matmul(Q, X, True), Q)
+        return blocks.matmul(blocks.matmul(Q, rotated / sums), Q, False, True)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

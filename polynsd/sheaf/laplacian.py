@@ -24,7 +24,7 @@ from torch import Tensor
 from polynsd import kernels
 from polynsd.errors import GraphError, ShapeError, require_choice
 from polynsd.kernels import BlockOperator
-from polynsd.kernels.ops import blocks, edges, small
+from polynsd.kernels.ops import blocks, edges
 from polynsd.kernels.ops.batching import all_replicas
 from polynsd.memo import TensorMemo, may_look_at_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
@@ -92,7 +92,7 @@ class SheafLaplacian:
         if S is not None:
             F = blocks.multiply(F, edges.at_rows(S, pattern))
             degree = blocks.multiply(blocks.multiply(S, degree), S)
-        coupling = blocks.transport(F, edges.swapped(F, pattern))
+        coupling = blocks.transport(F, edges.swap_halves(F, pattern))
         return -(coupling if weight is None else weight[..., None, None] * coupling), degree
 
     def _node_scale(self, degree: Tensor) -> Tensor | None:
@@ -267,7 +267,7 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
 
 
 def _check_invertible(degree: Tensor) -> None:
-    values, _ = small.eigen(degree)
+    values, _ = blocks.eigh(degree)
     least = values.amax(-1) * degree.size(-1) * torch.finfo(degree.dtype).eps
     singular = values.amin(-1) <= least
     if bool(singular.any()):

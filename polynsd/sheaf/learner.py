@@ -104,7 +104,7 @@ class SheafLearner(nn.Module):
         if self.weights is None:
             return maps
         score = self.weights(x, topology, edge_attr).sigmoid()
-        return maps * (score * edges.swapped(score, topology.pattern, -2))[..., None]
+        return maps * (score * edges.swap_halves(score, topology.pattern, -2))[..., None]
 
     def reset_parameters(self) -> None:
         """PyTorch's default for linear layers, or A = 0 and the neutral b."""

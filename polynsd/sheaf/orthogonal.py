@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from polynsd.kernels.ops import small
+from polynsd.kernels.ops import blocks
 
 
 class Method(NamedTuple):
@@ -36,7 +36,7 @@ def householder(params: Tensor, d: int) -> Tensor:
     V = V * V.square().sum(-2, keepdim=True).rsqrt()  # at least 1; PyTorch's norm of short columns is slow
     Q = eye - 2 * V[..., :, :1] * V[..., None, :, 0]
     for i in range(1, d - 1):
-        Q = small.multiply(Q, eye - 2 * V[..., :, i, None] * V[..., None, :, i])
+        Q = blocks.matmul(Q, eye - 2 * V[..., :, i, None] * V[..., None, :, i])
     return Q * (1 - 2 * eye[-1])  # v_d = e_d: the last reflection flips the last column
 
 

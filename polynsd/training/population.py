@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from polynsd.kernels.ops.update import adam, copy_rows
+from polynsd.kernels.ops.training import adam, copy_rows
 from polynsd.nn.precision import lowered
 from polynsd.training.streams import DropoutStream
 from polynsd.training.task import Task, get_task

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from polynsd.errors import ConfigError
-from polynsd.kernels.ops.dropout import dropout, mixed
+from polynsd.kernels.ops.training import dropout, hash32
 
 OTHER_DROPOUTS = (
     functional.alpha_dropout,
@@ -71,7 +71,7 @@ class DropoutStream(_Interception):
     def __init__(self, seed: Tensor, epoch: Tensor, rates: Tensor, used: Sequence[bool]) -> None:
         super().__init__()
         calls = torch.arange(len(used), device=seed.device)  # all keys at once: they are a handful of numbers
-        self._keys = mixed(mixed(mixed(seed) + epoch) + calls)
+        self._keys = hash32(hash32(hash32(seed) + epoch) + calls)
         self._rates, self._used, self._call = rates, used, 0
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from polynsd.errors import ConfigError, GraphError
 from polynsd.kernels.ops.operator import Csr
-from polynsd.kernels.ops.sparse import sparse_product
+from polynsd.kernels.ops.training import sparse_product
 from polynsd.memo import TensorMemo
 from polynsd.topology import Topology, as_topology
 

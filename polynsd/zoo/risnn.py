@@ -39,7 +39,7 @@ def disagreement_gradient(x: Tensor, maps: Tensor | None, topology: Topology) ->
     """[H, d, d] (F_v X_v − F_u X_u) X_vᵀ on every half-edge (v, u)."""
     own = edges.at_rows(x, topology.pattern)
     image = own if maps is None else blocks.apply(maps, own)
-    return (image - edges.swapped(image, topology.pattern)) @ own.mT
+    return (image - edges.swap_halves(image, topology.pattern)) @ own.mT
 
 
 class RiSNN(SheafModel):

@@ -38,7 +38,7 @@ class SheafAttentionLayer(nn.Module):
         """(A m, m) with m = (I ⊗ W₁) h W₂."""
         m, F = self.mixing(h), self.learner(h, topology)
         others, own = self.attention(h, topology)
-        transport = others[..., None, None] * blocks.transport(F, edges.swapped(F, topology.pattern))
+        transport = others[..., None, None] * blocks.transport(F, edges.swap_halves(F, topology.pattern))
         messages = transport @ edges.at_columns(m, topology.pattern)
         return own[..., None, None] * m + edges.sum_at_nodes(messages, topology.pattern), m
 

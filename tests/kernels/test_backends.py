@@ -57,8 +57,10 @@ def module(forward):
 @pytest.fixture
 def replace_cpu(monkeypatch):
     def replace(forward):
-        load = registry.load
-        monkeypatch.setattr(registry, "load", lambda name: module(forward) if name == "cpu" else load(name))
+        load = registry.load_backend
+        monkeypatch.setattr(
+            registry, "load_backend", lambda name: module(forward) if name == "cpu" else load(name)
+        )
 
     return replace
 

@@ -12,7 +12,7 @@ from numba.core import caching
 
 from polynsd.kernels.cpu import backend as cpu
 from polynsd.kernels.cpu import compile as cpu_run
-from polynsd.kernels.ops import plain, reference
+from polynsd.kernels.ops import reference
 from polynsd.kernels.ops.blocks import identity_like
 from polynsd.testing import assert_close, example_graph, random_sheaf, random_tensor
 from polynsd.topology import Topology
@@ -184,9 +184,9 @@ def test_strided_inputs():
 
 def test_the_filter_is_linear_in_the_signal():
     pattern, diag, off, x, phi, g = problem(hubs(), "general", 2, 16, 5)
-    both = plain.coefficient(random_tensor(1, 2), 0) * x + g
+    both = reference.coefficient(random_tensor(1, 2), 0) * x + g
     y = [cpu.filter_forward(pattern, diag, off, t, phi)[0] for t in (x, g, both)]
-    assert_close(y[2], plain.coefficient(random_tensor(1, 2), 0) * y[0] + y[1], "filter of a sum")
+    assert_close(y[2], reference.coefficient(random_tensor(1, 2), 0) * y[0] + y[1], "filter of a sum")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

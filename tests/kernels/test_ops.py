@@ -7,9 +7,9 @@ from torch.func import grad, jacrev, vmap
 from torch.library import opcheck
 
 from polynsd import kernels
+from polynsd.kernels.ops.blocks import block_multiply, symmetric_eigen
 from polynsd.kernels.ops.edges import gather, segment_sum, swap
-from polynsd.kernels.ops.series import _apply_filter, filter_gradient
-from polynsd.kernels.ops.small import block_multiply, symmetric_eigen
+from polynsd.kernels.ops.filter import _apply_filter, filter_gradient
 from polynsd.testing import assert_close, random_sheaf, random_tensor
 
 N, D, C = 8, 2, 3

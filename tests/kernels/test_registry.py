@@ -30,7 +30,7 @@ def without(monkeypatch):
 
     def clear():
         registry._missing.cache_clear()
-        registry._automatic.cache_clear()
+        registry._default_for.cache_clear()
 
     yield forget
     monkeypatch.undo()
@@ -79,9 +79,9 @@ def test_choices_that_overlap_end_by_themselves():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert kernels.chosen() == "assembled"
+    assert kernels.active() == "assembled"
     second.__exit__(None, None, None)
-    assert kernels.chosen() == "auto"
+    assert kernels.active() == "auto"
 
 
 def operator():

@@ -5,10 +5,16 @@ import torch
 from torch.nn import functional
 
 from polynsd import kernels
-from polynsd.kernels.ops.dropout import dropout, keyed_dropout, mixed
 from polynsd.kernels.ops.operator import Csr
-from polynsd.kernels.ops.sparse import csr_product, sparse_product
-from polynsd.kernels.ops.update import adam, copy_rows
+from polynsd.kernels.ops.training import (
+    adam,
+    copy_rows,
+    csr_product,
+    dropout,
+    hash32,
+    keyed_dropout,
+    sparse_product,
+)
 from polynsd.testing import assert_close, random_tensor
 
 NAMES = [name for name in ("reference", "cpu", "gpu") if name in kernels.available()]
@@ -35,7 +41,7 @@ def on(name, function, *tensors):
 
 
 RATES = torch.tensor([0.0, 0.3, 0.5, 1 - 1e-9, 1.0, 1e-9]).double()
-KEYS = mixed(torch.arange(len(RATES)))
+KEYS = hash32(torch.arange(len(RATES)))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

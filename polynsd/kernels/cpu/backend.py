@@ -1,4 +1,4 @@
-"""The CPU backend: loops compiled by Numba, see `cpu_run.py`, `cpu_loops.py` and `cpu_blocks.py`.
+"""The CPU backend: loops compiled by Numba, see `cpu_run.py`, `cpu_filter.py` and `cpu_blocks.py`.
 
 Results depend neither on the number of threads nor on the run, because the shares into which work is
 divided are a function of its size alone. The number of threads is PyTorch's.
@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from polynsd.kernels.cpu import blocks as cpu_blocks
-from polynsd.kernels.cpu import filter as cpu_loops
-from polynsd.kernels.cpu import rows as cpu_rows
+from polynsd.kernels.cpu import filter as cpu_filter
+from polynsd.kernels.cpu import training as cpu_training
 from polynsd.kernels.cpu.compile import run
 from polynsd.kernels.cpu.tiles import LANES
 from polynsd.kernels.ops import blocks, reference
 from polynsd.kernels.ops.operator import Csr, Pattern
-from polynsd.kernels.ops.plain import coefficient
+from polynsd.kernels.ops.reference import coefficient
 
 SHARE, MOST_SHARES = 1024, 256  # nodes and half-edges, or numbers, of a share; shares
 LARGEST_BLOCK = 8  # products of larger matrices are the business of BLAS
@@ -36,7 +36,7 @@ def filter_forward(
     signal, shares = _signal(x), _shares(pattern.num_nodes + pattern.col.numel())
     y, *T = (signal.new_empty(R, *signal.shape[1:]) for _ in range(3))
     operator = [_block(t, signal) for t in (diag, off)]
-    loop = cpu_loops.forward(x.dtype, _rows(signal), diag.size(-1) > 1)
+    loop = cpu_filter.forward(x.dtype, _rows(signal), diag.size(-1) > 1)
     tensors = [pattern.rowptr, pattern.col, *operator, phi, signal, y, *T]
     run(loop, R * shares, range(1, K + 1), tensors, [signal.size(1), shares, *signal.shape[2:]])
     last, before = _unfolded(T[K % 2], x), _unfolded(T[(K + 1) % 2], x)
@@ -64,7 +64,7 @@ def filter_backward(
     B[K % 2], B[(K + 1) % 2] = coefficient(phi, K) * cotangent, torch.zeros_like(cotangent)
     d_blocks = [t.new_zeros(R, *t.shape[1:]) if blocks_wanted else t.new_empty(R, 0) for t in operator]
     d_phi = torch.zeros(R * shares, K + 1, dtype=torch.float64)
-    loop = cpu_loops.backward(x.dtype, _rows(signal), diag.size(-1) > 1)
+    loop = cpu_filter.backward(x.dtype, _rows(signal), diag.size(-1) > 1)
     given = [pattern.rowptr, pattern.col, *operator, phi, signal, *saved, cotangent]
     sizes = [signal.size(1), shares, *signal.shape[2:], K, int(blocks_wanted)]
     run(loop, R * shares, range(K - 1, -1, -1), [*given, *T, *B, *d_blocks, d_phi], sizes)
@@ -110,7 +110,7 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
-    """By Jacobi's method."""
+    """Eigenvalues and eigenvectors by Jacobi's method."""
     n, d, _ = A.shape
     values, vectors = A.new_empty(n, d), torch.empty_like(A, memory_format=torch.contiguous_format)
     shares = _shares(A.numel())
@@ -127,7 +127,7 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
     out = x.new_empty(key.size(0), x.size(1))
-    _run_on_rows(cpu_rows.dropout(x.dtype), out, [x, key, rate.double(), out])
+    _run_on_rows(cpu_training.dropout(x.dtype), out, [x, key, rate.double(), out])
     return out
 
 
@@ -138,20 +138,20 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
     n = next(n for n in (4, 3, 2, 1) if z.size(2) % (n * LANES) == 0)
     out, shares = z.new_empty(R, N, z.size(2)), _shares(N + matrix.col.numel())
     sizes = [N, shares, z.size(2), z.size(1)]
-    run(cpu_rows.csr_product(z.dtype, n), R * shares, ONCE, [*matrix, values, z, out], sizes)
+    run(cpu_training.csr_product(z.dtype, n), R * shares, ONCE, [*matrix, values, z, out], sizes)
     return out[..., :C]
 
 
 def adam(
     theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
 ) -> None:
-    """See `update.py`."""
-    _run_on_rows(cpu_rows.adam(theta.dtype), theta, [theta, gradient, mean, square, decay, factors])
+    """Adam's step in place; see `ops/training.py`."""
+    _run_on_rows(cpu_training.adam(theta.dtype), theta, [theta, gradient, mean, square, decay, factors])
 
 
 def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
-    """Only those that are wanted."""
-    _run_on_rows(cpu_rows.copy_rows(target.dtype), target, [target, source, wanted.view(torch.uint8)])
+    """target[r] = source[r] where wanted[r]."""
+    _run_on_rows(cpu_training.copy_rows(target.dtype), target, [target, source, wanted.view(torch.uint8)])
 
 
 def _run_on_rows(loop: Any, rows: Tensor, tensors: list[Tensor]) -> None:

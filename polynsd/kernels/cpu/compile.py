@@ -35,7 +35,7 @@ COUNT, SHARES = range(2)  # in the sizes
 
 OPTIONS = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 INTEGERS = types.CPointer(types.intp)
-SOURCES = sorted(Path(__file__).parent.glob("cpu*.py"))
+SOURCES = sorted(Path(__file__).parent.glob("*.py"))
 FINGERPRINT = sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
 
 _launching = Lock()  # not every threading layer of Numba may be entered twice

@@ -1,7 +1,7 @@
 """The polynomial filter on a CPU: one pass over the nodes per step k.
 
-The mathematics is that of `reference.py`. A step visits a node, gathers what it needs from its
-neighbours into tiles (see `cpu_tiles.py`) and finishes the recurrence there and then, so that no
+The mathematics is that of `ops/reference.py`. A step visits a node, gathers what it needs from its
+neighbours into tiles (see `tiles.py`) and finishes the recurrence there and then, so that no
 message is ever stored. Of T_{k−1} only a node's own row is read, and T_{k+1} may overwrite it: two
 signals suffice. A half-edge belongs to its row, so ∂off is written without races.
 

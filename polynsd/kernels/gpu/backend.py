@@ -14,12 +14,12 @@ import triton
 from torch import Tensor
 
 from polynsd.kernels.gpu import blocks as gpu_blocks
-from polynsd.kernels.gpu import filter as gpu_loops
-from polynsd.kernels.gpu import rows as gpu_rows
+from polynsd.kernels.gpu import filter as gpu_filter
+from polynsd.kernels.gpu import training as gpu_training
 from polynsd.kernels.gpu import tuning
 from polynsd.kernels.ops import reference
 from polynsd.kernels.ops.operator import Csr, Pattern
-from polynsd.kernels.ops.update import BETA1, BETA2, EPSILON
+from polynsd.kernels.ops.training import BETA1, BETA2, EPSILON
 
 LARGEST_BLOCK = 8  # libraries are good at larger ones, and unrolled loops are not
 
@@ -99,7 +99,7 @@ def _forward_step(
     signals = (current, following, previous, y, phi, partial, k, shape.N, shape.slots)
     if shape.tasks and shape.C:
         choice = tuning.choice("forward", shape.dense, shape.block_d * shape.block_c, off.dtype)
-        gpu_loops.forward_rows[(shape.tasks, shape.chunks, shape.R)](
+        gpu_filter.forward_rows[(shape.tasks, shape.chunks, shape.R)](
             pattern.tasks,
             pattern.col,
             diag,
@@ -112,7 +112,7 @@ def _forward_step(
             **choice,
         )
         if shape.splits:
-            gpu_loops.forward_splits[(shape.splits, shape.chunks, shape.R)](
+            gpu_filter.forward_splits[(shape.splits, shape.chunks, shape.R)](
                 pattern.splits, diag, *signals, _stride(diag), *strides, **fixed, **tuning.SPLITS
             )
 
@@ -179,13 +179,13 @@ def _backward_step(
     for chunk in range(shape.chunks):
         place = {"FIRST_CHUNK": chunk == 0, "c0": chunk * shape.block_c}
         choice = tuning.choice("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
-        gpu_loops.backward_rows[(shape.tasks, shape.R)](
+        gpu_filter.backward_rows[(shape.tasks, shape.R)](
             pattern.tasks, pattern.col, diag, off, *signals, d_diag, d_off, d_phi, partial, k, factor,
             shape.N, shape.H, shape.slots, shape.chunks, _stride(diag), _stride(off), *strides,
             **fixed, **place, **choice,
         )  # fmt: skip
         if shape.splits:
-            gpu_loops.backward_splits[(shape.splits, shape.R)](
+            gpu_filter.backward_splits[(shape.splits, shape.R)](
                 pattern.splits, diag, *signals, d_diag, d_phi, partial, k, factor,
                 shape.N, shape.slots, shape.chunks, _stride(diag), *strides,
                 **fixed, **place, **tuning.SPLITS,
@@ -271,7 +271,7 @@ def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
     x, out = x.contiguous(), x.new_empty(key.size(0), x.size(1))
     tensors = (x, key.contiguous(), rate.double().contiguous(), out)
-    _launch_on_rows(gpu_rows.dropout, out, *tensors, x.size(1), _stride(x))
+    _launch_on_rows(gpu_training.dropout, out, *tensors, x.size(1), _stride(x))
     return out
 
 
@@ -282,7 +282,7 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
     out, block = z.new_empty(R, N, C), min(triton.next_power_of_2(C), 128)
     if out.numel():
         tiles = {"C": C, "BLOCK_C": block, "BLOCK_E": max(1, 1024 // block), "num_warps": 2}
-        gpu_rows.csr_product[(N, triton.cdiv(C, block), R)](
+        gpu_training.csr_product[(N, triton.cdiv(C, block), R)](
             *matrix, values, z, out, N, F, _stride(values), _stride(z), **tiles
         )
     return out
@@ -291,14 +291,14 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
 def adam(
     theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
 ) -> None:
-    """See `update.py`."""
+    """Adam's step in place; see `ops/training.py`."""
     tensors = (theta, gradient.contiguous(), mean, square, decay, factors.contiguous())
-    _launch_on_rows(gpu_rows.adam, theta, *tensors, theta.size(1), BETA1, BETA2, EPSILON)
+    _launch_on_rows(gpu_training.adam, theta, *tensors, theta.size(1), BETA1, BETA2, EPSILON)
 
 
 def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
-    """Only those that are wanted."""
-    _launch_on_rows(gpu_rows.copy_rows, target, target, source, wanted.view(torch.uint8), target.size(1))
+    """target[r] = source[r] where wanted[r]."""
+    _launch_on_rows(gpu_training.copy_rows, target, target, source, wanted.view(torch.uint8), target.size(1))
 
 
 def _launch_on_rows(kernel: Any, rows: Tensor, *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Triton kernels of the two fused steps of the filter; `gpu.py` launches them.
+"""Triton kernels of the two fused steps of the filter; `backend.py` launches them.
 
 A program works on one task (`schedule.py`): a row, or a piece of a long row. It holds a tile of
 BLOCK_E half-edges × d × BLOCK_C channels, adds up products over its half-edges and, if the row is

@@ -1,20 +1,27 @@
 """Operations inside `torch.vmap`: a vmapped dimension joins the replicas.
 
-`joining` is the rule that PyTorch asks for. PyTorch needs a quarter of a millisecond to apply such a
-rule, which is more than many of the operations take, so in the common case, a single `torch.vmap`
-with nothing around it, `called` takes the tensors out of their wrappers, applies the rule itself and
-wraps the result. What it uses is not documented; where it is missing, PyTorch's own way is taken.
+`vmap_rule` is the rule that PyTorch asks for. PyTorch needs a quarter of a millisecond to apply such a
+rule, which is more than many of the operations take. In the common case, a single `torch.vmap` with nothing
+around it, `call_in_vmap` therefore takes the tensors out of their wrappers, applies the rule itself and
+wraps the result.
+
+That short cut uses functions of PyTorch that are not documented. They are used in this module only. It is
+off where they are missing, with `POLYNSD_FAST_VMAP=0` in the environment, and inside `fast_vmap(False)`;
+results are the same, slower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 Rule = Callable[..., tuple[Any, Any]]
+
 functorch: Any = getattr(torch._C, "_functorch", None)
 NEEDED = (
     "unwrap_if_dead",
@@ -23,24 +30,42 @@ NEEDED = (
     "maybe_get_level",
     "maybe_get_bdim",
     "get_unwrapped",
+    "is_functorch_wrapped_tensor",
+    "_add_batch_dim",
 )
 try:
-    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _outside
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _outside_vmap
 except ImportError:
-    IS_KNOWN = False
+    IS_AVAILABLE = False
 else:
-    IS_KNOWN = functorch is not None and all(
-        hasattr(functorch, name) for name in (*NEEDED, "unwrap_if_dead", "_add_batch_dim")
-    )
+    IS_AVAILABLE = functorch is not None and all(hasattr(functorch, name) for name in NEEDED)
+
+_enabled = IS_AVAILABLE and os.environ.get("POLYNSD_FAST_VMAP", "1") != "0"  # of the whole process
 
 
-class Info(NamedTuple):
-    """What a rule is told."""
+@contextmanager
+def fast_vmap(enabled: bool) -> Iterator[None]:
+    """Inside the `with` block, operations take the short cut through `torch.vmap`, or leave it to PyTorch."""
+    global _enabled
+    before, _enabled = _enabled, enabled and IS_AVAILABLE
+    try:
+        yield
+    finally:
+        _enabled = before
+
+
+def is_transformed() -> bool:
+    """Whether a transform of `torch.func` is active. PyTorch has no public way to ask."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+class VmapInfo(NamedTuple):
+    """The part of PyTorch's `VmapInfo` that a rule reads."""
 
     batch_size: int
 
 
-def joining(function: Callable[..., Any], batched: int, shares: bool) -> Rule:
+def vmap_rule(function: Callable[..., Any], batched: int, shares: bool) -> Rule:
     """A vmap rule: the new dimension joins dimension 0 of the first `batched` arguments.
 
     With `shares`, what all replicas share stays the one that it is.
@@ -66,47 +91,42 @@ def _merge(t: Tensor, dim: int | None, B: int, R: int) -> Tensor:
     return t.expand(B, R, *t.shape[2:]).flatten(0, 1)
 
 
-def transformed() -> bool:
-    """Whether a transform of `torch.func` is active."""
-    return bool(torch._C._are_functorch_transforms_active())
-
-
-def called(
-    function: Callable[..., Any], unwatched: Callable[..., Any], rule: Rule, args: tuple[Any, ...]
+def call_in_vmap(
+    function: Callable[..., Any], untransformed: Callable[..., Any], rule: Rule, args: tuple[Any, ...]
 ) -> Any:
-    """`function(*args)`, by way of its rule if this is a plain `torch.vmap`.
+    """`function(*args)`, by way of its rule if nothing but one `torch.vmap` is active.
 
     Args:
         function: can be called anywhere.
-        unwatched: the same where no transform is active.
+        untransformed: the same where no transform is active.
         rule: of the function, under `torch.vmap`.
         args: tensors and whatever else.
     """
-    if not IS_KNOWN:
+    if not _enabled:
         return function(*args)
     # tensors may still wear the wrappers of a transform that is over
     args = tuple(functorch.unwrap_if_dead(t) if isinstance(t, Tensor) else t for t in args)
-    if not transformed():
-        return unwatched(*args)
-    level = _plain_vmap()
+    if not is_transformed():
+        return untransformed(*args)
+    level = _single_vmap_level()
     if level is None:
         return function(*args)
     is_batched = [isinstance(t, Tensor) and functorch.maybe_get_level(t) == level for t in args]
     if not any(is_batched):
-        with _outside():
-            return unwatched(*args)
+        with _outside_vmap():
+            return untransformed(*args)
     dims = tuple(functorch.maybe_get_bdim(t) if b else None for t, b in zip(args, is_batched, strict=True))
-    plain = [functorch.get_unwrapped(t) if b else t for t, b in zip(args, is_batched, strict=True)]
-    size = next(t.size(dim) for t, dim in zip(plain, dims, strict=True) if dim is not None)
-    with _outside():
-        result, _ = rule(Info(size), dims, *plain)
+    unwrapped = [functorch.get_unwrapped(t) if b else t for t, b in zip(args, is_batched, strict=True)]
+    size = next(t.size(dim) for t, dim in zip(unwrapped, dims, strict=True) if dim is not None)
+    with _outside_vmap():
+        result, _ = rule(VmapInfo(size), dims, *unwrapped)
     if isinstance(result, Tensor):
         return functorch._add_batch_dim(result, 0, level)
     return tuple(functorch._add_batch_dim(t, 0, level) for t in result)
 
 
-def _plain_vmap() -> int | None:
-    """The level of the one `torch.vmap` that is active, and nothing else is."""
+def _single_vmap_level() -> int | None:
+    """The level of `torch.vmap` if it is the only active transform."""
     stack = functorch.get_interpreter_stack()
     if stack is None or len(stack) != 1 or stack[0].key() != functorch.TransformType.Vmap:
         return None
@@ -115,8 +135,8 @@ def _plain_vmap() -> int | None:
 
 def all_replicas(t: Tensor) -> Tensor | None:
     """The tensor behind one that is vmapped, with all its replicas; None where it cannot be had."""
-    if not IS_KNOWN:
-        return None if transformed() else t
+    if not _enabled:
+        return None if is_transformed() else t
     if not functorch.is_functorch_wrapped_tensor(t):
         return t
-    return functorch.get_unwrapped(t) if _plain_vmap() is not None else None
+    return functorch.get_unwrapped(t) if _single_vmap_level() is not None else None

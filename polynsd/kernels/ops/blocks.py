@@ -4,12 +4,76 @@ A block acts on a stalk of dimension d. It is stored as `[..., d, d]` (a matrix)
 diagonal) or `[..., 1, 1]` (a multiple of the identity); for d = 1 the three are one and the same.
 Broadcasting then does the bookkeeping, and no code above needs to ask which family of maps it is
 dealing with.
+
+Products (`matmul`) and eigenvalues (`eigh`) of many small matrices are operations of their own, because
+`torch.matmul` and `torch.linalg.eigh` are made for large matrices and are slow on small ones.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.library import custom_op
 
-from polynsd.kernels.ops import small
+from polynsd.kernels.ops.autograd import Gradients, differentiable, register_vmap
+from polynsd.kernels.registry import backend_for
+
+
+@custom_op("polynsd::block_multiply", mutates_args=())
+def _block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    return backend_for(a).block_multiply(a, b, transpose_a, transpose_b)
+
+
+@_block_multiply.register_fake
+def _(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    return torch.empty_like(a, memory_format=torch.contiguous_format)
+
+
+def _block_multiply_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, ctx.transpose_a, ctx.transpose_b = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _block_multiply_backward(ctx: Any, g: Tensor) -> Gradients:
+    """With C = A B: ∂A = g Bᵀ and ∂B = Aᵀ g, each transposed where its matrix was."""
+    a, b = ctx.saved_tensors
+    ta, tb = ctx.transpose_a, ctx.transpose_b
+    grad_a = block_multiply(b, g, tb, True) if ta else block_multiply(g, b, False, not tb)
+    grad_b = block_multiply(g, a, True, ta) if tb else block_multiply(a, g, not ta, False)
+    return grad_a, grad_b, None, None
+
+
+block_multiply = differentiable(_block_multiply, _block_multiply_setup, _block_multiply_backward, 2)
+
+
+@custom_op("polynsd::symmetric_eigen", mutates_args=())
+def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues `[n, d]` and eigenvectors `[n, d, d]` of symmetric matrices; not differentiable."""
+    return backend_for(A).symmetric_eigen(A)
+
+
+@symmetric_eigen.register_fake
+def _(A: Tensor) -> tuple[Tensor, Tensor]:
+    return A.new_empty(A.shape[:-1]), torch.empty_like(A, memory_format=torch.contiguous_format)
+
+
+register_vmap(symmetric_eigen, 1)
+
+
+def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """A B of matrices `[..., d, d]`, either of them transposed first."""
+    shape, dtype = torch.broadcast_shapes(a.shape, b.shape), torch.promote_types(a.dtype, b.dtype)
+    count = shape[:-2].numel()
+    a, b = (t.to(dtype).expand(shape).reshape(count, *shape[-2:]) for t in (a, b))
+    return block_multiply(a, b, transpose_a, transpose_b).reshape(shape)
+
+
+def eigh(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues `[..., d]` and eigenvectors `[..., d, d]` of symmetric matrices; not differentiable."""
+    values, vectors = symmetric_eigen(A.reshape(A.shape[:-2].numel(), *A.shape[-2:]))
+    return values.reshape(A.shape[:-1]), vectors.reshape(A.shape)
 
 
 def is_elementwise(block: Tensor) -> bool:
@@ -31,21 +95,19 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     """A B."""
     if is_elementwise(a):
         return a * b
-    return a * b.mT if is_elementwise(b) else small.multiply(a, b)  # b scales the columns of A
+    return a * b.mT if is_elementwise(b) else matmul(a, b)  # b scales the columns of A
 
 
 def gram(block: Tensor, is_diagonal: bool = False) -> Tensor:
     """BᵀB; of a matrix only the diagonal where that is known to be all there is."""
     if is_elementwise(block):
         return block.square()
-    return block.square().sum(-2).unsqueeze(-1) if is_diagonal else small.multiply(block, block, True)
+    return block.square().sum(-2).unsqueeze(-1) if is_diagonal else matmul(block, block, True)
 
 
 def transport(left: Tensor, right: Tensor) -> Tensor:
     """LᵀR."""
-    return (
-        left * right if is_elementwise(left) and is_elementwise(right) else small.multiply(left, right, True)
-    )
+    return left * right if is_elementwise(left) and is_elementwise(right) else matmul(left, right, True)
 
 
 def outer(left: Tensor, right: Tensor, like: Tensor) -> Tensor:
@@ -74,4 +136,4 @@ def spectral_norm(block: Tensor) -> Tensor:
     """‖B‖₂ of symmetric blocks, `[...]`."""
     if is_elementwise(block):
         return block.abs().amax((-2, -1))
-    return small.eigen(block)[0].abs().amax(-1)
+    return eigh(block)[0].abs().amax(-1)

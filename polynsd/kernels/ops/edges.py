@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from polynsd.errors import ShapeError
-from polynsd.kernels.ops.custom import NO_PATTERN, differentiable
+from polynsd.kernels.ops.autograd import NO_PATTERN, differentiable
 from polynsd.kernels.ops.operator import Pattern
 from polynsd.kernels.registry import backend_for
 
@@ -95,27 +95,27 @@ swap: Any = differentiable(
 
 def at_rows(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Values of the nodes that own the half-edges: `values[row]`."""
-    return _carried(lambda flat: gather(flat, *pattern, False), values, pattern, pattern.num_nodes, dim)
+    return _on_flat(lambda flat: gather(flat, *pattern, False), values, pattern, pattern.num_nodes, dim)
 
 
 def at_columns(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Values of the neighbours: `values[col]`."""
-    return _carried(lambda flat: gather(flat, *pattern, True), values, pattern, pattern.num_nodes, dim)
+    return _on_flat(lambda flat: gather(flat, *pattern, True), values, pattern, pattern.num_nodes, dim)
 
 
 def sum_at_nodes(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Σ over the half-edges that a node owns."""
-    return _carried(
+    return _on_flat(
         lambda flat: segment_sum(flat, *pattern, False), values, pattern, pattern.row.numel(), dim
     )
 
 
-def swapped(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
+def swap_halves(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """The value of the other half of every edge: `values[twin]`."""
-    return _carried(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.row.numel(), dim)
+    return _on_flat(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.row.numel(), dim)
 
 
-def _carried(
+def _on_flat(
     operation: Callable[[Tensor], Tensor], values: Tensor, pattern: Pattern, count: int, dim: int
 ) -> Tensor:
     """The operation on `[R, count, F]`; kernels look at addresses, so shapes and devices are checked here."""

@@ -19,7 +19,7 @@ class Pattern(NamedTuple):
     col: Tensor  # [H]
     twin: Tensor  # [H] the transposed place
     tasks: Tensor  # [M, 4] and
-    splits: Tensor  # [S, 3]: how a GPU shares out the rows, see `schedule.py`; empty on a CPU
+    splits: Tensor  # [S, 3]: how a GPU shares out the rows, see `gpu/schedule.py`; empty on a CPU
 
     @property
     def num_nodes(self) -> int:

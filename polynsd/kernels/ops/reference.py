@@ -12,16 +12,51 @@ recurrence:
 with a_0 = 1 and a_k = 2 otherwise. Both recurrences have |T_k| ≤ 1 and |U_k| ≤ k + 1 on a spectrum
 in [−1, 1], so neither loses accuracy. A pass over the edges per k does it all: it multiplies T_k and
 B_{k+1} and adds their outer product to ∂A.
+
+Beside the backend there are two other ways to compute the filter, both through ordinary autograd:
+`autograd_filter` keeps every T_k, serves second derivatives and is the yardstick of what constant memory
+saves; `assembled_filter` is the published way, one sparse matrix of scalars, used only under
+`polynsd.kernels.use("assembled")`.
 """
 
 import torch
 from torch import Tensor
 
 from polynsd.kernels.ops import blocks
-from polynsd.kernels.ops.dropout import mixed
-from polynsd.kernels.ops.operator import Csr, Pattern
-from polynsd.kernels.ops.plain import block_product, coefficient
-from polynsd.kernels.ops.update import BETA1, BETA2, EPSILON
+from polynsd.kernels.ops.operator import BlockOperator, Csr, Pattern
+from polynsd.kernels.ops.training import BETA1, BETA2, EPSILON, hash32
+
+
+def block_product(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor) -> Tensor:
+    """A x for x `[..., N, d, C]`: gather, multiply, scatter."""
+    messages = blocks.apply(off, x.index_select(-3, pattern.col))  # [..., H, d, C]
+    y = blocks.apply(diag, x)
+    lead = torch.broadcast_shapes(y.shape[:-3], messages.shape[:-3])
+    y, messages = (t.expand(*lead, *t.shape[-3:]) for t in (y, messages))
+    return y.index_add(-3, pattern.row, messages)
+
+
+def autograd_filter(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> Tensor:
+    """Σ_k φ_k T_k(A) x for φ `[..., K + 1]`; autograd keeps every T_k, so it differentiates twice."""
+    return _recurrence(pattern, diag, off, x, phi)[0]
+
+
+def _recurrence(
+    pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(Σ_k φ_k T_k x, T_K x, T_{K−1} x)."""
+    previous, current = x, x
+    y = coefficient(phi, 0) * x
+    for k in range(1, phi.size(-1)):
+        step = block_product(pattern, diag, off, current)
+        previous, current = current, step if k == 1 else 2 * step - previous
+        y = y + coefficient(phi, k) * current
+    return y, current, previous
+
+
+def coefficient(phi: Tensor, k: int) -> Tensor:
+    """φ_k, to multiply signals with."""
+    return phi[..., k, None, None, None]
 
 
 def filter_forward(
@@ -30,12 +65,7 @@ def filter_forward(
     """(y, T_K, T_{K−1}); see `Backend`."""
     R, K = max(t.size(0) for t in (diag, off, x, phi)), phi.size(-1) - 1
     x = x.expand(R, *x.shape[1:])
-    previous, current = x, x
-    y = coefficient(phi, 0) * x
-    for k in range(1, K + 1):
-        step = block_product(pattern, diag, off, current)
-        previous, current = current, step if k == 1 else 2 * step - previous
-        y = y + coefficient(phi, k) * current
+    y, current, previous = _recurrence(pattern, diag, off, x, phi)
     return y, current if K > 0 else x.new_empty(R, 0), previous if K > 1 else x.new_empty(R, 0)
 
 
@@ -102,15 +132,15 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
-    """`[r, n]`, keys `[R]`, rates `[R]` → `[R, n]`; see `dropout.py`."""
-    place = torch.arange(x.size(1), device=x.device)
-    bits = mixed(mixed(place ^ key[:, None]) + key[:, None])
+    """`[r, n]`, keys `[R]`, rates `[R]` → `[R, n]`; see `training.py`."""
+    position = torch.arange(x.size(1), device=x.device)
+    bits = hash32(hash32(position ^ key[:, None]) + key[:, None])
     scale = torch.where(rate < 1, 1 / (1 - rate), 0.0).to(x.dtype)[:, None]
     return torch.where(bits >= (rate * 2.0**32)[:, None], x * scale, 0.0)
 
 
 def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
-    """Gather, multiply, scatter."""
+    """X z `[R, N, C]`: gather, multiply, scatter."""
     counts = matrix.rowptr.diff().long()
     row = torch.repeat_interleave(counts, output_size=matrix.col.numel())
     messages = values.index_select(1, matrix.entry)[..., None] * z.index_select(1, matrix.col)
@@ -120,7 +150,7 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
 def adam(
     theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
 ) -> None:
-    """See `update.py`."""
+    """Adam's step in place; see `training.py`."""
     step, correction = factors.to(theta.dtype)[..., None].unbind(1)
     g = torch.addcmul(gradient, decay, theta)
     mean.lerp_(g, 1 - BETA1)
@@ -145,3 +175,46 @@ def _products(
 
 def _inner(T: Tensor, g: Tensor) -> Tensor:
     return (T * g).sum((-3, -2, -1))
+
+
+def assembled_product(A: BlockOperator, x: Tensor) -> Tensor:
+    """A x with an assembled matrix, for x `[..., N, d, C]`.
+
+    Every scalar entry of every block is an entry of one (N d) × (N d) matrix in COO form; a product gathers
+    a row of the signal per entry, multiplies and scatters, and autograd keeps it all.
+    """
+    rows, cols, values = _coo_matrix(A, x.size(-2))
+    return _coo_product(rows, cols, values, x.flatten(-3, -2)).unflatten(-2, x.shape[-3:-1])
+
+
+def assembled_filter(A: BlockOperator, phi: Tensor, x: Tensor) -> Tensor:
+    """Σ_k φ_k T_k(A) x with an assembled matrix."""
+    rows, cols, values = _coo_matrix(A, x.size(-2))
+    previous = current = x.flatten(-3, -2)
+    y = coefficient(phi, 0) * x
+    for k in range(1, phi.size(-1)):
+        step = _coo_product(rows, cols, values, current)
+        previous, current = current, step if k == 1 else 2 * step - previous
+        y = y + coefficient(phi, k) * current.unflatten(-2, x.shape[-3:-1])
+    return y
+
+
+def _coo_product(rows: Tensor, cols: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    messages = values[..., None] * x.index_select(-2, cols)
+    return messages.new_zeros(*messages.shape[:-2], *x.shape[-2:]).index_add(-2, rows, messages)
+
+
+def _coo_matrix(A: BlockOperator, d: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Row and column numbers `[nnz]` and values `[..., nnz]`; a diagonal block gives d entries."""
+    nodes = torch.arange(A.pattern.num_nodes, device=A.diag.device)
+    rows, cols = (d * torch.cat([nodes, t.long()])[:, None] for t in (A.pattern.row, A.pattern.col))
+    inner = torch.arange(d, device=rows.device)
+    if blocks.is_elementwise(A.diag) and blocks.is_elementwise(A.off):
+        diag, off = (t.squeeze(-1).expand(*t.shape[:-2], d) for t in (A.diag, A.off))
+        rows, cols = rows + inner, cols + inner
+    else:
+        diag, off = (blocks.to_dense(t, d).flatten(-2) for t in (A.diag, A.off))
+        rows, cols = rows + inner.repeat_interleave(d), cols + inner.repeat(d)
+    lead = torch.broadcast_shapes(diag.shape[:-2], off.shape[:-2])
+    values = torch.cat([t.expand(*lead, *t.shape[-2:]) for t in (diag, off)], -2)
+    return rows.flatten(), cols.flatten(), values.flatten(-2)

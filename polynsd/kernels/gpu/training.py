@@ -5,8 +5,8 @@ import triton.language as tl
 
 
 @triton.jit
-def _mixed(z):
-    """The hash of `dropout.py`, in 32 bits."""
+def _hash32(z):
+    """The hash of `ops/training.py`, in 32 bits."""
     z = (z ^ (z >> 16)) * 0x7FEB352D
     z = (z ^ (z >> 15)) * 0x846CA68B
     return z ^ (z >> 16)
@@ -18,7 +18,7 @@ def dropout(x, keys, rates, out, n, x_stride, BLOCK: tl.constexpr):
     r = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     key, rate = tl.load(keys + r).to(tl.uint32), tl.load(rates + r)
-    bits = _mixed(_mixed(i.to(tl.uint32) ^ key) + key)
+    bits = _hash32(_hash32(i.to(tl.uint32) ^ key) + key)
     keep = bits.to(tl.float64) >= rate * 4294967296.0
     scale = tl.where(rate < 1, 1 / tl.where(rate < 1, 1 - rate, 1.0), 0.0).to(out.dtype.element_ty)
     value = tl.load(x + r * x_stride + i, mask=i < n, other=0)

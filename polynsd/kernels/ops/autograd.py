@@ -1,9 +1,9 @@
-"""How the library's operations become known to PyTorch.
+"""The operations as PyTorch sees them: gradients, `torch.compile` and `torch.vmap`.
 
 | operation                  | computes                                      | gradient                   |
 |----------------------------|-----------------------------------------------|----------------------------|
 | `polynsd::filter`          | Σ_k φ_k T_k(A) x, T_K x, T_{K−1} x            | `polynsd::filter_gradient` |
-| `polynsd::filter_gradient` | ∂diag, ∂off, ∂x, ∂φ, memory independent of K  | through plain PyTorch      |
+| `polynsd::filter_gradient` | ∂diag, ∂off, ∂x, ∂φ, memory independent of K  | `autograd_filter`          |
 | `polynsd::gather`          | values of the nodes at the ends of half-edges | `polynsd::segment_sum`     |
 | `polynsd::segment_sum`     | sums over the half-edges of a node            | `polynsd::gather`          |
 | `polynsd::swap`            | values of the other half of every edge        | itself                     |
@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import Parameter
 
-from polynsd.kernels.ops.batching import called, joining, transformed
+from polynsd.kernels.ops.batching import call_in_vmap, is_transformed, vmap_rule
 from polynsd.kernels.ops.operator import Pattern
 
 Gradients = tuple[Tensor | None, ...]
@@ -47,20 +47,24 @@ def differentiable(
     Its first `batched` arguments have replicas, or one (with `shares`) that all replicas share.
     """
     op.register_autograd(backward, setup_context=setup_context)
-    joins_replicas(op, batched, shares)
+    register_vmap(op, batched, shares)
 
     def forward(*args: Any) -> Any:
-        is_plain = type(args[0]) in (Tensor, Parameter)  # then there is nothing to dispatch
-        return (op._init_fn if is_plain else op)(*args)
+        is_bare = type(args[0]) in (Tensor, Parameter)  # then there is nothing to dispatch
+        return (op._init_fn if is_bare else op)(*args)
 
     def apply(*args: Any) -> Any:
-        return op(*args) if torch.compiler.is_compiling() else called(function.apply, unwatched, rule, args)
+        if torch.compiler.is_compiling():
+            return op(*args)
+        return call_in_vmap(function.apply, untransformed, rule, args)
 
-    def unwatched(*args: Any) -> Any:
+    def untransformed(*args: Any) -> Any:
         """Where no transform of `torch.func` is active; what it does not need costs PyTorch 40 µs."""
         return direct(*args) if torch.is_grad_enabled() else forward(*args)
 
-    rule = joining(lambda *args: (function.apply if transformed() else unwatched)(*args), batched, shares)
+    rule = vmap_rule(
+        lambda *args: (function.apply if is_transformed() else untransformed)(*args), batched, shares
+    )
     forward.__signature__ = signature(forward)  # type: ignore[attr-defined]  # PyTorch asks at every call
     parts = {"forward": forward, "setup_context": setup_context, "backward": backward, "vmap": rule}
     body = {name: staticmethod(part) for name, part in parts.items()}
@@ -69,6 +73,6 @@ def differentiable(
     return apply
 
 
-def joins_replicas(op: Any, batched: int, shares: bool = False) -> None:
+def register_vmap(op: Any, batched: int, shares: bool = False) -> None:
     """A vmap rule for an operation without a gradient; see `batching.py`."""
-    op.register_vmap(joining(op, batched, shares))
+    op.register_vmap(vmap_rule(op, batched, shares))

@@ -23,15 +23,15 @@ from polynsd.kernels.cpu.compile import (
     replica,
 )
 from polynsd.kernels.cpu.tiles import LANES, combine, item, load, store, zeros
-from polynsd.kernels.ops.update import BETA1, BETA2, EPSILON
+from polynsd.kernels.ops.training import BETA1, BETA2, EPSILON
 
 KEY, BYTE = np.int64(0), np.uint8(0)
 FLOAT: Any = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 @inlined
-def mixed(z):
-    """The hash of `dropout.py`, in 32 bits."""
+def hash32(z):
+    """The hash of `ops/training.py`, in 32 bits."""
     z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x7FEB352D))
     z = np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0x846CA68B))
     return np.uint32(z ^ (z >> np.uint32(16)))
@@ -54,7 +54,7 @@ def dropout(dtype: torch.dtype) -> Any:
         limit = np.uint32(min(math.ceil(rate * 4294967296.0), 4294967295.0))
         scale = kind(1 / (1 - rate)) if rate < 1 else kind(0)
         for i in range(first(sizes, number), first(sizes, number + 1)):
-            bits = mixed(np.uint32(mixed(np.uint32(i) ^ key) + key))
+            bits = hash32(np.uint32(hash32(np.uint32(i) ^ key) + key))
             out[i] = x[i] * scale if bits >= limit else kind(0)
 
     return share
