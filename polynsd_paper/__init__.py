@@ -1,5 +1,1 @@
-"""Comparisons of models, described as data."""
-
-from polynsd.training.comparison import compare, print_results, save_results
-
-__all__ = ["compare", "print_results", "save_results"]
+"""The reproduction of the paper: experiments, their records, tables, figures and claims."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from polynsd.config import LayerConfig, ModelConfig
-from polynsd.training.configuration import Configuration
-from polynsd.training.presets import get_rules
-from polynsd.training.source import Source
+from polynsd.training.configuration import Configuration, get_rules
+from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.fixed import RULES
 

@@ -6,7 +6,7 @@ of five other towns are what a smaller machine holds. Numbers are comparable wit
 
 from __future__ import annotations
 
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.platonov import deep
 

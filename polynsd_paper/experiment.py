@@ -9,7 +9,7 @@ from typing import Any
 
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 
 
 @dataclass(frozen=True)

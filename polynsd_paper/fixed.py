@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from polynsd.config import LayerConfig, ModelConfig
-from polynsd.training.configuration import Configuration
-from polynsd.training.presets import get_rules
+from polynsd.training.configuration import Configuration, get_rules
 
 RULES = "default"
 WIKIPEDIA = ("squirrel", "chameleon")

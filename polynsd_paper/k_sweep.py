@@ -9,8 +9,7 @@ encoder; on texas the learner sees means over the stalk.
 from __future__ import annotations
 
 from polynsd.config import LayerConfig, ModelConfig
-from polynsd.training.configuration import Configuration
-from polynsd.training.presets import get_rules
+from polynsd.training.configuration import Configuration, get_rules
 from polynsd_paper.experiment import Cell, Experiment
 
 DATASETS = ("texas", "wisconsin", "film", "squirrel", "chameleon", "cornell", "citeseer", "pubmed", "cora")

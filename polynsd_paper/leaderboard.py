@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 from polynsd_paper.entrants import ENTRANTS, PUBLISHED_WEBKB, WITH_ADJACENCY, Entrant
 from polynsd_paper.experiment import Budget, Cell, Experiment
 

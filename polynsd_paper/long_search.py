@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 from polynsd_paper.entrants import CONSTANT, CONSTANT_STARTS, FAMILIES, PUBLISHED_WEBKB, STARTS, Entrant
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.leaderboard import FEW_NODES, WEBKB

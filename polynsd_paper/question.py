@@ -18,7 +18,7 @@ from polynsd.data.datasets.entries import ENTRIES
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.record import FIRST, Record, read_record
 

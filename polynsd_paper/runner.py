@@ -18,14 +18,13 @@ from typing import Any
 
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
-from polynsd.runs import read_run
-from polynsd.runs.files import make_folder
 from polynsd.runs.environment import commit, device_name
+from polynsd.runs.files import make_folder
 from polynsd.runs.lock import hold_lock
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Problem
-from polynsd.training.protocol_run import ProtocolRun
-from polynsd.training.source import Source
+from polynsd.training.problem import Problem, Source
+from polynsd.training.protocol import fit_splits, protocol_identity
+from polynsd.training.result import SplitResult
 from polynsd_paper.choice import choose
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.question import configuration_of, differences, digest, question, sources_of
@@ -141,28 +140,31 @@ class Runner:
     ) -> Record:
         """Every split of every graph with as many seeds as the experiment asks for."""
         scores: list[Score] = []
-        seconds, result = 0.0, {}
+        seconds = 0.0
+        options: dict[str, Any] = {
+            "rules": cell.rules,
+            "seeds": self.experiment.seeds,
+            "ddof": self.experiment.ddof,
+        }
         for problem in map(self._first_splits, problems):
             self.on_step(f"{cell}: training for the scores")
-            run = ProtocolRun(
-                problem, configuration, cell.rules, self.experiment.seeds, self.experiment.ddof, keep=False
-            )
-            folder = self._folder(cell) / f"final-{digest(run.identity())}"
-            result = run.run(folder)
-            seconds += read_run(folder).timings.get("seconds", 0.0)
+            identity = protocol_identity(problem, configuration, **options)
+            folder = self._folder(cell) / f"final-{digest(identity)}"
+            result = fit_splits(problem, configuration, **options, out=folder, keep=False)
+            seconds += result.seconds or 0.0
             first = len({score.split for score in scores})
-            scores += [_score(row, first) for row in result["splits"]]
+            scores += [_score(row, first) for row in result.rows]
         return Record(
             experiment=self.experiment.name,
             dataset=cell.dataset,
             cell=dict(cell.options),
-            metric=result["metric"],
-            protocol=result["protocol"],
-            features=result["features"],
+            metric=result.metric,
+            protocol=result.about["protocol"],
+            features=result.about["features"],
             rules=cell.rules,
             ddof=self.experiment.ddof,
             configuration=_plain(configuration),
-            parameters=result["parameters"],
+            parameters=result.parameters,
             scores=tuple(scores),
             search=search,
             seconds=round(seconds, 2),
@@ -195,6 +197,5 @@ def _sizes(problem: Problem) -> dict[str, float]:
     }
 
 
-def _score(row: dict[str, Any], first: int) -> Score:
-    val, test = float(row["val"]), float(row["test"])
-    return Score(first + row["split"], row["seed"], val, test, row["best_epoch"], row["epochs"])
+def _score(row: SplitResult, first: int) -> Score:
+    return Score(first + row.split, row.seed, row.val, row.test, row.best_epoch, row.epochs)

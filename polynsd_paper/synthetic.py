@@ -10,7 +10,7 @@ from typing import Any
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.training.configuration import Configuration
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.panels import PANELS, SEEDS
 

@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
-from polynsd.report import results_figure
-from polynsd.training import get_task
-from polynsd.training.comparison import Results, compare, print_results, save_results
+from polynsd.report import ProgressReporter, print_table, results_figure, write_json
+from polynsd.training import Callback, Configuration, Epoch, Problem, ProtocolResult, fit_splits, get_task
 
 GRAPH: dict[str, Any] = {
     "num_classes": 2,
@@ -32,6 +31,8 @@ GRAPH: dict[str, Any] = {
     "scaled_noise": False,
 }
 TRAINING = TrainConfig(epochs=120, patience=40)
+
+Results = dict[str, ProtocolResult]
 
 
 def _sheaf(model: str, **layer: Any) -> ModelConfig:
@@ -73,21 +74,59 @@ class Demo:
         require_at_least("splits", self.splits, 1)
         arguments = {**GRAPH, "num_nodes": self.nodes, "heterophily": self.heterophily, "seed": self.seed}
         data = heterophilous_graph(**arguments)
-        splits = [stratified_split(data.y, seed=self.seed + i) for i in range(self.splits)]
+        splits = tuple(stratified_split(data.y, seed=self.seed + i) for i in range(self.splits))
         training = replace(TRAINING, epochs=self.epochs)
-        results = compare(MODELS, data, splits, get_task("accuracy"), training, self.seed, self.quiet)
+        results = _train(Problem(data, splits, get_task("accuracy"), self.seed), training, self.quiet)
         title = (
             f"{data.num_nodes} nodes, {data.num_edges // 2} edges, {100 * data.heterophily:.0f} % of them "
             f"between different classes; {self.splits} splits"
         )
-        print_results(title, results)
+        _print(title, results)
         picture = results_figure(
             self.out / "demo.png", title, _scores(results), _responses(results), chance=0.5
         )
         description = {"generator": "heterophily", **arguments, "realised_heterophily": data.heterophily}
-        numbers = save_results(self.out / "demo.json", description, MODELS, splits, training, results)
+        numbers = write_json(
+            self.out / "demo.json",
+            {
+                "data": description,
+                "training": to_dict(training),
+                "models": {name: result.to_dict() for name, result in results.items()},
+            },
+        )
         print(f"{_reading(results)}\n\npicture: {picture}\nnumbers: {numbers}")
         return results
+
+
+class _Advance(Callback):
+    """Moves a progress bar that belongs to several trainings by one per epoch."""
+
+    def __init__(self, progress: ProgressReporter, task: str) -> None:
+        self._progress, self._task = progress, task
+
+    def epoch(self, split: int, epoch: Epoch) -> None:
+        self._progress.advance(1, self._task)
+
+
+def _train(problem: Problem, training: TrainConfig, quiet: bool) -> Results:
+    """Trains every model on every split, with one progress bar for all."""
+    budget = len(problem.splits) * training.epochs
+    results: Results = {}
+    with ProgressReporter(len(MODELS) * budget, quiet=quiet) as progress:
+        for number, (name, model) in enumerate(MODELS.items(), 1):
+            callback = _Advance(progress, f"{name}, {len(problem.splits)} splits")
+            results[name] = fit_splits(problem, Configuration(model, training), callback=callback)
+            progress.skip_to(number * budget)  # the epochs saved by stopping early
+    return results
+
+
+def _print(title: str, results: Results) -> None:
+    rows = []
+    for name, result in results.items():
+        epochs = [row.best_epoch for row in result.rows]
+        val, span = f"{100 * result.val_mean:.1f}", f"{min(epochs)}–{max(epochs)}"
+        rows.append((name, str(result), val, span, f"{result.parameters:,}"))
+    print_table(title, ("model", "test accuracy %", "val accuracy %", "best epoch", "parameters"), rows)
 
 
 def _reading(results: Results) -> str:
@@ -106,5 +145,5 @@ def _scores(results: Results) -> dict[str, list[float]]:
 def _responses(results: Results) -> dict[str, list[LayerResponse]]:
     """Of the model trained on the first split, where there is a learned filter."""
     lam = torch.linspace(0, 2, 201)
-    models = {name: result.fits[0].model for name, result in results.items() if name.startswith("PolyNSD")}
+    models = {name: result.models[0] for name, result in results.items() if name.startswith("PolyNSD")}
     return {name: model.responses(lam) for name, model in models.items() if isinstance(model, PolyNSD)}

@@ -11,7 +11,7 @@ from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, SearchView, print_table
 from polynsd.search.settings import SearchConfig
 from polynsd.training.callback import Callback, SearchPlan, TrialStatus
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 
 if TYPE_CHECKING:
     from polynsd.search import Problem
@@ -114,7 +114,7 @@ def _print_result(out: Path, result: dict[str, Any]) -> None:
         ("chosen", f"trial {chosen['trial']}"),
         (f"its val {metric} %", f"{100 * chosen['val_mean']:.1f}"),
         (f"val {metric} %, new seeds", _percent(final["val_mean"])),
-        (f"test {metric} %, new seeds", f"{_percent(final['test_mean'])} ± {_percent(final['test_std'])}"),
+        (f"test {metric} %, new seeds", f"{_percent(final['mean'])} ± {_percent(final['std'])}"),
         ("written to", str(out)),
     ]
     print_table(result["study"], ("", ""), rows)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
@@ -15,10 +14,10 @@ from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_table
 from polynsd.report.pace import score_name, score_text
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList
-from polynsd.training.configuration import Configuration, read_configuration
-from polynsd.training.presets import get_rules
-from polynsd.training.protocol_run import ProtocolRun, Result
-from polynsd.training.source import Source
+from polynsd.training.configuration import Configuration, get_rules, read_configuration
+from polynsd.training.problem import Source
+from polynsd.training.protocol import fit_splits
+from polynsd.training.result import ProtocolResult
 
 
 @dataclass(frozen=True)
@@ -68,49 +67,48 @@ class Train:
         model, training = read_configuration(named.config)
         return cls(config=Path(named.config), rules="config", model=model, training=training)
 
-    def run(self) -> Result:
+    def run(self) -> ProtocolResult:
         """Trains, prints, and keeps the run where asked for."""
-        result = self._protocol().run(self.out, self.snapshot_seconds)
+        result = fit_splits(
+            self.source.problem(self.seed),
+            Configuration(self.model, self.training),
+            seeds=self.seeds,
+            rules=self.rules,
+            ddof=0 if self.rules == "config" else get_rules(self.rules).ddof,
+            out=self.out,
+            callback=self._callback(),
+            snapshot_seconds=self.snapshot_seconds,
+        )
         if not self.json:
             _print(result, self.out)
         return result
-
-    def _protocol(self) -> ProtocolRun:
-        return ProtocolRun(
-            self.source.problem(self.seed),
-            Configuration(self.model, self.training),
-            self.rules,
-            self.seeds,
-            0 if self.rules == "config" else get_rules(self.rules).ddof,
-            self._callback(),
-        )
 
     def _callback(self) -> Callback:
         shown: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
         return shown if self.tensorboard is None else CallbackList(shown, TensorBoardLog(self.tensorboard))
 
 
-def _print(result: Result, out: Path | None) -> None:
-    metric, epochs = result["metric"], [row["best_epoch"] for row in result["splits"]]
-    name, text = score_name(metric), partial(score_text, metric)
+def _print(result: ProtocolResult, out: Path | None) -> None:
+    epochs = [row.best_epoch for row in result.rows]
+    name, text = score_name(result.metric), partial(score_text, result.metric)
     header = ("model", f"test {name}", f"val {name}", "best epoch", "parameters")
     row = (
-        result["model"],
-        f"{text(result['mean'])} ± {text(result['std'])}",
-        text(result["val_mean"]),
+        result.model,
+        f"{text(result.mean)} ± {text(result.std)}",
+        text(result.val_mean),
         f"{min(epochs)}–{max(epochs)}",
-        f"{result['parameters']:,}",
+        f"{result.parameters:,}",
     )
     print_table(_title(result), header, [row])
     if out is not None:
         print(f"run: {out}")
 
 
-def _title(result: dict[str, Any]) -> str:
-    splits = len({row["split"] for row in result["splits"]})
-    seeds = len(result["splits"]) // splits
+def _title(result: ProtocolResult) -> str:
+    about, splits = result.about, len({row.split for row in result.rows})
+    seeds = len(result.rows) // splits
     return (
-        f"{result['dataset']}: {splits} split{'s' * (splits > 1)} by {result['protocol']} × "
-        f"{seeds} seed{'s' * (seeds > 1)}; features {result['features']}; rules {result['rules']}, "
-        f"epochs chosen by validation {result['select']}; mean ± std ({result['std_kind']})"
+        f"{about['dataset']}: {splits} split{'s' * (splits > 1)} by {about['protocol']} × "
+        f"{seeds} seed{'s' * (seeds > 1)}; features {about['features']}; rules {result.rules}, "
+        f"epochs chosen by validation {result.select}; mean ± std ({result.std_kind})"
     )

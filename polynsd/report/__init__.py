@@ -5,7 +5,7 @@ from polynsd.report.files import require_file_name, write_json
 from polynsd.report.graph_figure import graph_figure
 from polynsd.report.live import ProtocolView, SearchView
 from polynsd.report.progress import ProgressReporter
-from polynsd.report.records import JsonLines, Records
+from polynsd.report.records import JsonLines
 from polynsd.report.tables import print_table
 from polynsd.report.tensorboard import TensorBoardLog
 
@@ -13,7 +13,6 @@ __all__ = [
     "JsonLines",
     "ProgressReporter",
     "ProtocolView",
-    "Records",
     "SearchView",
     "TensorBoardLog",
     "graph_figure",

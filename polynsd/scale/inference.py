@@ -16,7 +16,7 @@ from polynsd.scale.halo import Halo, Halos
 from polynsd.scale.layerwise import predict_by_layers
 from polynsd.scale.partition import members, partition
 from polynsd.scale.reach import layer_reach, resolve_depth
-from polynsd.training.output import output_of
+from polynsd.training.replica import output_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

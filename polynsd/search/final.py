@@ -9,21 +9,17 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import Any
 
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
 from polynsd.report import write_json
-from polynsd.runs import Run
 from polynsd.search.batch import Search
 from polynsd.search.optional import yaml
 from polynsd.search.table import state_of, write_trials
-from polynsd.training import ProtocolResult, run_splits
-from polynsd.training.configuration import Configuration
-from polynsd.zoo import build_model
+from polynsd.training import Configuration, fit_splits
 
 SEED_OFFSET = 10_000  # of the final training; more than any number of splits
 
@@ -58,7 +54,7 @@ def plain_configuration(chosen: Configuration) -> dict[str, Any]:
 def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, Any]:
     """Trains the chosen configuration on all splits with new seeds, tests it, and writes `result.json`.
 
-    The training is a run of its own in `final/trial-N`: it resumes where it was interrupted, and is
+    The training is a run of its own in `final-trial-N`: it resumes where it was interrupted, and is
     not repeated where it is done.
 
     Args:
@@ -68,7 +64,8 @@ def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, An
     """
     start = time.perf_counter()
     trial, chosen = best_trial(search.study), write_choice(folder, search)
-    final = _final_run(folder / "final" / f"trial-{trial.number}", search, chosen)
+    problem = replace(search.problem, seed=search.problem.seed + SEED_OFFSET)
+    final = fit_splits(problem, chosen, rules="search", out=folder / f"final-trial-{trial.number}")
     states = Counter(state_of(one) for one in search.study.get_trials(deepcopy=False))
     result = {
         "study": search.study.study_name,
@@ -77,52 +74,8 @@ def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, An
         "trials": sum(states[state] for state in ("complete", "pruned", "failed")),
         **{state: states[state] for state in ("complete", "pruned", "failed", "lost")},
         "chosen": {"trial": trial.number, "val_mean": trial.value, **plain_configuration(chosen)},
-        "final": final,
+        "final": final.to_dict(),
         "seconds": {"trials": round(seconds, 3), "final": round(time.perf_counter() - start, 3)},
     }
     write_json(folder / "result.json", result)
     return result
-
-
-def _final_run(folder: Path, search: Search, chosen: Configuration) -> dict[str, Any]:
-    problem, seed = search.problem, search.problem.seed + SEED_OFFSET
-    config = {**plain_configuration(chosen), "seed": seed}
-    with Run.start(folder, kind="search", config=config, inputs=problem.identity()) as run:
-        if run.result is None:
-            outputs = problem.task.num_outputs(problem.data.y)
-            build = partial(build_model, chosen.model, problem.data.num_features, outputs)
-            fits = run_splits(
-                build,
-                problem.data,
-                problem.splits,
-                problem.task,
-                chosen.training,
-                seed,
-                on_epoch=lambda split, epoch: run.log({"split": split, **vars(epoch)}),
-                snapshots=run.snapshots,
-            )
-            run.finish(_summary(fits, seed), _weights(fits))
-        assert run.result is not None
-        return dict(run.result)
-
-
-def _summary(result: ProtocolResult, seed: int) -> dict[str, Any]:
-    val = [fit.val_metric for fit in result.fits]
-    return {
-        "seed": seed,
-        "val_mean": fmean(val),
-        "test_mean": result.mean,
-        "test_std": pstdev(result.tests),
-        "std": "population",
-        "val": val,
-        "test": result.tests,
-        "best_epoch": [fit.best_epoch for fit in result.fits],
-    }
-
-
-def _weights(result: ProtocolResult) -> dict[str, Any]:
-    return {
-        f"split-{number}.{name}": tensor
-        for number, fit in enumerate(result.fits)
-        for name, tensor in fit.model.state_dict().items()
-    }

@@ -1,25 +1,36 @@
-"""Training: one model, or many replicas together, with early stopping on validation."""
+"""Training: from a configuration and a graph with its splits to scores.
 
-from polynsd.training.callback import Callback, CallbackList
+`fit_splits` trains a `Configuration` on all splits of a `Problem` and returns a `ProtocolResult`; `Source`
+makes a problem from names. `fit` trains one model on one split, `fit_replicas` many models together.
+"""
+
+from polynsd.training.callback import Callback, CallbackList, EventLog
 from polynsd.training.capture import CapturedStep
-from polynsd.training.protocol import ProtocolResult, run_splits
+from polynsd.training.configuration import Configuration
+from polynsd.training.problem import Problem, Source
+from polynsd.training.protocol import fit_splits
 from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
-from polynsd.training.replicas import fit_replicas
+from polynsd.training.replicas import fit, fit_replicas
+from polynsd.training.result import ProtocolResult, SplitResult
 from polynsd.training.task import Task, get_task
-from polynsd.training.trainer import fit
 
 __all__ = [
     "Callback",
     "CallbackList",
     "CapturedStep",
+    "Configuration",
     "Epoch",
+    "EventLog",
     "FitResult",
+    "Problem",
     "ProtocolResult",
     "Replica",
     "Snapshots",
+    "Source",
+    "SplitResult",
     "Task",
     "fit",
     "fit_replicas",
+    "fit_splits",
     "get_task",
-    "run_splits",
 ]

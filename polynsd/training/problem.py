@@ -1,4 +1,10 @@
-"""What every trial is trained on, and how a batch of configurations becomes replicas of one training."""
+"""`Problem`: what is trained on; `Source`: from names to a problem.
+
+    Source("texas", splits=3).problem(seed=0)
+    Problem(data, (split,), get_task("accuracy"))
+
+A problem is a graph on its device, with splits, a task and the first seed.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from polynsd.data import Split
-from polynsd.errors import DataError
-from polynsd.training import Epoch, FitResult, Replica, Task, fit_replicas
+from polynsd.data import Graph, Split, get_splits
+from polynsd.data.datasets.reading import find_graph
+from polynsd.data.generators.embedded import get_embedded, make_graph, parse_arguments
+from polynsd.data.transforms import apply
+from polynsd.devices import get_device
+from polynsd.errors import ConfigError, DataError, require_at_least
 from polynsd.training.configuration import Configuration
+from polynsd.training.replica import Epoch, FitResult, Replica
+from polynsd.training.replicas import fit_replicas
+from polynsd.training.task import Task, get_task
 from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 OnEpoch = Callable[[int, Epoch], None]
+GENERATED = {"protocol": "stratified(0.6, 0.2, 0.2)", "features": "raw"}
+FROM_FILE = {"protocol": "stored", "features": "raw"}
+
 Stop = Callable[[int], Collection[int]]
 
 
@@ -114,3 +129,59 @@ def fingerprint(data: Data) -> str:
             digest.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the graph comes from; rules that are not given are the graph's own."""
+
+    dataset: str | None = None
+    """A benchmark by name (polynsd data list) or a graph file; otherwise a graph is generated."""
+    generate: str = "heterophily"
+    """The generator: heterophily, minesweeper, streets or chain."""
+    data: tuple[str, ...] = ()
+    """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
+    protocol: str | None = None
+    """The split rule, e.g. geom-gcn; the benchmark's own, or stratified(0.6, 0.2, 0.2) if generated."""
+    features: str | None = None
+    """Preprocessing: raw, row-normalize, nsd-normalize, standardize, adjacency, or several joined by +; the
+    benchmark's own unless given."""
+    metric: str | None = None
+    """accuracy, roc_auc or r2; the dataset's own unless given."""
+    splits: int | None = None
+    """How many splits, from the first on; all that there are unless given."""
+    device: str = "cpu"
+    """Where to train: cpu, cuda, cuda:N, or auto."""
+
+    def problem(self, seed: int = 0) -> Problem:
+        """The graph on its device, with splits and task."""
+        if self.splits is not None:
+            require_at_least("splits", self.splits, 1)
+        if "standardize(train)" in (self.features or "").split("+"):
+            raise ConfigError(
+                "standardize(train) differs between splits; use standardize or row-normalize here."
+            )
+        device = get_device(self.device)
+        graph, arguments, own = self._graph()
+        rules = {name: getattr(self, name) or value for name, value in own.items()}
+        task = get_task(rules.pop("metric"))
+        splits = get_splits(graph, rules["protocol"], self.splits)
+        data = apply(rules["features"], graph).to_pyg().to(device)
+        about = {"dataset": graph.name, **arguments, **rules}
+        return Problem(data, tuple(splits), task, seed, about)
+
+    def _graph(self) -> tuple[Graph, dict[str, Any], dict[str, str]]:
+        """The graph, the generator's arguments, and the rules that belong to it."""
+        if self.dataset is None:
+            arguments = parse_arguments(self.generate, self.data)
+            graph = make_graph(self.generate, **arguments)
+            return graph, arguments, {**GENERATED, "metric": get_embedded(self.generate).metric}
+        if self.data:
+            raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
+        graph, entry, report = find_graph(self.dataset)
+        if report is not None:
+            print(report)  # noqa: T201
+        if entry is None:
+            return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
+        own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
+        return graph, {}, own

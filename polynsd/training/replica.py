@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
 from polynsd.data import Split
+from polynsd.nn import PolyNSD
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,13 @@ class Snapshots(Protocol):
     def offer(self, state: Callable[[], dict[str, Tensor]]) -> None:
         """Keeps `state()` if it is time to; every epoch in it has been reported."""
         ...
+
+
+def output_of(model: nn.Module, data: Data) -> Tensor:
+    """What a model says of the data; it sees edge features if it was built to (`edge_dim`)."""
+    extra = {}
+    if data.edge_weight is not None:
+        extra["edge_weight"] = data.edge_weight
+    if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
+        extra["edge_attr"] = data.edge_attr
+    return model(data.x, data.edge_index, **extra)

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from polynsd.config import TrainConfig
+from polynsd.data import Split
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.precision import exact_products
 from polynsd.training.capture import captured
 from polynsd.training.checks import check_model, check_output, check_replicas
 from polynsd.training.memory import replicas_at_once
-from polynsd.training.output import output_of
 from polynsd.training.population import (
     IS_BEST,
     TRAIN_LOSS,
@@ -37,7 +38,7 @@ from polynsd.training.population import (
     trainable,
 )
 from polynsd.training.probe import Probe, materialise, probe
-from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, output_of
 from polynsd.training.rows import CHANGING, first_rows, own_state
 from polynsd.training.task import Task
 from polynsd.training.vectorise import is_vectorisable
@@ -81,6 +82,41 @@ def fit_replicas(
         training = _Training(replicas, data, task, chunk)
         training.run(on_epoch, stop, snapshots)
         return training.results()
+
+
+def fit(
+    build: Callable[[], nn.Module],
+    data: Data,
+    split: Split,
+    task: Task,
+    config: TrainConfig | None = None,
+    seed: int = 0,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> FitResult:
+    """Trains one model on one split.
+
+    Args:
+        build: makes the model; called under the seed, so that initial weights and dropout depend on it
+            alone.
+        data: a PyG graph with `x`, `edge_index` and `y`. Edge weights are used if present, edge features
+            if the model was built for them (`edge_dim`).
+        split: masks of the nodes to train on, to select on and to test on.
+        task: loss and metric.
+        config: the training rules.
+        seed: of the weights and the dropout; the global random state is left as it was.
+        on_epoch: called after every epoch, e.g. to move a progress bar.
+    """
+    replica = Replica(build, split, seed, TrainConfig() if config is None else config)
+    report = None if on_epoch is None else (lambda _, epoch: on_epoch(epoch))
+    (result,) = fit_replicas([replica], data, task, on_epoch=report)
+    return require_finite(result)
+
+
+def require_finite(result: FitResult) -> FitResult:
+    """Raises if the loss was not finite at some point of the training."""
+    if result.diverged:
+        raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
+    return result
 
 
 class _Training:

@@ -217,7 +217,7 @@ def test_the_same_command_gives_the_same_bytes(run, tmp_path):
 
 
 def test_a_finished_run_is_not_trained_again(run, capsys, monkeypatch):
-    monkeypatch.setattr("polynsd.training.protocol_run.fit_replicas", None)
+    monkeypatch.setattr("polynsd.training.protocol.fit_replicas", None)
     before = {path: path.stat().st_mtime_ns for path in run.iterdir()}
     train(run, "--splits", "3", "--dropout", "0.3")
     result = read_run(run).result

@@ -8,7 +8,7 @@ import pytest
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.training import get_task, run_splits
+from polynsd.training import Configuration, Problem, fit_splits, get_task
 from polynsd.zoo import MLP
 
 CONFIG = TrainConfig(epochs=40, patience=40, learning_rate=0.03)
@@ -16,8 +16,9 @@ CONFIG = TrainConfig(epochs=40, patience=40, learning_rate=0.03)
 
 def accuracy(build, heterophily):
     data = heterophilous_graph(400, 2, 5, 8, heterophily, feature_noise=0.5, scaled_noise=False, seed=0)
-    splits = [stratified_split(data.y, seed=i) for i in range(2)]
-    return run_splits(build, data, splits, get_task("accuracy"), CONFIG).mean
+    splits = tuple(stratified_split(data.y, seed=i) for i in range(2))
+    problem = Problem(data, splits, get_task("accuracy"))
+    return fit_splits(problem, Configuration(training=CONFIG), build=build).mean
 
 
 def sheaf_model():

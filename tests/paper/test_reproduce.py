@@ -12,8 +12,8 @@ from small_experiment import SMALL, configure
 
 from polynsd.cli import main
 from polynsd.runs.lock import hold_lock
-from polynsd.training import protocol_run
-from polynsd.training.source import Source
+from polynsd.training import protocol
+from polynsd.training.problem import Source
 from polynsd_paper import catalogue
 from polynsd_paper.commands import reproduce as command
 
@@ -64,7 +64,7 @@ def test_a_table_is_made_of_what_is_there(tmp_path, reproduce, monkeypatch, caps
     page = tmp_path / "out" / "small.md"
     first = page.read_bytes()
     page.unlink()
-    monkeypatch.setattr(protocol_run, "fit_replicas", None)  # nothing is trained
+    monkeypatch.setattr(protocol, "fit_replicas", None)  # nothing is trained
     reproduce("--table")
     assert page.read_bytes() == first
     assert "left" in capsys.readouterr().out

@@ -11,8 +11,8 @@ from polynsd.runs.lock import hold_lock
 from polynsd.search import open_storage, plain_configuration, trial_rows
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
-from polynsd.training import problem, protocol_run
-from polynsd.training.source import Source
+from polynsd.training import SplitResult, problem, protocol
+from polynsd.training.problem import Source
 from polynsd_paper import runner as module
 from polynsd_paper.choice import RUN_OFF
 from polynsd_paper.experiment import Budget
@@ -37,7 +37,7 @@ def trainings(monkeypatch):
         monkeypatch.setattr(where, "fit_replicas", fit)
 
     watch(problem, "search")
-    watch(protocol_run, "scores")
+    watch(protocol, "scores")
     return seen
 
 
@@ -163,16 +163,16 @@ def test_an_interrupted_search_goes_on(tmp_path, searched):
 
 def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
     chosen = []
-    train = protocol_run.fit_replicas
+    train = protocol.fit_replicas
 
     def fail(replicas, *arguments, **options):
         chosen.append(replicas)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(protocol_run, "fit_replicas", fail)
+    monkeypatch.setattr(protocol, "fit_replicas", fail)
     with pytest.raises(KeyboardInterrupt):
         runner(tmp_path).record(cell())
-    monkeypatch.setattr(protocol_run, "fit_replicas", train)
+    monkeypatch.setattr(protocol, "fit_replicas", train)
     searches = []
     monkeypatch.setattr(problem, "fit_replicas", lambda *_, **__: searches.append(1))
     assert runner(tmp_path).record(cell()).by_split().shape == (3, 2)
@@ -305,10 +305,10 @@ def test_a_part_of_the_splits_is_said_and_completed_later(tmp_path, trainings):
 
 def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
     made = runner(tmp_path)
-    monkeypatch.setattr(module, "_score", lambda row, first: Score(row["split"], 0, 1 / 3, 2 / 7, 1, 1))
+    monkeypatch.setattr(module, "_score", lambda row, first: Score(row.split, 0, 1 / 3, 2 / 7, 1, 1))
     made.record(cell(model="gcn"))
     assert {(s.val, s.test) for s in read_record(made.path(cell(model="gcn"))).scores} == {(1 / 3, 2 / 7)}
-    row = {"split": 0, "seed": 1, "val": 1 / 3, "test": 2 / 7, "best_epoch": 1, "epochs": 2}
+    row = SplitResult(0, 1, "fingerprint", val=1 / 3, val_loss=1.0, test=2 / 7, best_epoch=1, epochs=2)
     monkeypatch.undo()
     assert module._score(row, 0) == Score(0, 1, 1 / 3, 2 / 7, 1, 2)
 

@@ -6,13 +6,13 @@ from polynsd import kernels
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, stratified_split
 from polynsd.runs import Run
-from polynsd.training import get_task, run_splits
+from polynsd.training import Replica, fit_replicas, get_task
 from polynsd.zoo import build_model
 
 MODEL = ModelConfig(
     "polynsd", hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim=2, degree=2, dropout=0.3)
 )
-TRAINING = TrainConfig(epochs=10, patience=6, learning_rate=0.03)
+TRAINING = TrainConfig(epochs=20, patience=8, learning_rate=0.03)
 
 
 DATA = heterophilous_graph(num_nodes=60, num_classes=2, num_features=4, seed=0)
@@ -26,7 +26,7 @@ def train(folder):
     with Run.start(folder, "protocol", config, inputs, snapshot_seconds=0) as run:
         if run.result is None:
             with kernels.use("reference"):  # others take longer to warm up than to train
-                fits = _fit(run).fits
+                fits = _fit(run)
             splits = [
                 {
                     "split": i,
@@ -51,5 +51,5 @@ def _fit(run):
     def build() -> torch.nn.Module:
         return build_model(MODEL, DATA.num_features, 2)
 
-    task = get_task("accuracy")
-    return run_splits(build, DATA, SPLITS, task, TRAINING, seed=5, on_epoch=log, snapshots=run.snapshots)
+    replicas = [Replica(build, split, 5 + i, TRAINING) for i, split in enumerate(SPLITS)]
+    return fit_replicas(replicas, DATA, get_task("accuracy"), on_epoch=log, snapshots=run.snapshots)

@@ -14,7 +14,7 @@ from polynsd.errors import ConfigError
 from polynsd.runs import read_run
 from polynsd.search import SearchConfig, best_trial, conclude, final, work
 from polynsd.search.final import SEED_OFFSET
-from polynsd.training.source import Source
+from polynsd.training.problem import Source
 
 CONFIG = SearchConfig(trials=5, batch=3, startup=2, look=2)
 
@@ -31,7 +31,7 @@ def test_from_end_to_end_and_once_more(tmp_path, capsys):
     assert "test accuracy" in capsys.readouterr().out
     assert result == json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["trials"] == result["complete"] + result["pruned"] == 5
-    assert 0 <= result["final"]["test_mean"] <= 1
+    assert 0 <= result["final"]["mean"] <= 1
     with (tmp_path / "out" / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 5
@@ -55,7 +55,7 @@ def test_best_yaml_trains(tmp_path, capsys):
     config = str(tmp_path / "out" / "best.yaml")
     graph = ["--data", "num_nodes=60", "--splits", "2", "--seed", str(SEED_OFFSET), "--quiet"]
     main(["train", "--config", config, *graph, "--out", str(tmp_path / "run")])
-    assert read_run(tmp_path / "run").result["mean"] == result["final"]["test_mean"]
+    assert read_run(tmp_path / "run").result["mean"] == result["final"]["mean"]
     with pytest.raises(SystemExit):
         main(["train", "--config", config, "--rules", "paper", *graph])
     assert "--config holds training rules already" in capsys.readouterr().err
@@ -86,21 +86,22 @@ def test_only_the_chosen_configuration_is_tested(tmp_path, monkeypatch):
     """Once, with new seeds, and not again when asked again."""
     search = toy_search(trials=4)
     work(search)
-    real, calls = final.run_splits, []
+    real, calls = final.fit_splits, []
 
-    def counting(build, data, splits, task, config, seed, **options):
-        calls.append((build.args[0], config, seed))
-        return real(build, data, splits, task, config, seed, **options)
+    def counting(problem, configuration, **options):
+        calls.append((configuration, problem.seed, read_run(options["out"]).state if calls else "new"))
+        return real(problem, configuration, **options)
 
-    monkeypatch.setattr(final, "run_splits", counting)
+    monkeypatch.setattr(final, "fit_splits", counting)
     result = conclude(tmp_path, search)
     best = best_trial(search.study)
-    assert calls == [(*search.space.configuration(best.params), SEED_OFFSET)]
-    assert result["final"]["seed"] == SEED_OFFSET
+    chosen = search.space.configuration(best.params)
+    assert calls == [(chosen, SEED_OFFSET, "new")]
+    assert [row["seed"] for row in result["final"]["splits"]] == [SEED_OFFSET, SEED_OFFSET + 1]
     assert result["chosen"]["val_mean"] == best.value == max(trial.value for trial in search.study.trials)
     assert conclude(tmp_path, search)["final"] == result["final"]
-    assert len(calls) == 1
-    run = read_run(tmp_path / "final" / f"trial-{best.number}")
+    assert calls[1:] == [(chosen, SEED_OFFSET, "finished")]
+    run = read_run(tmp_path / f"final-trial-{best.number}")
     assert run.result == result["final"]
     assert len({name.partition(".")[0] for name in run.weights()}) == 2  # splits
 

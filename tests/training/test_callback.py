@@ -8,9 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, Records
+from polynsd.report import JsonLines
 from polynsd.training import Epoch
-from polynsd.training.callback import Callback, CallbackList, ProtocolPlan, SearchPlan, TrialStatus
+from polynsd.training import callback as callback_module
+from polynsd.training.callback import (
+    Callback,
+    CallbackList,
+    EventLog,
+    ProtocolPlan,
+    SearchPlan,
+    TrialStatus,
+)
 
 KEYS = {
     "begin": ["splits", "epochs", "metric", "select", "patience", "title"],
@@ -58,10 +66,8 @@ def test_keys_are_stable_and_the_event_comes_first(capsys):
 
 
 def test_the_keys_are_documented():
-    from polynsd.report import records
-
     for event, keys in KEYS.items():
-        row = next(row for row in records.__doc__.splitlines() if row.startswith(f"| `{event}` |"))
+        row = next(row for row in callback_module.__doc__.splitlines() if row.startswith(f"| `{event}` |"))
         assert all(f"`{key}`" in row for key in keys)
 
 
@@ -101,7 +107,7 @@ def test_the_best_so_far_is_told_with_every_trial(capsys):
 
 def test_records_go_where_they_are_wanted(tmp_path):
     log = []
-    with Records(log.append, every=1) as callback:
+    with EventLog(log.append, every=1) as callback:
         everything(callback)
     assert [record["event"] for record in log] == list(KEYS)[:-1]
     with (tmp_path / "events.jsonl").open("w", encoding="utf-8") as stream, JsonLines(stream) as callback:
@@ -123,7 +129,7 @@ class Diary(Callback):
 
 def test_several_watchers_hear_everything():
     one, two, deaf = [], [], Callback()
-    with CallbackList(Records(one.append, 1), deaf, Records(two.append, 1)) as both:
+    with CallbackList(EventLog(one.append, 1), deaf, EventLog(two.append, 1)) as both:
         everything(both)
     assert one == two
     assert len(one) == 7

@@ -7,12 +7,8 @@ import torch
 
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.runs import read_run
-from polynsd.training import clock
-from polynsd.training.callback import Callback
-from polynsd.training.clock import ClockedSnapshots
-from polynsd.training.configuration import Configuration
-from polynsd.training.protocol_run import ProtocolRun
-from polynsd.training.source import Source
+from polynsd.training import Callback, Configuration, Source, fit_splits, protocol
+from polynsd.training.protocol import TimedSnapshots
 
 PAUSE = 0.5  # seconds; the rest takes far less
 
@@ -33,7 +29,7 @@ class Kept:
 def now(monkeypatch):
     """A clock that a test sets."""
     time = [100.0]
-    monkeypatch.setattr(clock.time, "perf_counter", lambda: time[0])
+    monkeypatch.setattr(protocol.time, "perf_counter", lambda: time[0])
     return time
 
 
@@ -41,14 +37,14 @@ def test_sessions_add_up_to_their_last_snapshots(now):
     kept, state = Kept(), {"weights": torch.ones(2)}
     for begins, last in ((100, 107), (500, 511)):
         now[0] = begins
-        session = ClockedSnapshots(kept)
+        session = TimedSnapshots(kept)
         found = session.load()
         assert found is None if begins == 100 else set(found) == {"weights"}
         now[0] = last
         session.offer(lambda: state)
         now[0] = last + 40  # lost, and done again
     now[0] = 1000
-    third = ClockedSnapshots(kept)
+    third = TimedSnapshots(kept)
     third.load()
     now[0] = 1002
     assert third.seconds == pytest.approx(7 + 11 + 2)
@@ -69,17 +65,17 @@ def test_a_resumed_run_counts_the_time_of_the_first_session(tmp_path):
     problem = Source(data=data, splits=2).problem()
     configuration = Configuration(ModelConfig("mlp", 4, 2), TrainConfig(epochs=12))
     with pytest.raises(KeyboardInterrupt):
-        ProtocolRun(problem, configuration, callback=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
-    ProtocolRun(problem, configuration).run(tmp_path / "run")
+        fit_splits(problem, configuration, callback=Breaks(), out=tmp_path / "run", snapshot_seconds=0.0)
+    fit_splits(problem, configuration, out=tmp_path / "run")
     assert read_run(tmp_path / "run").timings["seconds"] > PAUSE
-    ProtocolRun(problem, configuration).run(tmp_path / "whole")
+    fit_splits(problem, configuration, out=tmp_path / "whole")
     assert read_run(tmp_path / "run").result == read_run(tmp_path / "whole").result
 
 
 def test_snapshots_without_a_time_count_from_now(now):
     kept = Kept()
     kept.state = {"weights": torch.ones(1)}
-    session = ClockedSnapshots(kept)
+    session = TimedSnapshots(kept)
     session.load()
     now[0] += 3
     assert session.seconds == pytest.approx(3)

@@ -4,10 +4,7 @@ import pytest
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.runs import read_run
-from polynsd.training.callback import Callback
-from polynsd.training.configuration import Configuration
-from polynsd.training.protocol_run import ProtocolRun
-from polynsd.training.source import Source
+from polynsd.training import Callback, Configuration, Source, fit_splits
 
 SOURCE = Source(data=("num_nodes=60", "num_classes=2", "num_features=4"), splits=2)
 MODEL = ModelConfig(hidden_channels=4, num_layers=1, layer=LayerConfig(stalk_dim=2, degree=2, dropout=0.3))
@@ -22,8 +19,8 @@ class Breaks(Callback):
             raise KeyboardInterrupt
 
 
-def protocol(**options):
-    return ProtocolRun(SOURCE.problem(), CONFIGURATION, **options)
+def protocol(out, **options):
+    return fit_splits(SOURCE.problem(), CONFIGURATION, out=out, **options)
 
 
 def sizes(folder):
@@ -33,12 +30,12 @@ def sizes(folder):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keep") / "run"
-    return folder, protocol().run(folder)
+    return folder, protocol(folder)
 
 
 def test_only_the_result_stays(kept, tmp_path):
     folder, result = kept
-    assert protocol(keep=False).run(tmp_path / "run") == result
+    assert protocol(tmp_path / "run", keep=False) == result
     assert read_run(tmp_path / "run").result == read_run(folder).result
     full, small = sizes(folder), sizes(tmp_path / "run")
     assert "predictions.parquet" in full
@@ -50,12 +47,12 @@ def test_only_the_result_stays(kept, tmp_path):
 
 def test_an_interrupted_one_goes_on_to_the_same_result(kept, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        protocol(keep=False, callback=Breaks()).run(tmp_path / "run", snapshot_seconds=0.0)
+        protocol(tmp_path / "run", keep=False, callback=Breaks(), snapshot_seconds=0.0)
     assert (tmp_path / "run" / "snapshot.safetensors").exists()
-    assert protocol(keep=False).run(tmp_path / "run", snapshot_seconds=0.0) == kept[1]
+    assert protocol(tmp_path / "run", keep=False, snapshot_seconds=0.0) == kept[1]
 
 
 def test_a_finished_one_is_read_by_who_keeps_all(kept, tmp_path):
-    protocol(keep=False).run(tmp_path / "run")
-    assert protocol().run(tmp_path / "run") == read_run(kept[0]).result
+    protocol(tmp_path / "run", keep=False)
+    assert protocol(tmp_path / "run").to_dict() == read_run(kept[0]).result
     assert "predictions.parquet" not in sizes(tmp_path / "run")

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
-from polynsd.training import fit, get_task, run_splits
+from polynsd.training import Configuration, Problem, fit, fit_splits, get_task
 from polynsd.training.rows import decays
 from polynsd.zoo import GCN, MLP
 
@@ -112,8 +112,9 @@ def test_regression(data, split):
 
 def test_several_splits_are_independent_of_each_other(data):
     splits = [random_split(data.num_nodes, seed=i) for i in range(3)]
-    together = run_splits(small_model, data, splits, ACCURACY, SHORT, seed=10)
-    alone = run_splits(small_model, data, splits[2:], ACCURACY, SHORT, seed=12)
+    rules = Configuration(training=SHORT)
+    together = fit_splits(Problem(data, tuple(splits), ACCURACY, 10), rules, build=small_model)
+    alone = fit_splits(Problem(data, tuple(splits[2:]), ACCURACY, 12), rules, build=small_model)
     assert together.tests[2] == alone.tests[0]
     assert together.mean == pytest.approx(sum(together.tests) / 3)
     assert together.std == pytest.approx(
@@ -160,7 +161,7 @@ def test_overlapping_masks():
 
 def test_no_splits(data):
     with pytest.raises(ValueError, match="at least one split"):
-        run_splits(small_model, data, [], ACCURACY)
+        fit_splits(Problem(data, (), ACCURACY), Configuration())
 
 
 def test_diverging_training_says_what_to_do(data, split):

@@ -6,8 +6,8 @@ from polynsd.cli import main
 from polynsd.cli.train import Train
 from polynsd.config import TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.training import presets
-from polynsd.training.presets import RULES, WEBKB, get_rules
+from polynsd.training import configuration
+from polynsd.training.configuration import RULES, WEBKB, get_rules
 
 
 def number(text):
@@ -16,7 +16,7 @@ def number(text):
 
 TABLE = [
     [cell.strip().strip("`") for cell in line.strip("|").split("|")]
-    for line in presets.__doc__.splitlines()
+    for line in configuration.__doc__.splitlines()
     if line.startswith("| `")
 ]
 
