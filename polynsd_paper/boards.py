@@ -10,9 +10,9 @@ from typing import Any
 from polynsd.errors import DataError
 from polynsd.stats import significance
 from polynsd.stats.scores import LEAST_SPLITS, Array
-from polynsd_paper.entrants import ENTRANTS, FAMILIES
+from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.published import cell_text
-from polynsd_paper.record import Record
+from polynsd_paper.records import Record
 
 OURS = tuple(f"polynsd-{maps}" for maps in FAMILIES)
 BEST = "polynsd-best"  # the row whose maps are chosen by validation
@@ -68,8 +68,8 @@ def _rest(record: Record) -> dict[str, Any]:
 def group_of(model: str) -> str:
     """The architecture of a row, whatever features it sees: rows of one are not rivals."""
     name = model.removesuffix("+adjacency")
-    if name in ENTRANTS:
-        return ENTRANTS[name].group
+    if name in MODEL_ROWS:
+        return MODEL_ROWS[name].group
     return "polynsd" if name.startswith("polynsd") else name  # rows of the long search are no entrants
 
 

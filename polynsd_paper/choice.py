@@ -20,7 +20,7 @@ from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem, train
 from polynsd_paper.experiment import Budget, Cell
-from polynsd_paper.question import digest
+from polynsd_paper.records import digest
 
 if TYPE_CHECKING:
     from polynsd.search.batch import Search

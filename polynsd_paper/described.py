@@ -6,9 +6,9 @@ from pathlib import Path
 from textwrap import fill
 
 from polynsd.data.datasets.catalogue import locate
-from polynsd_paper.catalogue import EXPERIMENTS
 from polynsd_paper.experiment import Cell, Experiment
-from polynsd_paper.question import is_current
+from polynsd_paper.experiments import EXPERIMENTS
+from polynsd_paper.records import is_current
 
 WIDTH = 80
 INDENT = " " * 13
@@ -16,7 +16,7 @@ INDENT = " " * 13
 
 def describe_all(out: Path) -> str:
     """All experiments, with the state of their records in a folder."""
-    parts = [_describe(experiment, out / experiment.name) for experiment in EXPERIMENTS.values()]
+    parts = [_describe(experiment, out / "records" / experiment.name) for experiment in EXPERIMENTS.values()]
     head = f"experiments; results in {out}"
     return "\n\n".join([head, *parts, "run one: polynsd reproduce NAME"])
 
@@ -24,7 +24,7 @@ def describe_all(out: Path) -> str:
 def _describe(experiment: Experiment, folder: Path) -> str:
     cells = experiment.cells()
     there = [cell for cell in cells if (folder / cell.path).exists()]
-    done = sum(is_current(experiment, cell, folder / cell.path) for cell in there)
+    done = sum(is_current(folder / cell.path, experiment, cell) for cell in there)
     stale = f", {len(there) - done} of an older plan" if done < len(there) else ""
     lines = [
         f"{experiment.name:<{len(INDENT)}}{experiment.title}",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from polynsd.errors import ConfigError, require_at_least
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
@@ -59,6 +60,11 @@ class Cell:
         return ", ".join([self.dataset, *(_words(name, value) for name, value in self.options.items())])
 
 
+def cell_text(options: Mapping[str, Any]) -> str:
+    """`maps=diagonal;K=4`"""
+    return ";".join(f"{name}={value}" for name, value in options.items())
+
+
 def _words(name: str, value: Any) -> str:
     return str(value) if isinstance(value, str) else f"{name}={value}"
 
@@ -90,12 +96,60 @@ class Experiment:
         """All combinations, the datasets outermost."""
         combinations: list[dict[str, Any]] = [{}]
         for name, values in {**self.axes, **(axes or {})}.items():
-            combinations = [{**one, name: value} for one in combinations for value in values]
+            combinations = [{**options, name: value} for options in combinations for value in values]
         cells = [
-            self.configure(dataset, **one) for dataset in datasets or self.datasets for one in combinations
+            self.configure(dataset, **options)
+            for dataset in datasets or self.datasets
+            for options in combinations
         ]
         return [cell for cell in cells if cell is not None]
+
+    def sources(self, cell: Cell) -> tuple[Source, ...]:
+        """The graphs of a cell: its own, or the dataset under the experiment's protocol."""
+        return cell.sources or (Source(cell.dataset, protocol=self.protocol),)
 
     def budget(self, dataset: str) -> Budget:
         """What a search on this dataset may spend."""
         return self.budgets.get(dataset, Budget())
+
+
+FAST_EPOCHS = 30
+FAST = Budget(trials=2, seconds=20.0, splits=1, batch=2)
+
+
+def fast(experiment: Experiment) -> Experiment:
+    """A few epochs and trials, one seed, files of its own: a look at times and shapes, not at results."""
+
+    def configure(dataset: str, **axes: Any) -> Cell | None:
+        cell = experiment.configure(dataset, **axes)
+        return None if cell is None else replace(cell, plan=_shortened(cell.plan))
+
+    return replace(
+        experiment,
+        name=f"{experiment.name}-fast",
+        configure=configure,
+        seeds=1,
+        budgets=dict.fromkeys(experiment.datasets, FAST),
+    )
+
+
+def with_budget(experiment: Experiment, trials: int | None, seconds: float | None) -> Experiment:
+    """Searches may spend so much on every cell; what is None stays as it is."""
+    changes: dict[str, Any] = {}
+    if trials is not None:
+        require_at_least("trials", trials, 1)
+        changes["trials"] = trials
+    if seconds is not None:
+        if not seconds > 0:
+            raise ConfigError(f"seconds must be greater than 0; got {seconds!r}.")
+        changes["seconds"] = seconds
+    budgets = {name: replace(experiment.budget(name), **changes) for name in experiment.datasets}
+    return replace(experiment, budgets=budgets)
+
+
+def _shortened(plan: Configuration | Space) -> Configuration | Space:
+    if isinstance(plan, Space):
+        short = {"training.epochs": FAST_EPOCHS, "training.patience": FAST_EPOCHS}
+        return Space.from_dict({**plan.to_dict(), **short})
+    epochs = min(FAST_EPOCHS, plan.training.epochs)
+    return Configuration(plan.model, replace(plan.training, epochs=epochs, patience=epochs))

@@ -13,12 +13,11 @@ from pathlib import Path
 from polynsd.errors import DataError
 from polynsd.stats import bold_rule
 from polynsd_paper.boards import OURS, Board, boards, bold, chosen_maps, group_of, paired_scores
-from polynsd_paper.entrants import FAMILIES, WITH_ADJACENCY
-from polynsd_paper.leaderboard import DATASETS, LEADERBOARD
+from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
+from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD
 from polynsd_paper.marked_section import fill_page, table_and_text
 from polynsd_paper.published import cell_text, find_published, published
-from polynsd_paper.question import current_records
-from polynsd_paper.record import Record
+from polynsd_paper.records import Record, current_records
 from polynsd_paper.result_numbers import MISSING, deviation_text, ranked
 from polynsd_paper.tables import BEST_LABEL, NO_TEST, in_order
 
@@ -38,13 +37,13 @@ Row = tuple[str, Mapping[str, str]]
 
 def front_page_section(results: Path) -> str:
     """The section, from the folder of `polynsd reproduce`."""
-    records, _ = current_records(LEADERBOARD, results / LEADERBOARD.name)
+    records, _ = current_records(LEADERBOARD, results / "records" / LEADERBOARD.name)
     return results_section(records)
 
 
 def results_section(records: Sequence[Record]) -> str:
     """The table of the nine graphs and what has to be known to read it; partial records have no place."""
-    shown = [record for record in records if record.dataset in DATASETS and not record.is_partial]
+    shown = [record for record in records if record.dataset in STANDARD and not record.is_partial]
     found = boards(in_order(LEADERBOARD, shown))
     if not found:
         raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
@@ -52,8 +51,8 @@ def results_section(records: Sequence[Record]) -> str:
     others = strongest_others(board)
     ours = _our_rows(board, others)
     rows = [*ours, *_printed_rows()]
-    lines = [(label, *(row.get(dataset, MISSING) for dataset in DATASETS)) for label, row in rows]
-    return table_and_text([("", *DATASETS), *lines], _sentences(board, others, _has_gaps(ours)))
+    lines = [(label, *(row.get(dataset, MISSING) for dataset in STANDARD)) for label, row in rows]
+    return table_and_text([("", *STANDARD), *lines], _sentences(board, others, _has_gaps(ours)))
 
 
 def strongest_others(board: Board) -> list[str]:
@@ -61,7 +60,7 @@ def strongest_others(board: Board) -> list[str]:
     shown = {group_of(model) for model in (*OURS, *CONTROLS)}
     others = [record for record in board.plain() if group_of(record.cell["model"]) not in shown]
     counts = Counter(record.cell["model"] for record in others)
-    complete = [record for record in others if counts[record.cell["model"]] == len(DATASETS)]
+    complete = [record for record in others if counts[record.cell["model"]] == len(STANDARD)]
     return ranked(complete)[:OTHERS]
 
 
@@ -93,7 +92,7 @@ def _printed_rows() -> list[Row]:
     numbers = published(LEADERBOARD.name)
     rows: list[Row] = []
     for model in OURS:
-        found = [find_published(numbers, dataset, {"model": model}) for dataset in DATASETS]
+        found = [find_published(numbers, dataset, {"model": model}) for dataset in STANDARD]
         row = {one.dataset: _number(one.mean, one.std) for one in found if one and one.mean is not None}
         rows.append((f"*paper:* {model}", row))
     return rows
@@ -122,7 +121,7 @@ def _sentences(board: Board, others: Sequence[str], has_gaps: bool) -> list[str]
 
 
 def _has_gaps(rows: Sequence[Row]) -> bool:
-    return any(len(row) < len(DATASETS) for _, row in rows)
+    return any(len(row) < len(STANDARD) for _, row in rows)
 
 
 def _span(values: Iterable[int]) -> str:

@@ -28,7 +28,7 @@ from polynsd_paper.result_numbers import (
 
 if TYPE_CHECKING:
     from polynsd_paper.published import Published
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 
 def leaderboard_figure(

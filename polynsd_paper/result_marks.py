@@ -21,7 +21,7 @@ from polynsd_paper.result_numbers import SOURCE_NAMES, Number, collect, unit
 
 if TYPE_CHECKING:
     from polynsd_paper.published import Published
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 HOLLOW = dict(zip(SOURCES, ("o", "D", "s", "^"), strict=True))
 PALE, LEVEL = 0.35, 0.95

@@ -17,7 +17,7 @@ from polynsd.report.pace import PERCENT
 from polynsd_paper.published import Published, cell_key, find_published
 
 if TYPE_CHECKING:
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 HERE, MISSING, PARTIAL = "here", "—", "‡"
 EXPLAINED = ("OOM", "INS")  # notes that stand in the place of a number

@@ -19,7 +19,7 @@ from polynsd_paper.result_numbers import Number, metric_name, natural_order, uni
 from polynsd_paper.result_spots import Frame, Spot, frames, looks
 
 if TYPE_CHECKING:
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 BASE = "base"
 DIFFERENCE = "95 % interval of the difference to base"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from polynsd.report.panels import COLOURS, style
-from polynsd_paper.record import Record
+from polynsd_paper.records import Record
 from polynsd_paper.result_marks import is_ours
 from polynsd_paper.result_numbers import Number, cell_label, natural_order, unique
 

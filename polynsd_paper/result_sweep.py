@@ -30,7 +30,7 @@ from polynsd_paper.result_spots import (
 
 if TYPE_CHECKING:
     from polynsd_paper.published import Published
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 BAND, FEW = 0.15, 6  # bands of more lines would hide each other
 SIZE = (3.6, 2.6)

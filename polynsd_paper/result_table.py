@@ -31,7 +31,7 @@ from polynsd_paper.result_numbers import (
 
 if TYPE_CHECKING:
     from polynsd_paper.experiment import Cell
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 QUOTED = "†"
 MARKS = {QUOTED: "Quoted, not run here.", PARTIAL: "Of the first splits only, and in no comparison."}

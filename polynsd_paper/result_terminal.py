@@ -21,7 +21,7 @@ from polynsd_paper.result_numbers import (
 )
 
 if TYPE_CHECKING:
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 PIPE = 200  # letters in a line where there is no terminal
 GAP = 2  # letters between columns

@@ -27,8 +27,16 @@ from polynsd.training.protocol import fit_splits, protocol_identity
 from polynsd.training.result import SplitResult
 from polynsd_paper.choice import choose
 from polynsd_paper.experiment import Cell, Experiment
-from polynsd_paper.question import configuration_of, differences, digest, question, sources_of
-from polynsd_paper.record import FIRST, Record, Score, read_record
+from polynsd_paper.records import (
+    FIRST_SPLITS,
+    Record,
+    Score,
+    cell_settings,
+    differences,
+    digest,
+    read_record,
+    recorded_configuration,
+)
 
 FRESH = 10_000  # the first seed of the scores; searches use those from 0 on
 
@@ -71,7 +79,7 @@ class Runner:
     def answer(self, cell: Cell) -> Record | None:
         """The cell's record, if it answers the question and has as many splits as are wanted."""
         known = self._known(cell)
-        first = None if known is None else known.question.get(FIRST)
+        first = None if known is None else known.settings.get(FIRST_SPLITS)
         return known if first is None or (self.splits is not None and first >= self.splits) else None
 
     def _known(self, cell: Cell) -> Record | None:
@@ -117,7 +125,7 @@ class Runner:
 
     def _open(self, cell: Cell) -> list[Problem]:
         """The graphs of a cell with all splits; those of the last cell are kept for the next."""
-        sources = [replace(source, device=self.device) for source in sources_of(self.experiment, cell)]
+        sources = [replace(source, device=self.device) for source in self.experiment.sources(cell)]
         self._problems = {s: self._problems.get(s) or s.problem(FRESH) for s in sources}
         return list(self._problems.values())
 
@@ -127,7 +135,7 @@ class Runner:
             return cell.plan, None
         known = self._known(cell)
         if known is not None and known.search is not None:
-            return configuration_of(known.configuration), dict(known.search)
+            return recorded_configuration(known), dict(known.search)
         budget = self.experiment.budget(cell.dataset)
         return choose(cell, budget, problem, self._folder(cell), self.on_step)
 
@@ -171,7 +179,7 @@ class Runner:
             device=device_name(problems[0].data.x.device),
             commit=commit(),
             sizes=_sizes(problems[0]),
-            question=question(self.experiment, cell) | self._part(problems),
+            settings=cell_settings(self.experiment, cell) | self._part(problems),
         )
 
     def _first_splits(self, problem: Problem) -> Problem:
@@ -181,7 +189,7 @@ class Runner:
         """How many splits were trained, where these are not all."""
         if self.splits is None or all(len(problem.splits) <= self.splits for problem in problems):
             return {}
-        return {FIRST: self.splits}
+        return {FIRST_SPLITS: self.splits}
 
 
 def _plain(configuration: Configuration) -> dict[str, Any]:

@@ -13,15 +13,10 @@ from typing import Any
 from polynsd.errors import DataError
 from polynsd_paper.boards import OURS, best_on_validation, boards, group_of
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.filtered import FILTERED
-from polynsd_paper.leaderboard import LEADERBOARD
-from polynsd_paper.long_search import LONG_SEARCH
-from polynsd_paper.malignant import MALIGNANT
+from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
 from polynsd_paper.marked_section import fill_page, table_and_text
-from polynsd_paper.platonov import PLATONOV
 from polynsd_paper.published import Published, find_published, published
-from polynsd_paper.question import current_records
-from polynsd_paper.record import Record
+from polynsd_paper.records import Record, current_records
 from polynsd_paper.result_numbers import MISSING, Number, our_number
 from polynsd_paper.standing_figure import standing_figure
 from polynsd_paper.tables import in_order
@@ -146,7 +141,7 @@ def _record_text(record: Record | None, more: str = "") -> str:
 def read_stands(results: Path) -> list[Stand]:
     """From the folder of `polynsd reproduce`."""
     return all_stands(
-        {one.name: current_records(one, results / one.name)[0] for one in (*SUITES, LONG_SEARCH)}
+        {one.name: current_records(one, results / "records" / one.name)[0] for one in (*SUITES, LONG_SEARCH)}
     )
 
 

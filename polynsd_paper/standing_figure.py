@@ -12,7 +12,7 @@ from polynsd.report.panels import BASELINE, Panels, handle
 from polynsd_paper import result_marks as marks
 
 if TYPE_CHECKING:
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
     from polynsd_paper.standing import Stand
 
 ROW = 0.3  # inches

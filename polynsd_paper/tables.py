@@ -25,7 +25,7 @@ from polynsd_paper.boards import BEST, OURS, Board, boards, bold, chosen_maps, p
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.paired_rows import paired_rows
 from polynsd_paper.published import Published, cell_key, published
-from polynsd_paper.record import Record, Score
+from polynsd_paper.records import Record, Score
 from polynsd_paper.remarks import remarks_for
 from polynsd_paper.result_figures import leaderboard_figure, search_figure
 from polynsd_paper.result_numbers import metric_name, our_number, tidy_rows, unique, write_csv

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from polynsd_paper.boards import OURS, best_on_validation
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     NOT_TESTABLE,
@@ -26,8 +25,9 @@ from polynsd_paper.claims.readers import (
     same_maps,
 )
 from polynsd_paper.claims.tally import Gap, Tally
-from polynsd_paper.entrants import FAMILIES
-from polynsd_paper.leaderboard import DATASETS as STANDARD
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.searched import STANDARD
 from polynsd_paper.published import find_published, published
 
 LUAN = {"rule": "luan-60-20-20"}

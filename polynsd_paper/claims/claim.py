@@ -11,7 +11,7 @@ from polynsd.errors import require_choice
 
 if TYPE_CHECKING:
     from polynsd_paper.published import Published
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 CONFIRMED, REFUTED, PARTLY, NOT_TESTABLE = "confirmed", "refuted", "partly", "not testable here"
 VERDICTS = (CONFIRMED, REFUTED, PARTLY, NOT_TESTABLE)
@@ -38,11 +38,13 @@ class Evidence:
 
     def records(self, experiment: str) -> list[Record]:
         """What answers the experiment as it is now; nothing where it has not run. Files are read once."""
-        from polynsd_paper.catalogue import get_experiment
-        from polynsd_paper.question import current_records
+        from polynsd_paper.experiments import get_experiment
+        from polynsd_paper.records import current_records
 
         if experiment not in self._read:
-            self._read[experiment], _ = current_records(get_experiment(experiment), self.folder / experiment)
+            self._read[experiment], _ = current_records(
+                get_experiment(experiment), self.folder / "records" / experiment
+            )
         return self._read[experiment]
 
     def published(self, experiment: str) -> list[Published]:

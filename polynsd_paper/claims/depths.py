@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import isfinite
 
 from polynsd_paper.boards import OURS
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     NOT_TESTABLE,
@@ -19,8 +18,9 @@ from polynsd_paper.claims.claim import (
 from polynsd_paper.claims.parts import LEAST, Part, combine, covered, universal
 from polynsd_paper.claims.readers import Table, compared, interval
 from polynsd_paper.claims.tally import CHANCE, MARGIN, Gap, Tally, none_beyond
-from polynsd_paper.depth import DEEPEST
-from polynsd_paper.entrants import FAMILIES
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.sweeps import DEEPEST
 
 SHALLOW, DEEP = 2, 32
 PLAIN = ("gcn", "pairnorm")

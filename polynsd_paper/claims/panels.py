@@ -14,8 +14,8 @@ from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Claim, Eviden
 from polynsd_paper.claims.parts import Part, combine, covered
 from polynsd_paper.claims.readers import Table, best_other, methods
 from polynsd_paper.claims.tally import CHANCE, MARGIN, Gap, Tally, none_beyond, over_graphs
-from polynsd_paper.panels import PANELS
-from polynsd_paper.record import Record
+from polynsd_paper.experiments.synthetic import PANELS
+from polynsd_paper.records import Record
 
 SATURATED = 0.98
 

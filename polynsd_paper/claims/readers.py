@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.boards import OURS, Board, best_on_validation, chosen_maps, group_of
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.claim import Evidence
 from polynsd_paper.claims.parts import Part, covered
 from polynsd_paper.claims.tally import Gap, Tally
-from polynsd_paper.entrants import ENTRANTS, FAMILIES
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 
 if TYPE_CHECKING:
-    from polynsd_paper.record import Record
+    from polynsd_paper.records import Record
 
 
 class Table:
@@ -69,7 +69,7 @@ def methods(records: Iterable[Record]) -> dict[str, Record]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         model = str(record.cell.get("model"))
-        if model in ENTRANTS:
+        if model in MODEL_ROWS:
             groups.setdefault(group_of(model), []).append(record)
     return {group: best for group, found in groups.items() if (best := best_on_validation(found)) is not None}
 

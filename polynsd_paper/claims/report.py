@@ -17,7 +17,7 @@ def report(ids: Sequence[str] = (), results: Path = Path("results")) -> str:
     text = ledger(examine(Evidence(results), [known[name] for name in ids] or CLAIMS))
     if ids:
         return text
-    results.mkdir(parents=True, exist_ok=True)
-    path = results / "claims.md"
+    (results / "tables").mkdir(parents=True, exist_ok=True)
+    path = results / "tables" / "claims.md"
     path.write_text(text, encoding="utf-8")
     return f"ledger: {path}\n"

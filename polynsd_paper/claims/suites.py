@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from polynsd_paper.boards import OURS
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.accuracy import LUAN, against_best, place
 from polynsd_paper.claims.claim import (
     CONFIRMED,
@@ -24,9 +23,10 @@ from polynsd_paper.claims.readers import (
     same_maps,
 )
 from polynsd_paper.claims.tally import Tally
-from polynsd_paper.entrants import FAMILIES
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.published import Published, find_published
-from polynsd_paper.record import Record
+from polynsd_paper.records import Record
 
 FILTERED = {"chameleon_filtered": 0.0322, "squirrel_filtered": 0.0511}  # the printed gains
 GENERAL, BUNDLE = "polynsd-general", "polynsd-orthogonal"

@@ -11,7 +11,6 @@ from itertools import combinations
 from statistics import fmean, median
 
 from polynsd_paper.boards import best_on_validation
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     NOT_TESTABLE,
@@ -24,8 +23,9 @@ from polynsd_paper.claims.claim import (
 from polynsd_paper.claims.parts import LEAST, Part, combine, covered, universal
 from polynsd_paper.claims.readers import Table, compared
 from polynsd_paper.claims.tally import CHANCE, MARGIN, Gap, Tally, is_apart, is_equal
-from polynsd_paper.entrants import FAMILIES
-from polynsd_paper.record import Record
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.records import Record
 
 HOMOPHILIC = ("cora", "citeseer", "pubmed")
 FLAT = ("pubmed", "film")

@@ -19,9 +19,9 @@ from polynsd_paper.claims.claim import (
 from polynsd_paper.claims.parts import LEAST, Part, combine, covered, universal
 from polynsd_paper.claims.readers import Table, compared, percent
 from polynsd_paper.claims.tally import Gap, Tally
-from polynsd_paper.entrants import FAMILIES
-from polynsd_paper.nsd_vs_poly import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
-from polynsd_paper.record import Record
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.sweeps import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
+from polynsd_paper.records import Record
 
 NEEDS = ("nsd-vs-poly",)
 HETEROPHILIC = ("chameleon", "squirrel")

@@ -16,13 +16,11 @@ from tyro.conf import Positional, arg
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_least, require_choice
 from polynsd.report import ProgressReporter
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.described import describe_all
-from polynsd_paper.experiment import Cell, Experiment
-from polynsd_paper.question import current_records, differences
-from polynsd_paper.record import read_record
+from polynsd_paper.experiment import Cell, Experiment, fast, with_budget
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.records import current_records, differences, read_record
 from polynsd_paper.runner import CellInUseError, Runner
-from polynsd_paper.variants import fast, with_budget
 
 WAIT = 1.0  # seconds between two looks at cells that other processes work on
 
@@ -70,7 +68,7 @@ class Reproduce:
             return None
         experiment = self._experiment(get_experiment(self.name))
         cells = self._cells(experiment)
-        folder = self.out / experiment.name
+        folder = self.out / "records" / experiment.name
         failures = {} if self.table else self._train(self._runner(experiment, folder), cells)
         records, left_out = current_records(experiment, folder)
         if not records:

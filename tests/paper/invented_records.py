@@ -5,7 +5,7 @@ from zlib import crc32
 
 import numpy as np
 
-from polynsd_paper.record import Record, Score
+from polynsd_paper.records import Record, Score
 
 DEFAULTS = {
     "metric": "accuracy",

@@ -121,7 +121,7 @@ def test_the_command_prints_some_and_writes_all(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("polynsd_paper.claims.report.CLAIMS", (BY_ID["C31"],))
     Claims(results=tmp_path / "new").run()
-    assert "1 claims" in (tmp_path / "new" / "claims.md").read_text(encoding="utf-8")
+    assert "1 claims" in (tmp_path / "new" / "tables" / "claims.md").read_text(encoding="utf-8")
 
 
 def test_an_unknown_claim_is_a_message_and_no_traceback(capsys):

@@ -7,10 +7,10 @@ from test_claims_readers import BY_ID, NO, of, record
 from test_claims_records import BAD, EQUAL, GOOD, cells, cost_of, is_ours, made
 
 from polynsd.search import plain_configuration
-from polynsd_paper.ablations import ABLATIONS
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims import Evidence
-from polynsd_paper.question import question
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.sweeps import ABLATIONS
+from polynsd_paper.records import cell_settings
 
 READERS = [claim for claim in BY_ID.values() if claim.needs]
 
@@ -163,9 +163,9 @@ def test_records_are_found_on_the_disk_where_they_answer_the_experiment_of_today
     places = {(cell.dataset, *cell.options.values()): cell for cell in sweep.cells()}
     for one in made("C46", GOOD):
         cell = places[one.dataset, one.cell["maps"], one.cell["K"]]
-        asked = {"question": question(sweep, cell), "configuration": plain_configuration(cell.plan)}
-        replace(one, **asked).save(tmp_path / "now" / "k-sweep" / cell.path)
-        one.save(tmp_path / "then" / "k-sweep" / cell.path)
+        asked = {"settings": cell_settings(sweep, cell), "configuration": plain_configuration(cell.plan)}
+        replace(one, **asked).save(tmp_path / "now" / "records" / "k-sweep" / cell.path)
+        one.save(tmp_path / "then" / "records" / "k-sweep" / cell.path)
     assert BY_ID["C46"].examine(Evidence(tmp_path / "now")).verdict == "confirmed"
     assert BY_ID["C46"].examine(Evidence(tmp_path / "then")).verdict == NO
 

@@ -17,8 +17,8 @@ from polynsd_paper.claims.readers import (
     searched_choices,
 )
 from polynsd_paper.claims.tally import Gap, Tally, over_graphs
-from polynsd_paper.entrants import ENTRANTS, FAMILIES, PUBLISHED_WEBKB
-from polynsd_paper.record import Record, Score
+from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, PUBLISHED_WEBKB
+from polynsd_paper.records import Record, Score
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 SHEAVES = (*OURS, *(f"nsd-{maps}" for maps in FAMILIES))
@@ -83,7 +83,7 @@ def ended(dataset, start):
     return record(dataset=dataset, cell={"model": "polynsd-general"}, configuration=configuration)
 
 
-COMMON = ENTRANTS["polynsd-general"].starts[0]
+COMMON = MODEL_ROWS["polynsd-general"].starts[0]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_comparisons_are_paired_over_the_same_splits():
 
 def test_records_of_some_splits_are_not_read():
     one = record()
-    assert Table([one, replace(one, question={"first": 3})]).records == [one]
+    assert Table([one, replace(one, settings={"first": 3})]).records == [one]
 
 
 def test_choices_are_made_on_validation_with_fresh_seeds_and_not_on_test_or_the_search():

@@ -4,9 +4,9 @@ import pytest
 from test_claims_readers import BY_ID, SHEAVES, of, record
 
 from polynsd_paper.boards import OURS
-from polynsd_paper.catalogue import get_experiment
-from polynsd_paper.entrants import FAMILIES
-from polynsd_paper.panels import PANELS
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.synthetic import PANELS
 
 GOOD, EQUAL, BAD, MIXED = "good", "equal", "bad", "mixed"
 

@@ -12,8 +12,8 @@ from polynsd.search.check import check_space
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.zoo import build_model
-from polynsd_paper.catalogue import EXPERIMENTS, get_experiment
-from polynsd_paper.entrants import ENTRANTS, WITH_ADJACENCY
+from polynsd_paper.experiments import EXPERIMENTS, get_experiment
+from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.published import published
 
 PACKAGE = Path(polynsd.__file__).parent
@@ -45,12 +45,12 @@ def test_what_is_fixed_can_be_built(name):
         build_model(model, 7, 3)
 
 
-@pytest.mark.parametrize("model", [*ENTRANTS, *WITH_ADJACENCY])
+@pytest.mark.parametrize("model", [*MODEL_ROWS, *WITH_ADJACENCY])
 def test_every_space_holds_models_that_can_be_built(model):
-    check_space({**ENTRANTS, **WITH_ADJACENCY}[model].space())
+    check_space({**MODEL_ROWS, **WITH_ADJACENCY}[model].space())
 
 
-@pytest.mark.parametrize("model", ENTRANTS)
+@pytest.mark.parametrize("model", MODEL_ROWS)
 def test_deeper_spaces_hold_models_that_can_be_built(model):
     check_space(get_experiment("platonov").configure("minesweeper", model=model).plan)
 

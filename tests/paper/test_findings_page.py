@@ -8,12 +8,12 @@ from statistics import fmean
 import pytest
 
 from polynsd_paper.boards import OURS, Board, chosen_maps
-from polynsd_paper.catalogue import get_experiment
 from polynsd_paper.claims.readers import compared
-from polynsd_paper.entrants import FAMILIES
-from polynsd_paper.leaderboard import DATASETS
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.searched import STANDARD
 from polynsd_paper.published import find_published, published
-from polynsd_paper.question import current_records
+from polynsd_paper.records import current_records
 from polynsd_paper.result_marks import interval
 from polynsd_paper.standing import read_stands
 
@@ -27,7 +27,7 @@ SEARCHED = ("leaderboard", "filtered", "malignant", "platonov", "city", "long-se
 
 @cache
 def records(experiment):
-    return tuple(current_records(get_experiment(experiment), ROOT / "results" / experiment)[0])
+    return tuple(current_records(get_experiment(experiment), ROOT / "results" / "records" / experiment)[0])
 
 
 @cache
@@ -37,7 +37,7 @@ def stands():
 
 @cache
 def chosen():
-    standard = [one for one in records("leaderboard") if one.dataset in DATASETS]
+    standard = [one for one in records("leaderboard") if one.dataset in STANDARD]
     return chosen_maps(Board({}, tuple(standard)))
 
 
@@ -65,7 +65,7 @@ def printed(dataset, model, source="paper"):
 
 @pytest.mark.parametrize("control", ["identity-sheaf", "poly-spectral"])
 def test_polynsd_cannot_be_told_from_its_controls(control):
-    assert set(chosen()) == set(DATASETS) - {"squirrel"}
+    assert set(chosen()) == set(STANDARD) - {"squirrel"}
     for dataset, ours in chosen().items():
         gap = compared(ours, *rows("leaderboard", dataset, control))
         assert gap.low < 0 < gap.high
@@ -87,7 +87,7 @@ def test_squirrel():
 
 def test_nsd():
     column = {(one.dataset, one.cell["model"]): one for one in records("leaderboard")}
-    cells = [((d, f"polynsd-{maps}"), (d, f"nsd-{maps}")) for d in DATASETS for maps in FAMILIES]
+    cells = [((d, f"polynsd-{maps}"), (d, f"nsd-{maps}")) for d in STANDARD for maps in FAMILIES]
     gaps = [compared(column[a], column[b]) for a, b in cells if a in column and b in column]
     better = sum(gap.low > 0 for gap in gaps)
     assert not any(gap.high < 0 for gap in gaps)
@@ -96,7 +96,7 @@ def test_nsd():
 
 
 def test_the_code_run_again():
-    again = {dataset: printed(dataset, OURS[0], "published-code") for dataset in DATASETS}
+    again = {dataset: printed(dataset, OURS[0], "published-code") for dataset in STANDARD}
     known = {dataset: mean for dataset, mean in again.items() if mean is not None}
     gaps = [printed(dataset, OURS[0]) - mean for dataset, mean in known.items() if dataset != "texas"]
     says(f"it is {min(gaps):.1f} to {max(gaps):.1f} points below what is printed for the same maps")
@@ -153,7 +153,7 @@ def test_winners_are_flattered():
     (longer,) = rows("long-search", "wisconsin", "polynsd")
     says(f"{longer.search['trials']} of them with a run-off (`long-search`, wisconsin) chose a model with")
     says(f"{points(longer.mean)} on test.")
-    places = [("leaderboard", one) for one in DATASETS if one not in SMALL]
+    places = [("leaderboard", one) for one in STANDARD if one not in SMALL]
     means = [fmean(flattered(*place)) for place in (*places, *(("filtered", one) for one in FILTERED))]
     says(f"the gap is {min(means):.1f} to {max(means):.1f} on average")
 
@@ -185,7 +185,7 @@ def test_length_of_training():
 
 
 def test_generated_graphs():
-    ledger = (ROOT / "results" / "claims.md").read_text(encoding="utf-8")
+    ledger = (ROOT / "results" / "tables" / "claims.md").read_text(encoding="utf-8")
     (line,) = (one for one in ledger.splitlines() if one.startswith("| C66 |"))
     pattern = r"-([\d.]+) points on average; better in 0, worse in (\d+), undecided in \d+ of 40 cells"
     mean, worse = re.search(pattern, line).groups()

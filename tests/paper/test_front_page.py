@@ -9,11 +9,11 @@ from invented_records import invent, invent_search
 
 from polynsd.errors import DataError
 from polynsd_paper.boards import OURS, boards
+from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD
 from polynsd_paper.front_page import CONTROLS, OTHERS, main, results_section, strongest_others
-from polynsd_paper.leaderboard import DATASETS, LEADERBOARD
 from polynsd_paper.marked_section import BEGIN, END, replace_section
 from polynsd_paper.published import find_published, published
-from polynsd_paper.question import current_records, question
+from polynsd_paper.records import cell_settings, current_records
 
 ROOT = Path(__file__).parents[2]
 ZOO = {"sgc": 0.61, "gat": 0.62, "h2gcn": 0.66, "gcnii": 0.64, "fagcn": 0.65, "ggcn": 0.63, "sage": 0.2}
@@ -31,7 +31,7 @@ def searched(dataset, model, mean):
     return invent("leaderboard", dataset, {"model": model}, mean, val=val, search=invent_search(4, 0.9))
 
 
-RECORDS = [searched(dataset, model, mean) for dataset in DATASETS for model, mean in MEANS.items()]
+RECORDS = [searched(dataset, model, mean) for dataset in STANDARD for model, mean in MEANS.items()]
 
 
 def rows(section):
@@ -42,7 +42,7 @@ def rows(section):
 def test_rows_and_columns():
     section = results_section(RECORDS[::-1])
     head = section.splitlines()[0]
-    assert [name.strip() for name in head.strip("|").split("|")] == ["", *DATASETS]
+    assert [name.strip() for name in head.strip("|").split("|")] == ["", *STANDARD]
     others = ["h2gcn", "fagcn", "gcnii", "ggcn", "gat"]
     assert list(rows(section)) == [
         "polynsd (maps by validation)",
@@ -61,7 +61,7 @@ def test_the_maps_are_those_of_the_best_validation():
 def test_numbers_of_the_paper_are_as_printed():
     printed = published("leaderboard")
     for model in OURS:
-        for dataset, text in zip(DATASETS, rows(results_section(RECORDS))[f"*paper:* {model}"], strict=True):
+        for dataset, text in zip(STANDARD, rows(results_section(RECORDS))[f"*paper:* {model}"], strict=True):
             one = find_published(printed, dataset, {"model": model})
             assert text == f"{one.mean:.1f} ± {one.std:.1f}"
 
@@ -109,15 +109,15 @@ def test_the_text_says_how_the_numbers_came_about():
 
 
 def test_partial_records_are_left_out():
-    part = [replace(one, question={"first": 3}) if one.cell["model"] == OURS[0] else one for one in RECORDS]
+    part = [replace(one, settings={"first": 3}) if one.cell["model"] == OURS[0] else one for one in RECORDS]
     assert OURS[0] not in rows(results_section(part))
 
 
 def test_only_what_is_between_the_marks_is_replaced(tmp_path, capsys):
-    asked = {(c.dataset, c.options["model"]): question(LEADERBOARD, c) for c in LEADERBOARD.cells()}
+    asked = {(c.dataset, c.options["model"]): cell_settings(LEADERBOARD, c) for c in LEADERBOARD.cells()}
     for one in RECORDS:
-        one = replace(one, question=asked[one.dataset, one.cell["model"]])
-        one.save(tmp_path / "results" / "leaderboard" / one.dataset / f"{one.cell['model']}.yaml")
+        one = replace(one, settings=asked[one.dataset, one.cell["model"]])
+        one.save(tmp_path / "results" / "records" / "leaderboard" / one.dataset / f"{one.cell['model']}.yaml")
     page = tmp_path / "page.md"
     page.write_text(f"above\n{BEGIN}\nold\n{END}\nbelow\n", encoding="utf-8")
     for _ in range(2):  # the second time changes nothing
@@ -143,7 +143,7 @@ def test_without_records_the_page_stays_as_it_is(tmp_path):
 def test_the_readme_shows_what_the_records_give():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1
-    records, _ = current_records(LEADERBOARD, ROOT / "results" / "leaderboard")
+    records, _ = current_records(LEADERBOARD, ROOT / "results" / "records" / "leaderboard")
     if not records:
         pytest.skip("there are no records of the leaderboard yet")
     assert replace_section(text, results_section(records)) == text, (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from polynsd.errors import ConfigError
-from polynsd_paper.panels import PANELS, SEEDS, panel_graphs
+from polynsd_paper.experiments.synthetic import PANELS, SEEDS, panel_graphs
 
 CELLS = {
     "heterophily-diff": 20,

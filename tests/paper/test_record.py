@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from invented_records import invent, invent_search
 
 from polynsd import PolyNSDError
-from polynsd_paper.record import Record, Score, read_record, read_records
+from polynsd_paper.records import Record, Score, read_record, read_records
 
 share = st.floats(0, 1, allow_nan=False)
 scores = st.lists(st.tuples(share, share), min_size=1, max_size=6).map(
@@ -58,8 +58,8 @@ def test_shares_are_those_of_the_sizes():
 def test_a_record_of_some_splits_is_partial():
     record = invent("x", "texas", {"model": "gcn"}, 0.5)
     assert not record.is_partial
-    assert replace(record, question={"first": 3}).is_partial
-    assert replace(record, question={"first": 3}).row()["is_partial"]
+    assert replace(record, settings={"first": 3}).is_partial
+    assert replace(record, settings={"first": 3}).row()["is_partial"]
 
 
 def test_records_without_sizes_and_question_are_read(tmp_path):
@@ -68,7 +68,7 @@ def test_records_without_sizes_and_question_are_read(tmp_path):
     old = path.read_text().split("sizes:")[0]
     path.write_text(old)
     (record,) = read_records(tmp_path)
-    assert (record.sizes, record.question) == ({}, {})
+    assert (record.sizes, record.settings) == ({}, {})
 
 
 def test_records_of_a_folder(tmp_path):

@@ -14,7 +14,7 @@ from polynsd.cli import main
 from polynsd.runs.lock import hold_lock
 from polynsd.training import protocol
 from polynsd.training.problem import Source
-from polynsd_paper import catalogue
+from polynsd_paper import experiments
 from polynsd_paper.commands import reproduce as command
 
 real = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
@@ -30,7 +30,7 @@ def exit_text(arguments, capsys):
 @pytest.fixture
 def reproduce(tmp_path, monkeypatch):
     """Runs the small experiment in a folder of its own."""
-    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", SMALL)
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", SMALL)
     folders = ["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]
     return lambda *arguments: main(["reproduce", "small", *arguments, *folders])
 
@@ -46,7 +46,7 @@ def test_what_is_missing_is_trained_and_tabled(tmp_path, reproduce, capsys):
     assert "small: test accuracy in %" in told.out
     table = tmp_path / "out" / "small.csv"
     assert [(row["dataset"], row["model"]) for row in rows(table)] == [("left", "mlp"), ("left", "gcn")]
-    record = tmp_path / "out" / "small" / "left" / "gcn.yaml"
+    record = tmp_path / "out" / "records" / "small" / "left" / "gcn.yaml"
     before = record.stat().st_mtime_ns
     reproduce("--datasets", "left", "--quiet")
     assert capsys.readouterr().err == ""
@@ -73,7 +73,7 @@ def test_a_table_is_made_of_what_is_there(tmp_path, reproduce, monkeypatch, caps
 def test_fast_has_files_of_its_own(tmp_path, reproduce):
     reproduce("--fast", "--quiet", "--only", "model=gcn")
     assert (tmp_path / "out" / "small-fast.csv").exists()
-    assert (tmp_path / "out" / "small-fast" / "right" / "gcn.yaml").exists()
+    assert (tmp_path / "out" / "records" / "small-fast" / "right" / "gcn.yaml").exists()
     assert not (tmp_path / "out" / "small.csv").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, reproduce, monkeyp
         cell = configure(dataset, model)
         return replace(cell, sources=(Source(tmp_path / "nowhere.npz"),)) if dataset == "left" else cell
 
-    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", replace(SMALL, configure=broken))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", replace(SMALL, configure=broken))
     with pytest.raises(SystemExit) as stop:
         reproduce("--quiet", "--only", "model=gcn,nsd-diagonal")
     assert stop.value.code == 1  # after the tables
@@ -132,7 +132,7 @@ def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reprodu
 
     def wait(seconds):
         if seconds == command.WAIT:  # not that of the lock itself
-            made = tmp_path / "out" / "small"
+            made = tmp_path / "out" / "records" / "small"
             assert [path.name for path in made.glob("*/*.yaml")] == ["nsd-diagonal.yaml"]
             theirs.close()
 
@@ -155,7 +155,7 @@ def test_nothing_trained_says_why(reproduce, monkeypatch, capsys):
     def nowhere(dataset, model):
         return replace(configure(dataset, model), sources=(Source("nowhere"),))
 
-    monkeypatch.setitem(catalogue.EXPERIMENTS, "small", replace(SMALL, configure=nowhere))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", replace(SMALL, configure=nowhere))
     with pytest.raises(SystemExit):
         reproduce("--quiet")
     assert "small has no results yet. unknown dataset 'nowhere'" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_nothing_trained_says_why(reproduce, monkeypatch, capsys):
 def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("POLYNSD_DATA", raising=False)
     monkeypatch.setenv("POLYNSD_CACHE", str(tmp_path))
-    record = tmp_path / "k-sweep" / "texas" / "general-K=2.yaml"
+    record = tmp_path / "records" / "k-sweep" / "texas" / "general-K=2.yaml"
     record.parent.mkdir(parents=True)
     record.touch()
     (tmp_path / "cora.npz").touch()
@@ -173,11 +173,11 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
         out = capsys.readouterr().out
         lines = out[out.index("k-sweep ") :].splitlines()
         assert lines[1].strip() == "state: 0 of 162 cells done, 1 of an older plan"
-        assert lines[2].strip() == f"takes: {catalogue.EXPERIMENTS['k-sweep'].minutes}"
+        assert lines[2].strip() == f"takes: {experiments.EXPERIMENTS['k-sweep'].minutes}"
         assert lines[3].strip().startswith("needs: texas, wisconsin")
         assert "not here yet: texas" in out
         assert "makes its graphs itself" in out
-        assert all(name in out for name in catalogue.EXPERIMENTS)
+        assert all(name in out for name in experiments.EXPERIMENTS)
         assert max(len(line) for line in out.splitlines()[1:]) <= 100
 
 

@@ -15,10 +15,10 @@ from polynsd.data import Graph, save_graph
 from polynsd.search.space import Space
 from polynsd.training.configuration import option_types
 from polynsd.zoo import registry
-from polynsd_paper.catalogue import EXPERIMENTS
-from polynsd_paper.entrants import ENTRANTS, Entrant
-from polynsd_paper.record import read_records
-from polynsd_paper.variants import fast, with_budget
+from polynsd_paper.experiment import fast, with_budget
+from polynsd_paper.experiments import EXPERIMENTS
+from polynsd_paper.experiments.models import MODEL_ROWS, ModelRow
+from polynsd_paper.records import read_records
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text(encoding="utf-8")
 MODEL, GRAPH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -41,8 +41,8 @@ def test_what_the_page_says_of_searches():
     for dataset in ("texas", "wisconsin", "cornell"):
         budget = leaderboard.budget(dataset)
         assert (budget.trials, budget.batch) == (24, 4)  # six shapes
-    assert len(ENTRANTS["polynsd-diagonal"].starts) == len(ENTRANTS["identity-sheaf"].starts) == 4
-    assert len(ENTRANTS["h2gcn"].starts) == 1
+    assert len(MODEL_ROWS["polynsd-diagonal"].starts) == len(MODEL_ROWS["identity-sheaf"].starts) == 4
+    assert len(MODEL_ROWS["h2gcn"].starts) == 1
     assert len(EXPERIMENTS["city"].axes["model"]) == 17
     fixed = re.search(r"Sweeps \((.*?)\) search nothing", PAGE).group(1)
     sweeps = {name for name, one in EXPERIMENTS.items() if not isinstance(one.cells()[0].plan, Space)}
@@ -73,7 +73,7 @@ def mine(monkeypatch):
 
 
 def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):
-    entrant = Entrant(mine)
+    entrant = ModelRow(mine)
     assert "model.options.weight" in entrant.space().to_dict()
     record = runner(tmp_path, budgets(2)).record(cell(model=mine, plan=short(entrant.space())))
     assert -1 <= record.configuration["model"]["options"]["weight"] <= 1

@@ -35,7 +35,7 @@ def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn, is_picture):
 
 
 def test_partial_records_are_pale(tmp_path, drawn):
-    part = [replace(one, question={"first": 3}, scores=one.scores[:3]) for one in (*BOARD[:1], *SWEEP[:1])]
+    part = [replace(one, settings={"first": 3}, scores=one.scores[:3]) for one in (*BOARD[:1], *SWEEP[:1])]
     leaderboard_figure(tmp_path / "b.png", "Board", [*part[:1], *BOARD[1:]])
     sweep_figure(tmp_path / "k.png", "K", [*part[1:], *SWEEP[1:]])
     (board, labels), ((axis,), _) = drawn
@@ -108,7 +108,7 @@ def test_title_and_legend_fit_into_a_single_panel(draw, tmp_path, monkeypatch):
     close = panels.pyplot().close
     monkeypatch.setattr(panels.pyplot(), "close", lambda figure: (figures.append(figure), close(figure)))
     title = "Malignant: every model under both 60/20/20 rules, random-60-20-20 (searches)"
-    draw(tmp_path / "x.png", title, [replace(BOARD[0], question={"first": 3})])
+    draw(tmp_path / "x.png", title, [replace(BOARD[0], settings={"first": 3})])
     (figure,) = figures
     figure.draw_without_rendering()  # in its own resolution, not that of the file
     for text in (figure.legends[0], figure._suptitle):

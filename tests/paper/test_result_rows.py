@@ -63,7 +63,7 @@ def test_changes_are_seen_against_their_base(tmp_path, drawn):
 
 def test_no_difference_is_drawn_where_the_splits_differ(tmp_path, drawn):
     base, first, second = CHANGES
-    part = replace(first, question={"first": 3}, scores=first.scores[:3])
+    part = replace(first, settings={"first": 3}, scores=first.scores[:3])
     alone = replace(second, dataset="film")
     sweep_figure(tmp_path / "a.png", "", [base, part, alone])
     ((cora, film), labels), *_ = drawn

@@ -9,7 +9,7 @@ from invented_records import invent, invent_search
 
 from polynsd import PolyNSDError
 from polynsd_paper.published import cell_text, published
-from polynsd_paper.record import Score
+from polynsd_paper.records import Score
 from polynsd_paper.remarks import remarks_for
 from polynsd_paper.result_numbers import natural_order, tidy_rows, write_csv
 from polynsd_paper.result_table import result_page
@@ -122,7 +122,7 @@ def test_of_one_split_the_deviation_is_that_over_seeds():
 
 
 def test_partial_numbers_are_marked():
-    part = replace(BOARD[2], question={"first": 3}, scores=BOARD[2].scores[:3])
+    part = replace(BOARD[2], settings={"first": 3}, scores=BOARD[2].scores[:3])
     page = result_page("Board", [*BOARD[:2], part])
     assert table(page)[2][3].endswith(" ‡")
     assert "- ‡ Of the first splits only" in page

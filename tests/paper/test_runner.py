@@ -15,11 +15,9 @@ from polynsd.training import SplitResult, problem, protocol
 from polynsd.training.problem import Source
 from polynsd_paper import runner as module
 from polynsd_paper.choice import RUN_OFF
-from polynsd_paper.experiment import Budget
-from polynsd_paper.question import differences, question
-from polynsd_paper.record import Score, read_record
+from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, with_budget
+from polynsd_paper.records import Score, cell_settings, differences, read_record
 from polynsd_paper.runner import CellInUseError
-from polynsd_paper.variants import FAST, FAST_EPOCHS, fast, with_budget
 
 
 @pytest.fixture
@@ -235,7 +233,7 @@ def test_a_record_answers_only_what_was_asked(tmp_path, done, experiment, change
     again = runner(tmp_path, experiment, again=True)  # an old choice does not survive its question
     assert again.answer(other) is None
     record = again.record(other)
-    assert record.question != done.question
+    assert record.settings != done.settings
     assert differences(record, experiment, other) == []
     assert runner(tmp_path, experiment).record(other) == record
     assert runner(tmp_path).answer(cell()) is None
@@ -261,14 +259,14 @@ def test_options_that_a_record_does_not_know_have_their_defaults(tmp_path):
 
 
 def test_a_question_reads_back_in_a_few_lines(done):
-    asked = done.question
+    asked = done.settings
     assert set(asked) == {
         "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
     }  # fmt: skip
     assert asked["budget"] == {
         "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "batch": 2,
     }  # fmt: skip
-    assert asked == question(SMALL, cell())
+    assert asked == cell_settings(SMALL, cell())
 
 
 def test_other_data_begin_another_study(tmp_path, done, monkeypatch):
@@ -288,7 +286,7 @@ def test_other_data_begin_another_study(tmp_path, done, monkeypatch):
 
 def test_a_part_of_the_splits_is_said_and_completed_later(tmp_path, trainings):
     part = runner(tmp_path, splits=2).record(cell())
-    assert part.question["first"] == 2
+    assert part.settings["first"] == 2
     assert part.is_partial
     searches = len(trainings["search"])
     rmtree(tmp_path / "work")

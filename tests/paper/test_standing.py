@@ -10,9 +10,9 @@ from invented_records import invent, invent_search
 
 from polynsd.errors import DataError
 from polynsd_paper import result_marks as marks
-from polynsd_paper.leaderboard import LEADERBOARD
+from polynsd_paper.experiments.searched import LEADERBOARD
 from polynsd_paper.marked_section import BEGIN, END, replace_section
-from polynsd_paper.question import question
+from polynsd_paper.records import cell_settings
 from polynsd_paper.standing import HEAD, all_stands, main, read_stands, standing_section
 from polynsd_paper.standing_figure import standing_figure
 
@@ -57,7 +57,7 @@ def test_a_longer_search_is_an_option_and_says_so():
 
 
 def test_a_longer_search_on_some_splits_only_is_no_match():
-    longer = [replace(made("long-search", "cora", "polynsd-wide", 0.6, 0.99), question={"first": 3})]
+    longer = [replace(made("long-search", "cora", "polynsd-wide", 0.6, 0.99), settings={"first": 3})]
     found = lines({"leaderboard": leaderboard("cora"), "long-search": longer})["cora"]
     assert found[3] == "75.00 ± 2.00 (polynsd-constant)"
 
@@ -105,7 +105,7 @@ def test_texas_of_the_paper_stands_beside_its_random_splits():
 
 
 def test_partial_records_and_graphs_without_polynsd_are_left_out():
-    part = replace(leaderboard("cora")[2], question={"first": 3})
+    part = replace(leaderboard("cora")[2], settings={"first": 3})
     others = [one for one in leaderboard("film") if not one.cell["model"].startswith("polynsd")]
     found = lines({"leaderboard": [*leaderboard("cora")[:2], part, *others]})
     assert list(found) == ["cora"]
@@ -142,10 +142,12 @@ def test_the_picture_has_a_row_per_printed_number(tmp_path, monkeypatch):
 
 
 def save(folder):
-    asked = {(c.dataset, c.options["model"]): question(LEADERBOARD, c) for c in LEADERBOARD.cells()}
+    asked = {(c.dataset, c.options["model"]): cell_settings(LEADERBOARD, c) for c in LEADERBOARD.cells()}
     for one in leaderboard("cora"):
         model = one.cell["model"]
-        replace(one, question=asked["cora", model]).save(folder / "leaderboard" / "cora" / f"{model}.yaml")
+        replace(one, settings=asked["cora", model]).save(
+            folder / "records" / "leaderboard" / "cora" / f"{model}.yaml"
+        )
 
 
 def test_the_command_writes_page_and_picture(tmp_path):

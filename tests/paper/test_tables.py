@@ -13,9 +13,9 @@ from small_experiment import SMALL, runner
 from polynsd.stats import compare, holm
 from polynsd_paper import result_terminal, tables
 from polynsd_paper.boards import boards, bold, chosen_maps, group_of, paired_scores
-from polynsd_paper.catalogue import get_experiment
+from polynsd_paper.experiments import get_experiment
 from polynsd_paper.paired_rows import paired_rows
-from polynsd_paper.record import Record, Score
+from polynsd_paper.records import Record, Score
 from polynsd_paper.result_numbers import ranked
 from polynsd_paper.tables import in_order, write_tables
 
@@ -278,7 +278,7 @@ def test_the_ratio_of_test_to_training_nodes_is_that_of_the_records():
 
 
 def part(record):
-    return replace(record, question={"first": 3}, scores=record.scores[:3])
+    return replace(record, settings={"first": 3}, scores=record.scores[:3])
 
 
 def test_partial_records_are_shown_marked_and_are_nobodys_rivals(tmp_path, capsys):

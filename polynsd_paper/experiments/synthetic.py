@@ -1,11 +1,17 @@
-"""The synthetic panels of the paper: grids of arguments for `heterophilous_graph`, by name.
+"""The synthetic panels: heterophily, feature noise and amount of data, on generated graphs.
 
-Each panel varies one thing (heterophily, feature noise, amount of data) in two regimes, `diff` with
+A panel is a grid of arguments for `heterophilous_graph`. Each varies one thing in two regimes, `diff` with
 few features and `risnn` with 15. Classes and nodes grow together, as in the published results; the
 published sweep files cross them. Features are always ellipsoids: the other branch of the published
 generator, which its table of settings names, ignores the noise that two of the panels vary. For a
 grid of your own call `heterophilous_graph` directly.
+
+The experiment has five graphs per cell, one split of each. All models have the settings of the published
+study of joint sheaf diffusion: d = 3, L = 3, C = 5, learning rate 0.01, no weight decay, 500 epochs,
+patience 200.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,8 +19,12 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.data.generators.heterophily import heterophilous_graph
 from polynsd.errors import require_at_least, require_choice
+from polynsd.training.configuration import Configuration
+from polynsd.training.problem import Source
+from polynsd_paper.experiment import Cell, Experiment
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -51,7 +61,7 @@ class Panel:
             yield settings
 
 
-def panel_graphs(name: str, seed: int = 0) -> Iterator[tuple[Settings, "Data"]]:
+def panel_graphs(name: str, seed: int = 0) -> Iterator[tuple[Settings, Data]]:
     """The settings and the graph of every cell of a panel, built one at a time.
 
     Args:
@@ -98,4 +108,69 @@ PANELS: Mapping[str, Panel] = MappingProxyType(
         "amount-diff": _amount(num_features=3),
         "amount-risnn": _amount(num_features=15),
     }
+)
+
+TRAINING = TrainConfig(epochs=500, patience=200, learning_rate=0.01, weight_decay=0.0)
+MODELS = (
+    "polynsd-diagonal", "polynsd-orthogonal", "polynsd-general", "nsd-diagonal", "identity-sheaf",
+    "vanilla-sheaf", "risnn", "risnn-not", "jdsnn", "jdsnn-now", "gcn", "mlp",
+)  # fmt: skip
+SHORT = {"num_classes": "C", "num_nodes": "N", "num_features": "F", "feature_noise": "noise"}
+
+
+def _plan(row: str) -> Configuration:
+    kind, _, maps = row.partition("-")
+    if kind in ("polynsd", "nsd"):
+        model = ModelConfig(kind, 5, 3, layer=LayerConfig(stalk_dim=3, maps=maps))
+    elif row == "identity-sheaf":
+        model = ModelConfig(row, 5, 3, layer=LayerConfig(stalk_dim=3))
+    elif row in ("gcn", "mlp"):
+        model = ModelConfig(row, 15, 3)
+    else:
+        model = ModelConfig(row, 5, 3, options={"stalk_dim": 3})
+    return Configuration(model, TRAINING)
+
+
+def _settings(panel: str) -> dict[str, dict[str, Any]]:
+    """The settings of every cell of a panel, by a text such as `N=100 degree=2`."""
+    axes = [name for axis in PANELS[panel].axes for name in axis[0]]
+    return {
+        " ".join(f"{SHORT.get(name, name)}={settings[name]}" for name in axes): settings
+        for settings in PANELS[panel].cells()
+    }
+
+
+def _numbers(setting: str) -> list[tuple[str, float]]:
+    pairs = [word.split("=") for word in setting.split()]
+    return [(name, float(value)) for name, value in pairs]
+
+
+def _cell(dataset: str, setting: str, model: str) -> Cell | None:
+    settings = _settings(dataset).get(setting)
+    if settings is None:
+        return None
+    sources = tuple(
+        Source(
+            generate="heterophily",
+            data=tuple(f"{name}={value}" for name, value in {**settings, "seed": seed}.items()),
+            protocol="stratified(0.6, 0.2, 0.2)",
+            splits=1,
+        )
+        for seed in SEEDS
+    )
+    return Cell(dataset, {"setting": setting, "model": model}, _plan(model), sources=sources)
+
+
+SYNTHETIC = Experiment(
+    "synthetic",
+    "three stress tests in two regimes, on generated graphs",
+    "stratified(0.6, 0.2, 0.2)",
+    tuple(PANELS),
+    {
+        "setting": tuple(sorted({s for panel in PANELS for s in _settings(panel)}, key=_numbers)),
+        "model": MODELS,
+    },
+    _cell,
+    seeds=1,
+    minutes="about 3 hours of a CPU core, by the parts that were run",
 )
