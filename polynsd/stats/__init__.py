@@ -1,11 +1,9 @@
 """Is a difference more than noise? Tests for scores over splits and seeds, and over datasets."""
 
-from polynsd.stats.bootstrap import Interval, mean_interval
-from polynsd.stats.correction import holm
-from polynsd.stats.paired import Comparison, compare, variance_factor
+from polynsd.stats.paired import Comparison, SignedRank, compare, holm, signed_rank, variance_factor
 from polynsd.stats.ranking import Friedman, Ranking, critical_difference, friedman, rank_models
-from polynsd.stats.signed_rank import SignedRank, signed_rank
-from polynsd.stats.table import Cell, bold_rule, significance
+from polynsd.stats.scores import Interval, mean_interval
+from polynsd.stats.significance import Cell, bold_rule, significance
 
 __all__ = [
     "Cell",

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from polynsd.errors import ShapeError, require_at_least, require_choice
-from polynsd.stats.correction import holm
+from polynsd.stats.paired import holm, signed_rank
 from polynsd.stats.scores import Array, require_finite, require_inside, rounded
-from polynsd.stats.signed_rank import signed_rank
 
 POST_HOC = ("nemenyi", "wilcoxon-holm")
 
@@ -35,7 +34,7 @@ class Ranking:
     Attributes:
         models: names, best first.
         ranks: their average ranks; 1 would be best on every dataset.
-        cliques: first and last place (from 0) of every maximal run of models among which no two differ.
+        cliques: first and last index (from 0) of every maximal run of models among which no two differ.
         datasets: how many datasets were ranked.
         friedman: the test of all models at once; where its p exceeds α, no pair need be looked at.
         post_hoc: how pairs were tested, one of `POST_HOC`.
@@ -87,8 +86,8 @@ def _dataset_table(scores: Mapping[str, ArrayLike]) -> Array:
     require_at_least("the number of models", len(columns), 2)
     shapes = {column.shape for column in columns.values()}
     if len(shapes) > 1 or len(next(iter(shapes))) != 1:
-        found = ", ".join(f"{name}: {list(column.shape)}" for name, column in columns.items())
-        raise ShapeError(f"every model needs one score for each of the same datasets; got {found}.")
+        shapes_text = ", ".join(f"{name}: {list(column.shape)}" for name, column in columns.items())
+        raise ShapeError(f"every model needs one score for each of the same datasets; got {shapes_text}.")
     for name, column in columns.items():
         require_finite(column, f"scores of {name}")
     table = np.stack(list(columns.values()), axis=1)  # [datasets, models]

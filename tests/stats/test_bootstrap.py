@@ -6,7 +6,7 @@ from scipy import stats
 
 from polynsd.errors import ConfigError, DataError
 from polynsd.stats import mean_interval
-from polynsd.stats.bootstrap import resampled_means
+from polynsd.stats.scores import resampled_means
 
 TABLE = np.random.default_rng(0).normal(0.8, 0.04, (10, 1)) + np.random.default_rng(1).normal(
     0, 0.05, (10, 4)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.stats.correction import holm
-from polynsd.stats.paired import compare
+from polynsd.stats.paired import compare, holm
 from polynsd.stats.scores import require_inside, rounded, split_means
 
 
