@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polynsd.errors import DataError
-from polynsd.report.figures import OTHERS
-from polynsd.report.panels import BASELINE, COLOURS, Panels, handle
+from polynsd.report.panels import BASELINE, COLOURS, OTHERS, Panels, handle
 from polynsd_paper import result_marks as marks
 from polynsd_paper.result_numbers import (
     HERE,

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from polynsd.errors import DataError
-from polynsd.report.figures import OURS
-from polynsd.report.pace import PERCENT
-from polynsd.report.panels import BASELINE, Panels, handle
+from polynsd.report.output import PERCENT
+from polynsd.report.panels import BASELINE, OURS, Panels, handle
 from polynsd.stats import variance_factor
 from polynsd_paper.boards import group_of
 from polynsd_paper.published import SOURCES, cell_key

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import rankdata
 
-from polynsd.report.pace import PERCENT
+from polynsd.report.output import PERCENT
 from polynsd_paper.published import Published, cell_key, find_published
 
 if TYPE_CHECKING:

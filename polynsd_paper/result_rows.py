@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polynsd.report.figures import OURS
-from polynsd.report.panels import BASELINE, Panels, handle
+from polynsd.report.panels import BASELINE, OURS, Panels, handle
 from polynsd.stats import compare
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper import result_marks as marks

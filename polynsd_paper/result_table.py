@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polynsd.errors import DataError
-from polynsd.report.pace import clock_text
+from polynsd.report.output import clock_text
 from polynsd_paper.published import SOURCES, Published, cell_text
 from polynsd_paper.remarks import Remark
 from polynsd_paper.result_numbers import (

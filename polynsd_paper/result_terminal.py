@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polynsd.report.pace import PERCENT
-from polynsd.report.tables import print_table
+from polynsd.report.output import PERCENT, print_table
 from polynsd_paper.result_numbers import (
     MISSING,
     PARTIAL,

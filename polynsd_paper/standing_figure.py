@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
-from polynsd.report.figures import OURS
-from polynsd.report.panels import BASELINE, Panels, handle
+from polynsd.report.panels import BASELINE, OURS, Panels, handle
 from polynsd_paper import result_marks as marks
 
 if TYPE_CHECKING:

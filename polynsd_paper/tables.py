@@ -19,7 +19,7 @@ from typing import Any
 from polynsd.errors import ConfigError
 from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
-from polynsd.report.plotting import pyplot
+from polynsd.report.panels import pyplot
 from polynsd.stats import bold_rule, rank_models
 from polynsd_paper.boards import BEST, OURS, Board, boards, bold, chosen_maps, paired_scores
 from polynsd_paper.experiment import Experiment

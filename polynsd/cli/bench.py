@@ -23,7 +23,8 @@ from polynsd.bench.record import Measure, make_record, measure_row
 from polynsd.bench.samples import NAMES, load_sample, sized
 from polynsd.cli.bench_protocol import BenchProtocol
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.report import ProgressReporter, require_file_name, write_json
+from polynsd.report import ProgressReporter
+from polynsd.runs.files import require_file_name, write_json
 
 GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
 FAST = {"cpu": "cpu", "cuda": "gpu"}

@@ -11,7 +11,8 @@ from polynsd.bench.protocols import WAYS, Protocol, measure_protocol, polynsd_mo
 from polynsd.bench.samples import load_sample
 from polynsd.bench.tables import number
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.report import ProgressReporter, print_table, require_file_name, write_json
+from polynsd.report import ProgressReporter, print_table
+from polynsd.runs.files import require_file_name, write_json
 
 EPOCHS = {"cpu": 50, "cuda": 500}
 

@@ -20,7 +20,8 @@ from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
-from polynsd.report import ProgressReporter, print_table, results_figure, write_json
+from polynsd.report import ProgressReporter, print_table, results_figure
+from polynsd.runs.files import write_json
 from polynsd.training import Callback, Configuration, Epoch, Problem, ProtocolResult, fit_splits, get_task
 
 GRAPH: dict[str, Any] = {

@@ -14,7 +14,7 @@ from polynsd.data.tables.again import read_again
 from polynsd.data.tables.files import EXTENSIONS, extension_of
 from polynsd.data.tables.schema import TableSchema
 from polynsd.errors import ConfigError, DataError, require_choice
-from polynsd.report import require_file_name
+from polynsd.runs.files import require_file_name
 
 if TYPE_CHECKING:
     import pandas as pd

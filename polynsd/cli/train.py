@@ -11,7 +11,7 @@ from pathlib import Path
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_table
-from polynsd.report.pace import score_name, score_text
+from polynsd.report.output import score_name, score_text
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList
 from polynsd.training.configuration import Configuration, get_rules, read_configuration

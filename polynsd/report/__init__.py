@@ -1,12 +1,10 @@
-"""What a person looks at: progress, tables, pictures."""
+"""What a person looks at: progress, tables, figures; and the same events for machines."""
 
-from polynsd.report.figures import results_figure
-from polynsd.report.files import require_file_name, write_json
-from polynsd.report.graph_figure import graph_figure
-from polynsd.report.live import ProtocolView, SearchView
+from polynsd.report.figures import graph_figure, results_figure
+from polynsd.report.output import JsonLines, print_table
 from polynsd.report.progress import ProgressReporter
-from polynsd.report.records import JsonLines
-from polynsd.report.tables import print_table
+from polynsd.report.protocol_view import ProtocolView
+from polynsd.report.search_view import SearchView
 from polynsd.report.tensorboard import TensorBoardLog
 
 __all__ = [
@@ -17,7 +15,5 @@ __all__ = [
     "TensorBoardLog",
     "graph_figure",
     "print_table",
-    "require_file_name",
     "results_figure",
-    "write_json",
 ]

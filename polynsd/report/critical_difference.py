@@ -1,4 +1,4 @@
-"""The critical difference diagram: average ranks on a line, bars under models that no test tells apart.
+"""The critical difference diagram: average ranks on a line, bars below models that do not differ.
 
 Needs matplotlib (`pip install 'polynsd[plots]'`).
 """
@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polynsd.report.figures import OURS
-from polynsd.report.plotting import pyplot
+from polynsd.report.panels import OURS, pyplot
 from polynsd.stats.ranking import Ranking
 
 INK, MUTED, PALE = "#2b2f36", "#6b7683", "#c9d0d8"
@@ -26,11 +25,11 @@ HEAD, MARGIN = 1.15, 0.15  # inches above the line of ranks, and around everythi
 
 @dataclass(frozen=True)
 class _Layout:
-    """Places in inches; (0, 0) is the left end of the line of ranks, y points up."""
+    """Positions in inches; (0, 0) is the left end of the line of ranks, y points up."""
 
     low: float  # rank at the left end
     high: float  # rank at the right end
-    shelves: list[int]  # row of every bar
+    bar_rows: list[int]  # row of every bar
     half: int  # models labelled at the left
     names: float  # width of the widest name
 
@@ -38,7 +37,7 @@ class _Layout:
         return AXIS * (rank - self.low) / (self.high - self.low)
 
     def y(self, row: int) -> float:
-        return -(2 * GAP + BAR * (1 + max(self.shelves, default=-1)) + LINE * row)
+        return -(2 * GAP + BAR * (1 + max(self.bar_rows, default=-1)) + LINE * row)
 
     @property
     def side(self) -> float:
@@ -49,7 +48,7 @@ def critical_difference_figure(ranking: Ranking, *, title: str = "", ours: Colle
     """A matplotlib `Figure` of average ranks, best at the left; models named in `ours` are coloured.
 
     A bar joins models among which no two differ at level α. The better half is labelled at the left, the
-    other half at the right, a line for each model: labels never meet, however many there are.
+    other half at the right, a line for each model: labels never overlap, however many there are.
     """
     plt = pyplot()
     layout = _layout(ranking)
@@ -59,11 +58,11 @@ def critical_difference_figure(ranking: Ranking, *, title: str = "", ours: Colle
     axes = figure.add_axes((0, 0, 1, 1), xlim=(left, right), ylim=(bottom, top))
     axes.axis("off")
     axes.text(AXIS / 2, top - MARGIN, title, ha="center", va="top", fontsize=FONT + 3)
-    _caption(axes, ranking, layout)
-    _rank_line(axes, layout)
-    _bars(axes, ranking, layout)
-    for place, name in enumerate(ranking.models):
-        _label(axes, ranking, layout, place, OURS if name in ours else INK)
+    _draw_caption(axes, ranking, layout)
+    _draw_rank_line(axes, layout)
+    _draw_bars(axes, ranking, layout)
+    for index, name in enumerate(ranking.models):
+        _draw_label(axes, ranking, layout, index, OURS if name in ours else INK)
     return figure
 
 
@@ -75,7 +74,7 @@ def _layout(ranking: Ranking) -> _Layout:
     return _Layout(
         low=low,
         high=high,
-        shelves=shelves(bars, apart=(high - low) * 2 * BAR / AXIS),
+        bar_rows=assign_rows(bars, apart=(high - low) * 2 * BAR / AXIS),
         half=(len(ranking.models) + 1) // 2,
         names=max(_width(name) for name in ranking.models),
     )
@@ -90,7 +89,7 @@ def _width(text: str) -> float:
     return float(TextPath((0, 0), text, prop=bold).get_extents().width) / 72 if text.strip() else 0.0
 
 
-def shelves(bars: Sequence[tuple[float, float]], apart: float) -> list[int]:
+def assign_rows(bars: Sequence[tuple[float, float]], apart: float) -> list[int]:
     """For bars sorted by their left end: the first row in which each stays `apart` from the bar before it."""
     ends: list[float] = []  # of the last bar in every row
     rows = []
@@ -101,7 +100,7 @@ def shelves(bars: Sequence[tuple[float, float]], apart: float) -> list[int]:
     return rows
 
 
-def _rank_line(axes: Any, layout: _Layout) -> None:
+def _draw_rank_line(axes: Any, layout: _Layout) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.plot([0, AXIS], [0, 0], color=INK, linewidth=1.2)
@@ -111,7 +110,7 @@ def _rank_line(axes: Any, layout: _Layout) -> None:
             axes.text(layout.x(tick), 0.11, f"{tick:.0f}", ha="center", va="bottom", fontsize=FONT)
 
 
-def _caption(axes: Any, ranking: Ranking, layout: _Layout) -> None:
+def _draw_caption(axes: Any, ranking: Ranking, layout: _Layout) -> None:
     """What was tested, and the critical difference as a scale bar."""
     p = ranking.friedman.p
     chance = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
@@ -126,17 +125,17 @@ def _caption(axes: Any, ranking: Ranking, layout: _Layout) -> None:
     axes.text(0, 0.56, words, fontsize=FONT - 1, color=INK)
 
 
-def _bars(axes: Any, ranking: Ranking, layout: _Layout) -> None:
-    for (first, last), shelf in zip(ranking.cliques, layout.shelves, strict=True):
+def _draw_bars(axes: Any, ranking: Ranking, layout: _Layout) -> None:
+    for (first, last), row in zip(ranking.cliques, layout.bar_rows, strict=True):
         ends = [layout.x(ranking.ranks[first]) - 0.03, layout.x(ranking.ranks[last]) + 0.03]
-        axes.plot(ends, [-(GAP + BAR * shelf)] * 2, color=INK, linewidth=3, solid_capstyle="round", zorder=3)
+        axes.plot(ends, [-(GAP + BAR * row)] * 2, color=INK, linewidth=3, solid_capstyle="round", zorder=3)
 
 
-def _label(axes: Any, ranking: Ranking, layout: _Layout, place: int, colour: str) -> None:
+def _draw_label(axes: Any, ranking: Ranking, layout: _Layout, index: int, colour: str) -> None:
     """A line down from the rank, then to the side where the name stands."""
-    is_left = place < layout.half
-    y = layout.y(place if is_left else len(ranking.models) - 1 - place)
-    x, rank = layout.x(ranking.ranks[place]), ranking.ranks[place]
+    is_left = index < layout.half
+    y = layout.y(index if is_left else len(ranking.models) - 1 - index)
+    x, rank = layout.x(ranking.ranks[index]), ranking.ranks[index]
     edge, away, align = (0.0, -1, "right") if is_left else (AXIS, 1, "left")
     stem = PALE if colour == INK else colour
     axes.plot([x, x, edge], [0, y, y], color=stem, linewidth=0.9, zorder=1 if colour == INK else 2)
@@ -144,4 +143,4 @@ def _label(axes: Any, ranking: Ranking, layout: _Layout, place: int, colour: str
     style = {"ha": align, "va": "center", "fontsize": FONT}
     axes.text(edge + 0.06 * away, y, f"{rank:.2f}", color=MUTED, **style)
     weight = "normal" if colour == INK else "bold"
-    axes.text(edge + (0.06 + NUMBER) * away, y, ranking.models[place], color=colour, weight=weight, **style)
+    axes.text(edge + (0.06 + NUMBER) * away, y, ranking.models[index], color=colour, weight=weight, **style)

@@ -1,4 +1,4 @@
-"""Pictures: accuracies beside the learned frequency responses.
+"""Figures of a result and of a graph.
 
 Needs matplotlib (`pip install 'polynsd[plots]'`).
 """
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polynsd.report.plotting import pyplot
+from polynsd.data.describe import class_mixing, degrees
+from polynsd.report.panels import ACCENT, OTHERS, OURS, pyplot, save_figure
 
 if TYPE_CHECKING:
+    from polynsd.data.graph import Graph
     from polynsd.nn import LayerResponse
-
-OURS, OTHERS, FILTER = "#1b6ca8", "#9aa5b1", "#d1495b"
 
 
 def results_figure(
@@ -35,35 +36,30 @@ def results_figure(
         responses: responses per layer, for the models whose filter was learned.
         chance: accuracy of guessing, drawn as a line.
     """
-    plt = pyplot()
     columns = max(len(layers) for layers in responses.values())
-    figure = plt.figure(figsize=(7 + 2.6 * columns, 1.2 + 2.2 * len(responses)), layout="constrained")
+    figure = pyplot().figure(figsize=(7 + 2.6 * columns, 1.2 + 2.2 * len(responses)), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[6, 2.6 * columns + 1])
-    _accuracies(left.subplots(), scores, set(responses), chance)
+    _draw_accuracies(left.subplots(), scores, set(responses), chance)
     axes = right.subplots(len(responses), columns, sharex=True, sharey=True, squeeze=False)
     for row, (name, layers) in zip(axes, responses.items(), strict=True):
         for index, (axis, layer) in enumerate(zip(row, layers, strict=True)):
-            _response(axis, layer, f"{name}, layer {index + 1}")
+            _draw_response(axis, layer, f"{name}, layer {index + 1}")
     for axis in axes[-1]:
         axis.set_xlabel("frequency λ of the sheaf Laplacian")
     right.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     figure.suptitle(title, fontsize=12)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return save_figure(figure, path)
 
 
-def _accuracies(axis: Any, scores: Mapping[str, Sequence[float]], ours: set[str], chance: float) -> None:
+def _draw_accuracies(axis: Any, scores: Mapping[str, Sequence[float]], ours: set[str], chance: float) -> None:
     names = list(scores)[::-1]
-    for place, name in enumerate(names):
+    for row, name in enumerate(names):
         values = 100 * np.asarray(scores[name])
         colour = OURS if name in ours else OTHERS
-        axis.barh(place, values.mean(), xerr=values.std(), color=colour, height=0.65, capsize=3)
-        axis.plot(values, np.full(len(values), place), "o", color="black", markersize=3, alpha=0.5)
-        axis.text(
-            2, place, f"{values.mean():.1f} ± {values.std():.1f}", va="center", color="white", weight="bold"
-        )
+        axis.barh(row, values.mean(), xerr=values.std(), color=colour, height=0.65, capsize=3)
+        axis.plot(values, np.full(len(values), row), "o", color="black", markersize=3, alpha=0.5)
+        label = f"{values.mean():.1f} ± {values.std():.1f}"
+        axis.text(2, row, label, va="center", color="white", weight="bold")
     axis.set_yticks(range(len(names)), names)
     axis.axvline(100 * chance, color="black", linestyle=":", linewidth=1)
     axis.text(100 * chance, len(names) - 0.45, "guessing", ha="center", fontsize=8)
@@ -72,11 +68,50 @@ def _accuracies(axis: Any, scores: Mapping[str, Sequence[float]], ours: set[str]
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _response(axis: Any, response: LayerResponse, title: str) -> None:
+def _draw_response(axis: Any, response: LayerResponse, title: str) -> None:
     lam, r = response.lam.numpy(), response.r.numpy()
     axis.axhline(0, color="black", linewidth=0.6)
     axis.fill_between(lam, r.min(0), r.max(0), color=OURS, alpha=0.25, linewidth=0)
     axis.plot(lam, r.mean(0), color=OURS, label="r(λ), the whole layer (band: stalk coordinates)")
-    axis.plot(lam, response.m.numpy(), "--", color=FILTER, label="m(λ), its filter")
+    axis.plot(lam, response.m.numpy(), "--", color=ACCENT, label="m(λ), its filter")
     axis.set_title(title, fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def graph_figure(path: Path, graph: Graph) -> Path:
+    """Writes one PNG: degree distribution (left), class mixing matrix (right, where there are classes)."""
+    has_classes = graph.num_classes > 0 and class_mixing(graph).size > 0
+    columns = 2 if has_classes else 1
+    figure, axes = pyplot().subplots(
+        1, columns, figsize=(5 * columns, 4.2), layout="constrained", squeeze=False
+    )
+    _draw_degrees(axes[0][0], degrees(graph))
+    if has_classes:
+        _draw_mixing(figure, axes[0][1], class_mixing(graph), graph.class_names)
+    figure.suptitle(f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges")
+    return save_figure(figure, path)
+
+
+def _draw_degrees(axis: Any, degree: NDArray[np.int64]) -> None:
+    values, counts = np.unique(degree, return_counts=True)
+    axis.plot(values, counts, "o", color=OURS, markersize=4, alpha=0.7)
+    axis.set(xlabel="degree", ylabel="nodes", yscale="log", title="degrees")
+    axis.set_xscale("symlog", linthresh=1)  # so that degree 0 can be shown
+    axis.set_xlim(left=-0.1 if values.size and values[0] == 0 else 0.8)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_mixing(figure: Any, axis: Any, mixing: NDArray[np.float64], names: tuple[str, ...] | None) -> None:
+    """Rows are normalised: where do the edges of a class lead?"""
+    totals = mixing.sum(1, keepdims=True)
+    rows = np.divide(mixing, totals, out=np.zeros_like(mixing), where=totals > 0)
+    image = axis.imshow(rows, vmin=0, vmax=1, cmap="Blues")
+    ticks = [str(c) for c in range(len(mixing))] if names is None else list(names)
+    axis.set_xticks(range(len(ticks)), ticks, rotation=90 if names else 0)
+    axis.set_yticks(range(len(ticks)), ticks)
+    axis.set(xlabel="class of the neighbour", ylabel="class of the node", title="where edges lead")
+    if len(mixing) <= 10:
+        for (i, j), share in np.ndenumerate(rows):
+            colour = "white" if share > 0.5 else "black"
+            axis.text(j, i, f"{share:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    figure.colorbar(image, ax=axis, label="share of the node's edges")

@@ -1,4 +1,7 @@
-"""A picture of equal panels, the legend below them: the house style of result figures."""
+"""The style of all figures: colours, markers, equal panels with one legend below them.
+
+Needs matplotlib (`pip install 'polynsd[plots]'`).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polynsd.report.plotting import pyplot
+from polynsd.errors import ConfigError
 
+OURS, OTHERS, ACCENT = "#1b6ca8", "#9aa5b1", "#d1495b"
 BASELINE, RULE = "#4a5560", "#e3e7ea"
 COLOURS = (
     "#1b6ca8", "#d1495b", "#2f9e77", "#e09f3e", "#7b5ea7", "#4a5560", "#56b4d3",
     "#a0522d", "#c779a8", "#8a9a3b", "#00595c", "#b5a27c", "#5d1a3a", "#9aa5b1",
 )  # fmt: skip
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p", "*", "d")
-WIDEST = 3  # panels in a row
+MAX_COLUMNS = 3  # panels in a row
 LETTER, SAMPLE, NARROWEST = 0.07, 0.5, 1.8  # inches of a letter, a sample and an entry of the legend
+
+
+def pyplot() -> Any:
+    """`matplotlib.pyplot`, set to draw into files; loaded when the first picture is drawn."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ConfigError(
+            "pictures need matplotlib; install it with: pip install 'polynsd[plots]'"
+        ) from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def save_figure(figure: Any, path: Path) -> Path:
+    """Writes a PNG, makes its folder if needed, and closes the figure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot().close(figure)
+    return path
 
 
 class Panels:
@@ -24,7 +50,7 @@ class Panels:
     Args:
         names: their titles.
         size: of one, in inches.
-        count: how many belong into a row of their own, if that is not all of them.
+        count: how many panels a block of rows holds, if that is not all of them.
         share_y: whether the vertical axis is the same for all, and written once.
     """
 
@@ -35,10 +61,10 @@ class Panels:
         count: int | None = None,
         share_y: bool = False,
     ) -> None:
-        self._plt = pyplot()
-        columns = _columns(count or len(names))
+        count = count or len(names)
+        columns = 2 if count == 4 else min(count, MAX_COLUMNS)  # four stand as 2 × 2
         rows = -(-len(names) // columns)
-        self._figure, grid = self._plt.subplots(
+        self._figure, grid = pyplot().subplots(
             rows,
             columns,
             figsize=(size[0] * columns + 1, size[1] * rows + 0.8),
@@ -50,31 +76,29 @@ class Panels:
         for axis in list(grid.flat)[len(names) :]:
             axis.set_visible(False)
         for axis, name in zip(self.axes, names, strict=True):
-            _furnish(axis, name)
+            axis.set_title(name, fontsize=10, weight="bold", loc="left")
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.spines[["left", "bottom"]].set_color(BASELINE)
+            axis.tick_params(colors=BASELINE, labelsize=8)
+            axis.grid(axis="y", color=RULE, linewidth=0.8)
+            axis.set_axisbelow(True)
         self._figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
 
     def finish(self, path: Path, title: str, handles: Sequence[Any]) -> Path:
         """Adds title and legend and writes the file."""
-        longest = max((LETTER * len(one.get_label()) + SAMPLE for one in handles), default=0.0)
+        longest = max((LETTER * len(entry.get_label()) + SAMPLE for entry in handles), default=0.0)
         columns = min(len(handles), max(1, int(self._figure.get_figwidth() / max(NARROWEST, longest))))
         self._figure.legend(
             handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
         )
-        self._set_labels()
-        self._figure.suptitle(title, fontsize=12)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._figure.savefig(path, dpi=150)
-        self._plt.close(self._figure)
-        return path
-
-    def _set_labels(self) -> None:
-        """What all vertical axes are called is written once in a row."""
-        is_one = len({axis.get_ylabel() for axis in self.axes}) == 1
+        has_one_label = len({axis.get_ylabel() for axis in self.axes}) == 1
         for axis in self.axes:
             axis.xaxis.label.set_size(9)
             axis.yaxis.label.set_size(9)
-            if is_one and not axis.get_subplotspec().is_first_col():
-                axis.set_ylabel("")
+            if has_one_label and not axis.get_subplotspec().is_first_col():
+                axis.set_ylabel("")  # once in a row is enough
+        self._figure.suptitle(title, fontsize=12)
+        return save_figure(self._figure, path)
 
 
 def style(number: int) -> dict[str, Any]:
@@ -82,22 +106,8 @@ def style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "marker": SHAPES[number % len(SHAPES)]}
 
 
-def handle(label: str, **look: Any) -> Any:
+def handle(label: str, **style: Any) -> Any:
     """An entry of the legend."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], label=label, **look)
-
-
-def _columns(count: int) -> int:
-    """Panels in a row: 4 stand as 2 × 2, more in threes."""
-    return 2 if count == 4 else min(count, WIDEST)
-
-
-def _furnish(axis: Any, name: str) -> None:
-    axis.set_title(name, fontsize=10, weight="bold", loc="left")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.spines[["left", "bottom"]].set_color(BASELINE)
-    axis.tick_params(colors=BASELINE, labelsize=8)
-    axis.grid(axis="y", color=RULE, linewidth=0.8)
-    axis.set_axisbelow(True)
+    return Line2D([], [], label=label, **style)

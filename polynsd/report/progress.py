@@ -1,22 +1,41 @@
-"""Progress for people: a live bar with rate and time left on a terminal, plain lines elsewhere."""
+"""Progress on standard error: bars of `rich.progress` on a terminal, plain lines elsewhere.
+
+`ProgressReporter` is one bar for any work. `LiveView` is the base of the views of a protocol and of a search:
+events only change a few numbers, and a thread of Rich draws them a few times per second.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
 
-from polynsd.report.pace import Pace, clock_text, rate_text
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
-QUIET_SECONDS = 10.0  # at most one plain line in so many seconds
+from polynsd.report.output import clock_text, rate_text
+from polynsd.training.callback import Callback
+
+LINE_SECONDS = 10.0  # at most one plain line in so many seconds
+FRAMES_PER_SECOND = 4.0
 
 
 class ProgressReporter:
     """Counts finished units of work; use it as a context manager.
 
     Args:
-        total: units of work; None where nobody knows.
+        total: units of work; None where it is unknown.
         unit: their name, e.g. `epochs`.
         quiet: say nothing.
     """
@@ -24,61 +43,186 @@ class ProgressReporter:
     def __init__(self, total: int | None, unit: str = "epochs", quiet: bool = False) -> None:
         self.total, self.unit, self.quiet = total, unit, quiet
         self.done, self.task = 0, ""
-        self._bar: Any = None
-        self._bar_id: Any = None
-        self._pace, self._last = Pace(), 0.0
 
     def __enter__(self) -> ProgressReporter:
-        self._pace, self._last = Pace(), time.monotonic()
-        if not self.quiet and sys.stderr.isatty():
-            self._bar = _rich_bar(self.unit)
-            self._bar_id = self._bar.add_task("", total=self.total, rate="")
-            self._bar.start()
+        self._start = self._last_line = time.monotonic()
+        self._has_bar = not self.quiet and sys.stderr.isatty()
+        self._bar = Progress(
+            TextColumn("{task.description:<34}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(self.unit),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not self._has_bar,
+        )
+        self._bar_id = self._bar.add_task("", total=self.total, rate="")
+        self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     def advance(self, units: int, task: str) -> None:
         """`units` more are done, in the course of `task`."""
         self.done += units
-        new_task, self.task = task != self.task, task
-        if self._bar is not None:
-            self._bar.update(self._bar_id, completed=self.done, description=task, rate=self._rate())
-        elif not self.quiet and (new_task or time.monotonic() - self._last > QUIET_SECONDS):
-            self._last = time.monotonic()
-            print(self._line(), file=sys.stderr)  # noqa: T201
+        is_new, self.task = task != self.task, task
+        now = time.monotonic()
+        rate = self.done / (now - self._start) if self.done and now > self._start else None
+        if self._has_bar:
+            text = rate_text(rate, self.unit)
+            self._bar.update(self._bar_id, completed=self.done, description=task, rate=text)
+        elif not self.quiet and (is_new or now - self._last_line > LINE_SECONDS):
+            self._last_line = now
+            print(self._line(rate, now - self._start), file=sys.stderr)  # noqa: T201
 
     def skip_to(self, done: int) -> None:
         """Work up to `done` units will not be needed."""
         self.done = done
-        if self._bar is not None:
-            self._bar.update(self._bar_id, completed=self.done)
+        self._bar.update(self._bar_id, completed=done)
 
-    def _rate(self) -> str:
-        return rate_text(self._pace.mean(self.done), self.unit)
-
-    def _line(self) -> str:
+    def _line(self, rate: float | None, elapsed: float) -> str:
+        speed = rate_text(rate, self.unit)
         if self.total is None:
-            return f"{self.done} {self.unit}  {self.task}  ({self._rate()})"
-        seconds = self._pace.elapsed / max(self.done, 1) * max(self.total - self.done, 0)
+            return f"{self.done} {self.unit}  {self.task}  ({speed})"
+        seconds = elapsed / max(self.done, 1) * max(self.total - self.done, 0)
         percent = 100 * self.done // max(self.total, 1)
-        return f"{percent:3d} %  {self.task}  ({self._rate()}, at most {clock_text(seconds)} left)"
+        return f"{percent:3d} %  {self.task}  ({speed}, at most {clock_text(seconds)} left)"
 
 
-def _rich_bar(unit: str) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+class LiveView(Callback, ABC):
+    """What the views share: when to draw, when to print a line, how fast it goes, and how to stop.
 
-    return Progress(
-        TextColumn("{task.description:<34}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
+    Args:
+        quiet: say nothing.
+        console: where to draw; standard error unless given. Without a terminal there are plain lines:
+            one at the start, one at the end, and between them at most one in ten seconds.
+        clock: seconds, for the rates.
+    """
+
+    unit = "steps"
+
+    def __init__(
+        self,
+        quiet: bool = False,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.quiet, self._clock = quiet, clock
+        self.console = Console(stderr=True) if console is None else console
+        # Rich believes FORCE_COLOR; a log with colours is still no place for moving pictures
+        is_terminal = sys.stderr.isatty() if console is None else console.is_terminal
+        self._is_live = not quiet and is_terminal and not self.console.is_dumb_terminal
+        self._display: _Display | None = None
+        self._next_line = math.inf  # when the next plain line is due
+
+    @abstractmethod
+    def draw(self) -> Iterable[RenderableType]:
+        """The picture on a terminal, from top to bottom."""
+
+    @abstractmethod
+    def line(self) -> str:
+        """The same in one line."""
+
+    @property
+    @abstractmethod
+    def seen(self) -> int:
+        """Units of work done since the view was opened."""
+
+    @property
+    @abstractmethod
+    def remaining(self) -> int | None:
+        """Units of work to come; None where it is unknown."""
+
+    def make_display(self, *columns: ProgressColumn) -> Progress:
+        """A new display, to which a view adds its bars before it calls `start`."""
+        self.close()
+        self._display = _Display(self, columns)
+        self._display.add_task("all", total=None, visible=False)  # measures the rate of all bars together
+        return self._display
+
+    def start(self, first_line: str) -> None:
+        """Starts to draw, or prints the first line."""
+        assert self._display is not None
+        self._display.start()
+        if not self._is_live and not self.quiet:
+            self._print(first_line)
+
+    def close(self, error: type[BaseException] | None = None) -> None:
+        """Stops drawing, the last picture stays; where there is none, or an error, prints a last line."""
+        if self._display is None:
+            return
+        self._display.stop()
+        if error is not None and not self.quiet:
+            reason = "interrupted" if issubclass(error, KeyboardInterrupt) else "stopped by an error"
+            self._print(f"{reason}: {self.line().strip()}")
+        elif self._next_line < math.inf:
+            self._print(self.line())
+        self._display, self._next_line = None, math.inf
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(kind)
+
+    def print_when_due(self) -> None:
+        if self._next_line < math.inf and self._clock() >= self._next_line:
+            self._print(self.line())
+
+    def measure_rate(self) -> tuple[float | None, float | None]:
+        """(units per second, seconds left); None where unknown.
+
+        The rate is that of the last half minute, since replicas that stop early make the others slower per
+        unit; it is the mean at the beginning and when all is over.
+        """
+        assert self._display is not None
+        task = self._display.tasks[0]
+        self._display.update(task.id, completed=self.seen)
+        elapsed = task.elapsed or 0.0
+        mean = self.seen / elapsed if self.seen and elapsed > 0 else None
+        rate = mean if self.remaining == 0 or task.speed is None else task.speed
+        if self.remaining is None or rate is None:
+            return rate, 0.0 if self.remaining == 0 else None
+        return rate, self.remaining / rate
+
+    def time_text(self, bound: str) -> str:
+        """`4,210 epochs/s · 0:00:12 elapsed · at most 0:01:03 left`"""
+        rate, left = self.measure_rate()
+        assert self._display is not None
+        words = [rate_text(rate, self.unit), f"{clock_text(self._display.tasks[0].elapsed or 0)} elapsed"]
+        if left is not None and self.remaining:
+            words.append(f"{bound} {clock_text(left)} left")
+        return " · ".join(words)
+
+    def _print(self, line: str) -> None:
+        self._next_line = self._clock() + LINE_SECONDS
+        self.console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+class _Display(Progress):
+    """Rich's display of bars, with what the view adds around them."""
+
+    def __init__(self, view: LiveView, columns: Iterable[ProgressColumn]) -> None:
+        self._view = view
+        super().__init__(
+            *columns,
+            console=view.console,
+            refresh_per_second=FRAMES_PER_SECOND,
+            # what is written to a stdout that goes elsewhere, JSON say, must go there and not onto the screen
+            redirect_stdout=sys.stdout.isatty(),
+            get_time=view._clock,
+            disable=not view._is_live,
+            expand=True,
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        # Rich asks once while the display is made, before it belongs to its view
+        return self._view.draw() if self._view._display is self else ()
+
+
+def one_line(text: str, style: str = "") -> Text:
+    """Text that is cut instead of wrapped, and never markup."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.report.protocol_state import ProtocolState
+from polynsd.report.protocol_view import ProtocolState
 from polynsd.training.callback import Callback, ProtocolPlan, TrialStatus
 
 if TYPE_CHECKING:
@@ -30,13 +30,20 @@ class TensorBoardLog(Callback):
 
     Args:
         folder: where to write.
-        every: of the splits, the improvements and every so manieth epoch; of the mean, every so manieth.
+        every: epochs between two points; of a split, improvements are written too.
     """
 
     def __init__(self, folder: Path | str, every: int = 1) -> None:
         require_at_least("every", every, 1)
         self.folder, self.every = Path(folder), every
-        self._new_writer = _summary_writer()
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ConfigError(
+                "logging to TensorBoard needs the package 'tensorboard', which is not installed; "
+                "install it with: pip install 'polynsd[tensorboard]'"
+            ) from error
+        self._new_writer: Any = SummaryWriter
         self._writers: dict[str, Any] = {}
 
     def __exit__(
@@ -47,69 +54,55 @@ class TensorBoardLog(Callback):
         self._writers.clear()
 
     def begin(self, plan: ProtocolPlan) -> None:
-        """Forgets the protocol before."""
         self._state = ProtocolState(plan)
-        self._pending: dict[int, dict[int, Epoch]] = defaultdict(dict)  # epoch → split → what it said
+        self._best: dict[int, Epoch] = {}  # by split
+        self._pending: dict[int, dict[int, Epoch]] = defaultdict(dict)  # by number and split
 
     def resume(self, split: int, last: Epoch, best: Epoch) -> None:
-        """The best so far counts in the mean."""
         self._state.resume(split, last, best)
+        self._best[split] = best
 
     def epoch(self, split: int, epoch: Epoch) -> None:
-        """Curves of the split, and of the mean where all are there."""
         self._state.epoch(split, epoch)
-        regular = epoch.epoch % self.every == 0
-        if regular or epoch.is_best:
+        if epoch.is_best:
+            self._best[split] = epoch
+        is_regular = epoch.epoch % self.every == 0
+        if is_regular or epoch.is_best:
             self._write(f"split-{self._state.splits[split].name}", epoch.epoch, [epoch])
-        if regular:
+        if is_regular:
             self._pending[epoch.epoch][split] = epoch
             self._write_mean(epoch.epoch)
 
     def done(self, split: int, result: FitResult) -> None:
-        """From here on the mean need not wait for it."""
         self._state.done(split, result)
-        for number in sorted(self._pending):  # those that waited for this split
+        for number in sorted(self._pending):  # which may have waited for this split
             self._write_mean(number)
 
     def trial(self, trial: TrialStatus) -> None:
         """Parameters, state and value, for the HPARAMS page."""
         if trial.state == "running":
             return
-        about = {name: _hyper_parameter(value) for name, value in trial.params.items()}
+        plain = bool | int | float | str
+        about = {name: v if isinstance(v, plain) else str(v) for name, v in trial.params.items()}
         score = {} if trial.value is None else {"value": trial.value}
         run = f"trial-{trial.number}"
         self._writer(".").add_hparams({**about, "state": trial.state}, score, run_name=run)
 
     def _write_mean(self, number: int) -> None:
-        told, splits = self._pending[number], self._state.splits
-        if not all(i in told or self._state.is_over(split) for i, split in enumerate(splits)):
+        reported, splits = self._pending[number], self._state.splits
+        if not all(i in reported or self._state.is_over(split) for i, split in enumerate(splits)):
             return
         del self._pending[number]
-        epochs = [told.get(i, split.best) for i, split in enumerate(splits)]
+        epochs = [reported.get(i, self._best.get(i)) for i in range(len(splits))]
         self._write("mean", number, [epoch for epoch in epochs if epoch is not None])
 
-    def _write(self, run: str, epoch: int, told: list[Epoch]) -> None:
+    def _write(self, run: str, number: int, epochs: list[Epoch]) -> None:
         # purge_step: what an interrupted run has written from here on is forgotten
-        writer = self._writer(run, purge_step=epoch)
+        writer = self._writer(run, purge_step=number)
         for name in SCALARS:
-            writer.add_scalar(name, fmean(getattr(one, name) for one in told), epoch)
+            writer.add_scalar(name, fmean(getattr(epoch, name) for epoch in epochs), number)
 
     def _writer(self, run: str, **options: Any) -> Any:
         if run not in self._writers:
             self._writers[run] = self._new_writer(str(self.folder / run), **options)
         return self._writers[run]
-
-
-def _hyper_parameter(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else str(value)
-
-
-def _summary_writer() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError(
-            "logging to TensorBoard needs the package 'tensorboard', which is not installed; "
-            "install it with: pip install 'polynsd[tensorboard]'"
-        ) from error
-    return SummaryWriter

@@ -139,6 +139,20 @@ def hash_json(value: Any) -> str:
     return hashlib.sha256(compact_json(value).encode()).hexdigest()
 
 
+def require_file_name(path: Path | None) -> None:
+    """Raises, before any work is done, where a result could not be written."""
+    if path is not None and path.is_dir():
+        raise ConfigError(f"results are written to a file; {path} is a folder. Name a file in it.")
+
+
+def write_json(path: Path, content: Any) -> Path:
+    """Writes JSON with keys in their order, all or nothing; makes the folder if needed."""
+    require_file_name(path)
+    make_folder(path.parent)
+    write_durably(path, (json.dumps(content, indent=2) + "\n").encode())
+    return path
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; anything else raises a `DataError` that names the file."""
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
-from polynsd.report import write_json
+from polynsd.runs.files import write_json
 from polynsd.search.batch import Search
 from polynsd.search.optional import yaml
 from polynsd.search.table import state_of, write_trials

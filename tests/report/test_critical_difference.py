@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from polynsd.errors import ConfigError
-from polynsd.report.critical_difference import critical_difference_figure, shelves
+from polynsd.report.critical_difference import assign_rows, critical_difference_figure
 from polynsd.stats import rank_models
 
 
@@ -49,9 +49,9 @@ def test_bars_span_their_cliques():
         assert (left, right) == pytest.approx((dots[first], dots[last]), abs=0.04)
 
 
-def test_shelves_keep_bars_apart():
-    assert shelves([(0, 2), (1, 3), (2.1, 4), (2.5, 5), (9, 10)], apart=0.2) == [0, 1, 2, 0, 0]
-    assert shelves([], apart=1) == []
+def test_rows_keep_bars_apart():
+    assert assign_rows([(0, 2), (1, 3), (2.1, 4), (2.5, 5), (9, 10)], apart=0.2) == [0, 1, 2, 0, 0]
+    assert assign_rows([], apart=1) == []
 
 
 def test_models_without_any_difference_are_drawn():
