@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data import Graph
-from polynsd.data.tables.again import read_first
+from polynsd.data.tables import read_tables as read_first
 from polynsd.data.tables.files import write_table
 from polynsd.data.tables.options import ReadOptions
 from polynsd.errors import ConfigError, DataError
@@ -23,7 +23,7 @@ from polynsd.runs.files import PREDICTIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables.assemble import Assembled
+    from polynsd.data.tables import ReadResult as Assembled
     from polynsd.estimator.base import SheafEstimator
     from polynsd.training import Epoch
 

@@ -1,7 +1,7 @@
-"""Graphs from pandas, NetworkX, SciPy and PyG, under the owner's ids.
+"""Graphs from pandas, NetworkX, SciPy and PyG, under the user's ids.
 
-Directed or repeated edges are merged as in `polynsd.data.edges`: values given for several copies of an
-edge, such as its two directions, are averaged, and the report in the log says how many differed.
+Directed or repeated edges are merged by `polynsd.data.edges.merge_edges`: values given for several copies of
+an edge, such as its two directions, are averaged, and the report in the log says how many differed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.edges import MergedEdges, merge_edges
-from polynsd.data.graph import Features, Graph
-from polynsd.data.tables.assemble import assemble
-from polynsd.data.tables.columns import finite_float32
+from polynsd.data.graph import Graph
+from polynsd.data.tables.features import require_non_negative
 from polynsd.data.tables.masks import read_masks
-from polynsd.data.tables.options import ReadOptions
-from polynsd.data.tables.report import log_report
-from polynsd.data.tables.tables import ID, SOURCE, TARGET, Table
-from polynsd.data.tables.weights import non_negative
+from polynsd.data.tables.options import ID, SOURCE, TARGET, ReadOptions
+from polynsd.data.tables.read import build_graph
+from polynsd.data.tables.table import Table, finite_float32
 from polynsd.errors import DataError, GraphError, ShapeError
 
 if TYPE_CHECKING:
@@ -39,9 +37,9 @@ def from_pandas(
     """From an edge table and a node table; `options` are those of `ReadOptions`."""
     node_table = None if nodes is None else Table.from_frame(nodes, "nodes")
     edge_table = Table.from_frame(edges, "edges")
-    graph, report = assemble(edge_table, node_table, ReadOptions.of(**options), name)
-    log_report(name, report)
-    return graph
+    result = build_graph(edge_table, node_table, ReadOptions.from_keywords(**options), name)
+    result.report.log(name)
+    return result.graph
 
 
 def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Graph:
@@ -49,15 +47,21 @@ def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Gr
 
     Nodes must be integers or strings; they are the ids.
     """
-    _require_simple_nodes(graph)
+    for node in graph.nodes:
+        if not isinstance(node, int | str | np.integer) or isinstance(node, bool):
+            raise DataError(
+                f"the nodes of a NetworkX graph must be integers or strings, as they are the ids; got "
+                f"{node!r}. Rename them, e.g. with networkx.relabel_nodes(graph, str)."
+            )
     triples = list(graph.edges(data=True))
     ends = {SOURCE: [edge[0] for edge in triples], TARGET: [edge[1] for edge in triples]}
-    edges = Table.from_records("the edges of the NetworkX graph", ends, (edge[2] for edge in triples))
-    ids, records = list(graph.nodes), (attributes for _, attributes in graph.nodes(data=True))
-    nodes = Table.from_records("the nodes of the NetworkX graph", {ID: ids}, records)
-    result, report = assemble(edges, nodes, ReadOptions.of(**options).with_reserved_ids(), name)
-    log_report(name, report)
-    return result
+    attributes = [edge[2] for edge in triples]
+    edges = Table.from_records("the edges of the NetworkX graph", ends, attributes)
+    ids, attributes = list(graph.nodes), [attributes for _, attributes in graph.nodes(data=True)]
+    nodes = Table.from_records("the nodes of the NetworkX graph", {ID: ids}, attributes)
+    result = build_graph(edges, nodes, ReadOptions.from_keywords(**options).with_reserved_ids(), name)
+    result.report.log(name)
+    return result.graph
 
 
 def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "graph") -> Graph:
@@ -74,71 +78,79 @@ def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "gra
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     entries, num_nodes = matrix.tocoo(), matrix.shape[0]
-    weight = non_negative(finite_float32(entries.data, "the adjacency matrix"), "the adjacency matrix")
-    given = None if (weight == 1).all() else weight
-    edges = _logged(name, merge_edges(np.stack([entries.row, entries.col]), num_nodes, given))
-    return Graph(
-        name,
-        edges.edge_index,
-        num_nodes,
-        x=None if x is None else _features(x, num_nodes),
-        y=None if y is None else _labels(y, num_nodes),
-        edge_weight=edges.weight,
-    )
+    origin = "the adjacency matrix"
+    weight = require_non_negative(finite_float32(entries.data, origin), origin)
+    pairs = np.stack([entries.row, entries.col])
+    edges = merge_edges(pairs, num_nodes, None if (weight == 1).all() else weight)
+    return _make_graph(name, edges, num_nodes, x, y)
 
 
 def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Graph:
     """From PyG's `Data`, with edges in one or both directions; its masks become the splits.
 
-    The owner's ids are taken from `node_ids`, in the order of the rows, or from `data.node_ids`,
+    The user's ids are taken from `node_ids`, in the order of the rows, or from `data.node_ids`,
     where `to_pyg` leaves them, as it does `data.class_names` and `data.feature_names`.
     """
-    node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
-    num_nodes = int(data.num_nodes or 0)
-    weight, attr = (_edge_values(data, key) for key in ("edge_weight", "edge_attr"))
-    if weight is not None:
-        weight = non_negative(weight[:, 0], "edge_weight")
     name = name or getattr(data, "name", None) or "graph"
-    edges = _logged(name, merge_edges(_pairs(data, num_nodes), num_nodes, weight, attr))
-    graph = Graph(
+    num_nodes = int(data.num_nodes or 0)
+    weight, attr = (_read_edge_values(data, key) for key in ("edge_weight", "edge_attr"))
+    if weight is not None:
+        weight = require_non_negative(weight[:, 0], "edge_weight")
+    edges = merge_edges(_read_pairs(data, num_nodes), num_nodes, weight, attr)
+    x, y = (None if values is None else _to_numpy(values) for values in (data.x, data.y))
+    graph = _make_graph(name, edges, num_nodes, x, y)
+    node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
+    if node_ids is not None:
+        node_ids = _convert_ids(node_ids, num_nodes)
+    graph = replace(graph, masks=read_masks(data, num_nodes), node_ids=node_ids)
+    return replace(graph, **_read_names(data, graph))
+
+
+def _make_graph(name: str, edges: MergedEdges, num_nodes: int, x: Any, y: Any) -> Graph:
+    """A graph with features `[N, F]` and labels or targets `[N]` or `[N, 1]`, checked."""
+    logger.info("%s: %s", name, edges.report)
+    if x is not None:
+        x = sparse.csr_matrix(x, dtype=np.float32) if sparse.issparse(x) else np.asarray(x)
+        if x.ndim != 2 or x.shape[0] != num_nodes:
+            raise ShapeError(f"x must have shape [{num_nodes}, num_features]; got {list(x.shape)}.")
+        finite = finite_float32(x.data if sparse.issparse(x) else x, "x")
+        x = x if sparse.issparse(x) else finite
+    return Graph(
         name,
         edges.edge_index,
         num_nodes,
-        x=None if data.x is None else _features(_numpy(data.x), num_nodes),
-        y=None if data.y is None else _labels(_numpy(data.y), num_nodes),
-        masks=read_masks(data, num_nodes),
+        x=x,
+        y=None if y is None else _convert_labels(np.asarray(y), num_nodes),
         edge_weight=edges.weight,
         edge_attr=edges.attr,
-        node_ids=None if node_ids is None else _ids(node_ids, num_nodes),
     )
-    return replace(graph, **_names(data, graph))
 
 
-def _require_simple_nodes(graph: nx.Graph) -> None:
-    is_id = [isinstance(node, int | str | np.integer) and not isinstance(node, bool) for node in graph]
-    if not all(is_id):
-        strange = list(graph)[is_id.index(False)]
-        raise DataError(
-            f"the nodes of a NetworkX graph must be integers or strings, as they are the ids; got "
-            f"{strange!r}. Rename them, e.g. with networkx.relabel_nodes(graph, str)."
+def _convert_labels(y: NDArray[Any], num_nodes: int) -> NDArray[Any]:
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != (num_nodes,) or y.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"y must be one class number or target per node, shape [{num_nodes}]; got {y.dtype} "
+            f"{list(y.shape)}."
         )
+    if y.dtype.kind == "f":
+        return finite_float32(y, "y", allow_nan=True)
+    classes = y.astype(np.int64)
+    if classes.size and classes.min() < -1:
+        raise DataError(f"class numbers begin at 0, and −1 means unlabelled; got {classes.min()}.")
+    return classes
 
 
-def _logged(name: str, edges: MergedEdges) -> MergedEdges:
-    logger.info("%s: %s", name, edges.report)
-    return edges
-
-
-def _numpy(tensor: Any) -> NDArray[Any]:
+def _to_numpy(tensor: Any) -> NDArray[Any]:
     dense = tensor.to_dense() if getattr(tensor, "is_sparse", False) else tensor
     return dense.detach().cpu().numpy()
 
 
-def _pairs(data: Data, num_nodes: int) -> NDArray[Any]:
+def _read_pairs(data: Data, num_nodes: int) -> NDArray[Any]:
     """The given edges `[2, M]`, within range."""
     if data.edge_index is None:
         raise GraphError("data.edge_index was expected; it is missing. Convert adj_t to an edge_index first.")
-    pairs = _numpy(data.edge_index)
+    pairs = _to_numpy(data.edge_index)
     if pairs.ndim != 2 or len(pairs) != 2 or pairs.dtype.kind not in "iu":
         raise GraphError(
             f"edge_index must be integers of shape [2, E]; got {pairs.dtype} {list(pairs.shape)}."
@@ -151,12 +163,12 @@ def _pairs(data: Data, num_nodes: int) -> NDArray[Any]:
     return pairs
 
 
-def _edge_values(data: Data, key: str) -> NDArray[np.float32] | None:
+def _read_edge_values(data: Data, key: str) -> NDArray[np.float32] | None:
     """Edge weights or features `[M, k]`."""
     tensor = getattr(data, key, None)
     if tensor is None:
         return None
-    values = finite_float32(_numpy(tensor), key)
+    values = finite_float32(_to_numpy(tensor), key)
     rows = data.edge_index.shape[1] if data.edge_index is not None else 0
     width = values.shape[1:]
     if len(values) != rows or len(width) > 1 or (key == "edge_weight" and width not in ((), (1,))):
@@ -164,46 +176,20 @@ def _edge_values(data: Data, key: str) -> NDArray[np.float32] | None:
     return values.reshape(rows, *(width or (1,)))
 
 
-def _names(data: Data, graph: Graph) -> dict[str, Any]:
+def _read_names(data: Data, graph: Graph) -> dict[str, tuple[str, ...]]:
     """The names of classes and features that `data` carries, if there are as many as it takes."""
-    counts = {"class_names": graph.num_classes, "feature_names": graph.num_features}
-    given = {key: tuple(map(str, getattr(data, key, None) or ())) for key in counts}
-    fitting = {key: names for key, names in given.items() if len(names) == counts[key] and names}
-    if len(given["class_names"]) > graph.num_classes > 0:
-        fitting["class_names"] = given["class_names"]  # not every class needs to have nodes
-    for key in given.keys() - fitting.keys():
-        if given[key]:
-            logger.warning("%s: %s are left out: %d for %d.", graph.name, key, len(given[key]), counts[key])
-    return fitting
+    names = {}
+    for key, count in (("class_names", graph.num_classes), ("feature_names", graph.num_features)):
+        given = tuple(map(str, getattr(data, key, None) or ()))
+        # not every class needs to have nodes
+        if len(given) == count or (key == "class_names" and len(given) > count > 0):
+            names[key] = given
+        elif given:
+            logger.warning("%s: %s are left out: %d for %d.", graph.name, key, len(given), count)
+    return {key: given for key, given in names.items() if given}
 
 
-def _features(x: Any, num_nodes: int) -> Features:
-    values: Features = sparse.csr_matrix(x, dtype=np.float32) if sparse.issparse(x) else np.asarray(x)
-    if values.ndim != 2 or values.shape[0] != num_nodes:
-        raise ShapeError(f"x must have shape [{num_nodes}, num_features]; got {list(values.shape)}.")
-    if not sparse.issparse(values):
-        return finite_float32(values, "x")
-    finite_float32(values.data, "x")
-    return values
-
-
-def _labels(y: Any, num_nodes: int) -> NDArray[Any]:
-    values = np.asarray(y)
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.shape != (num_nodes,) or values.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"y must be one class number or target per node, shape [{num_nodes}]; got {values.dtype} "
-            f"{list(values.shape)}."
-        )
-    if values.dtype.kind == "f":
-        return finite_float32(values, "y", allow_nan=True)
-    classes = values.astype(np.int64)
-    if classes.size and classes.min() < -1:
-        raise DataError(f"class numbers begin at 0, and −1 means unlabelled; got {classes.min()}.")
-    return classes
-
-
-def _ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
+def _convert_ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
     ids = np.asarray(node_ids)
     if ids.shape != (num_nodes,) or ids.dtype.kind not in "iuU" or np.unique(ids).size != num_nodes:
         raise DataError(

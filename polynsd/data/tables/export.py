@@ -1,4 +1,4 @@
-"""Graphs back to pandas, NetworkX and PyG: the owner's ids, class names, features, weights.
+"""Graphs and predictions to pandas, NetworkX, PyG and files, under the user's ids and class names.
 
 Only PyG gets the splits. Several targets are called label_0, label_1, …; features without names x0,
 x1, …; edge features edge_attr0, ….
@@ -6,8 +6,9 @@ x1, …; edge features edge_attr0, ….
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +18,25 @@ from scipy import sparse
 
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
-from polynsd.data.tables.optional import load
-from polynsd.errors import ConfigError
+from polynsd.data.tables.files import (
+    GRAPHML,
+    TABLE_EXTENSIONS,
+    FilePath,
+    explain_write_errors,
+    extension_of,
+    write_table,
+)
+from polynsd.data.tables.table import finite_float32, load
+from polynsd.errors import ConfigError, ShapeError, require_choice
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from torch_geometric.data import Data
+
+ARCHIVE = ".npz"
+
+logger = logging.getLogger("polynsd")
 
 
 def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -47,7 +60,7 @@ def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tupl
 
 
 def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:
-    """A NetworkX graph whose nodes are the owner's ids; unlabelled nodes have no attribute `label`."""
+    """A NetworkX graph whose nodes are the user's ids; unlabelled nodes have no attribute `label`."""
     import networkx as nx
 
     result, ids, names = nx.Graph(name=graph.name), graph.ids.tolist(), _feature_names(graph)
@@ -56,9 +69,11 @@ def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:
     result.add_nodes_from(ids)
     for node, row in zip(ids, _dense(graph).tolist() if names else (), strict=False):
         result.nodes[node].update(zip(names, row, strict=True))
-    for key, targets in labels.items():
-        for row, value in _known_labels(graph, targets):
-            result.nodes[ids[row]][key] = value
+    for key, values in labels.items():
+        has_label = ~np.isnan(values) if graph.is_regression else values >= 0
+        for row in np.flatnonzero(has_label).tolist():
+            value = values[row].item()
+            result.nodes[ids[row]][key] = graph.class_names[value] if graph.class_names else value
     columns = _edge_columns(graph)
     rows = zip(*(values.tolist() for values in columns.values()), strict=True) if columns else None
     for u, v in graph.edge_index.T.tolist():
@@ -77,26 +92,84 @@ def to_pyg(graph: Graph) -> Data:
     once = torch.from_numpy(graph.edge_index.astype(np.int64))
     data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes, name=graph.name)
     if graph.x is not None:
-        data.x = _tensor(_dense(graph)).float()
+        data.x = _copy_tensor(_dense(graph)).float()
     if graph.y is not None:
-        data.y = _tensor(graph.y)
+        data.y = _copy_tensor(graph.y)
     for key in ("edge_weight", "edge_attr"):
         values = getattr(graph, key)
         if values is not None:
-            setattr(data, key, _tensor(np.concatenate([values, values])))
+            setattr(data, key, _copy_tensor(np.concatenate([values, values])))
     for key in ("node_ids", "class_names", "feature_names"):
         if getattr(graph, key) is not None:
             setattr(data, key, copy(getattr(graph, key)))
     for protocol, masks in graph.masks.items():
         prefix = "" if protocol == "default" else f"{protocol}_"
         for part in PARTS:
-            setattr(data, f"{prefix}{part}_mask", _tensor(getattr(masks, part).T))
+            setattr(data, f"{prefix}{part}_mask", _copy_tensor(getattr(masks, part).T))
     return data
 
 
-def _tensor(values: NDArray[Any]) -> torch.Tensor:
-    """A contiguous copy."""
-    return torch.from_numpy(np.array(values, order="C"))
+def predictions_table(graph: Graph, values: Any) -> pd.DataFrame:
+    """A row per node: `id`, `prediction`, and one column of probabilities per class.
+
+    Args:
+        graph: the graph that was predicted.
+        values: probabilities `[N, C]`, the prediction being the class of the largest; for regression
+            the predicted values `[N]`. Arrays or tensors.
+
+    A class called "id" or "prediction" has its probabilities under "class id" or "class prediction".
+    """
+    pd = load("pandas")
+    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    numbers = finite_float32(values, "predictions")
+    if graph.is_regression or (graph.y is None and numbers.ndim == 1):
+        _require_shape(numbers, (graph.num_nodes,), (graph.num_nodes, 1))
+        return pd.DataFrame({"id": graph.ids, "prediction": numbers.reshape(-1)})
+    num_classes = numbers.shape[1] if numbers.ndim == 2 else 0
+    names = (graph.class_names or tuple(map(str, range(num_classes))))[:num_classes]
+    _require_shape(numbers, (graph.num_nodes, max(len(names), graph.num_classes)))
+    columns = [f"class {name}" if name in ("id", "prediction") else name for name in names]
+    table = pd.DataFrame(numbers, columns=columns)
+    table.insert(0, "id", graph.ids)
+    table.insert(1, "prediction", np.array(names, dtype=object)[numbers.argmax(axis=1)])
+    return table
+
+
+def write_graph(graph: Graph, path: FilePath) -> list[Path]:
+    """Writes the graph by extension (tables, GraphML, `.npz`) and returns the files.
+
+    Tables are two files, the edges at `path` and the nodes beside it: `edges.csv` and `edges_nodes.csv`.
+    Only archives hold the splits; for the other formats the log says what was left out.
+    """
+    path, extension = Path(path), extension_of(path)
+    require_choice("file extension", extension, (*TABLE_EXTENSIONS, GRAPHML, ARCHIVE))
+    if extension == ARCHIVE:
+        from polynsd.data.datasets.archive import save_graph
+
+        with explain_write_errors(path):
+            save_graph(path, graph)
+        return [path]
+    if graph.masks or graph.extras:
+        logger.warning("%s holds no splits and extras; write a %s file to keep them.", path.name, ARCHIVE)
+    if extension == GRAPHML:
+        import networkx as nx
+
+        with explain_write_errors(path):
+            nx.write_graphml(to_networkx(graph), path)
+        return [path]
+    nodes_path = path.with_name(f"{path.name[: -len(extension)]}_nodes{extension}")
+    for table, file in zip(to_pandas(graph), (path, nodes_path), strict=True):
+        write_table(table, file)
+    return [path, nodes_path]
+
+
+def _require_shape(numbers: NDArray[np.float32], *shapes: tuple[int, ...]) -> None:
+    if numbers.shape not in shapes or not numbers.size:
+        wanted = " or ".join(str(list(shape)) for shape in shapes)
+        raise ShapeError(
+            f"predictions must have shape {wanted} for this graph; got {list(numbers.shape)}. Give one row "
+            "per node and one column per class."
+        )
 
 
 def _edge_columns(graph: Graph) -> dict[str, Any]:
@@ -133,14 +206,6 @@ def _label_series(graph: Graph, values: NDArray[Any]) -> Any:
     return pd.Series(pd.Categorical.from_codes(values, graph.class_names, ordered=True))
 
 
-def _known_labels(graph: Graph, values: NDArray[Any]) -> Iterator[tuple[int, Any]]:
-    """The row and the label (class name, class number or target) of every labelled node."""
-    known = ~np.isnan(values) if graph.is_regression else values >= 0
-    for row in np.flatnonzero(known).tolist():
-        value = values[row].item()
-        yield row, graph.class_names[value] if graph.class_names else value
-
-
 def _require_free(reserved: list[str], features: list[str]) -> None:
     taken = sorted(set(reserved) & set(features))
     if taken:
@@ -148,3 +213,7 @@ def _require_free(reserved: list[str], features: list[str]) -> None:
             f"a feature is already called {taken[0]!r}; choose another name, e.g. id_column='node' or "
             "label='class'."
         )
+
+
+def _copy_tensor(values: NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy(np.array(values, order="C"))

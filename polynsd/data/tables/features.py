@@ -1,178 +1,241 @@
 """Columns as float32 features: numbers as they are, everything else one-hot.
 
-A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of
-its column, a category becomes a row of zeros, and a further column marks the rows it happened to.
-What was found is kept as a `FeatureRecipe`, by which the columns of another table become the same features.
+    encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="error")
+    encoder.names                        # ("city=Bern", "city=Oslo")
+    encoder.transform(column, "error")   # values [N, 2]
+
+A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of its
+column, a category becomes a row of zeros, and a further feature marks these rows. Another table is encoded
+by the encoders of the training tables: their categories, their means, their features that mark gaps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.tables.columns import MISSING, Column, finite_float32
-from polynsd.data.tables.recipe import FeatureRecipe
-from polynsd.errors import ConfigError, DataError
+from polynsd.data.tables.options import ReadOptions
+from polynsd.data.tables.table import MISSING, Column, Table, finite_float32, is_number_text
+from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError
 
 MAX_CATEGORIES = 1000
-UNSEEN = -2
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
+UNSEEN = -2
+UNSEEN_RULES = ("error", "ignore")
 FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureBlock:
-    """The features of one column `[N, k]`, and how they were made."""
+class EncodedColumn:
+    """The features `[N, k]` of one column, and how they were made."""
 
+    encoder: FeatureEncoder
     values: NDArray[np.float32]
-    recipe: FeatureRecipe
-    missing: int
-    unseen: int = 0  # rows whose category the recipe does not know
+    num_missing: int
+    num_unseen: int  # rows whose category the encoder does not know
 
-    @property
-    def column(self) -> str:
-        """The name of the column."""
-        return self.recipe.column
+
+@dataclass(frozen=True)
+class FeatureEncoder:
+    """How a column becomes features, learned from the first table.
+
+    Args:
+        column: its name.
+        categories: their names in the order of their features; None for numbers.
+        mean: of the numbers, which replaces missing ones.
+        marks_missing: whether a last feature marks the missing values.
+    """
+
+    column: str
+    categories: tuple[str, ...] | None = None
+    mean: float = 0.0
+    marks_missing: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
-        return self.recipe.names
+        """The names of the k features."""
+        names = [self.column]
+        if self.categories is not None:
+            names = [f"{self.column}={category}" for category in self.categories]
+        return (*names, f"{self.column} is missing") if self.marks_missing else tuple(names)
+
+    @classmethod
+    def fit(cls, name: str, column: Column, is_categorical: bool, missing: str) -> FeatureEncoder:
+        """Learns categories, mean and gaps; raises if the column cannot be features.
+
+        Args:
+            name: of the column.
+            column: its values.
+            is_categorical: encode it one-hot, also if it holds numbers or text that hardly repeats.
+            missing: `error` or `mean`.
+        """
+        numbers = None if is_categorical else column.numbers
+        categories, mean = None, 0.0
+        if numbers is None:
+            codes, categories = column.categories
+            is_missing = codes == MISSING
+            _check_categories(column, categories, is_categorical, int((~is_missing).sum()))
+        else:
+            is_missing = np.isnan(numbers)
+        if is_missing.any():
+            _require_fill(column, int(is_missing.sum()), missing)
+            if is_missing.all():
+                raise DataError(
+                    f"{column.origin}: all values are missing, so there is no mean. Leave it out with "
+                    "features=[...]."
+                )
+        if numbers is not None and len(numbers):
+            mean = float(numbers[~is_missing].mean())
+        return cls(name, categories, mean, bool(is_missing.any()))
+
+    def transform(self, column: Column, missing: str, unseen: str = "error") -> EncodedColumn:
+        """The features of a column.
+
+        Args:
+            column: of this table or another one.
+            missing: `error`, or `mean` to fill gaps.
+            unseen: `error`, or `ignore` for a row of zeros where a category is new.
+        """
+        codes = None
+        if self.categories is not None:
+            codes = self._category_codes(column, unseen)
+            is_missing = codes == MISSING
+            values = (codes[:, None] == np.arange(len(self.categories))).astype(np.float32)
+        elif column.numbers is None:
+            raise DataError(
+                f"{column.origin}: the model was trained on numbers here; some values are none. Correct them."
+            )
+        else:
+            is_missing = np.isnan(column.numbers)
+            numbers = np.where(is_missing, self.mean, column.numbers)
+            values = finite_float32(numbers, column.origin)[:, None]
+        if is_missing.any():
+            _require_fill(column, int(is_missing.sum()), missing)
+        if self.marks_missing:
+            values = np.column_stack([values, is_missing.astype(np.float32)])
+        num_unseen = 0 if codes is None else int((codes == UNSEEN).sum())
+        return EncodedColumn(self, values, int(is_missing.sum()), num_unseen)
+
+    def _category_codes(self, column: Column, unseen: str) -> NDArray[np.int64]:
+        """The positions of the values in `categories`, MISSING or UNSEEN elsewhere."""
+        codes, names = column.categories
+        position = {name: i for i, name in enumerate(self.categories or ())}
+        new = [name for name in names if name not in position]
+        if new and unseen != "ignore":
+            raise DataError(
+                f"{column.origin}: {len(new)} categories were not there in training, e.g. {new[0]!r}. "
+                "Correct them, train anew, or ask for unseen='ignore' (a row of zeros)."
+            )
+        return np.array([position.get(name, UNSEEN) for name in names] + [MISSING], dtype=np.int64)[codes]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
+        """From plain data, also from JSON."""
+        categories = values["categories"]
+        return cls(**{**values, "categories": None if categories is None else tuple(categories)})
 
 
-def feature_blocks(
-    columns: Sequence[tuple[str, Column]], categorical: Collection[str], missing: str
-) -> list[FeatureBlock]:
-    """The features of every column in turn; columns in `categorical` are one-hot also if numeric."""
-    return [_block(name, column, name in categorical, missing) for name, column in columns]
+def encode_columns(
+    table: Table,
+    names: Sequence[str],
+    options: ReadOptions,
+    encoders: Sequence[FeatureEncoder] | None = None,
+    unseen: str = "error",
+) -> list[EncodedColumn]:
+    """The features of columns, by the encoders of an earlier table or by new ones.
+
+    Raises:
+        DataError: what is wrong with every one of the columns.
+        ConfigError: if a column does not exist, or mixes numbers and words.
+    """
+    if encoders is not None:
+        names = [encoder.column for encoder in encoders]
+        absent = [name for name in names if name not in table.columns]
+        if absent:
+            raise DataError(
+                f"{table.name} must have the columns of training; missing: {', '.join(absent)}. It has "
+                f"{', '.join(table.columns)}."
+            )
+    encoded, problems = [], list[PolyNSDError]()
+    for i, name in enumerate(names):
+        try:
+            column = table.column(name)
+            if encoders is None:
+                encoder = FeatureEncoder.fit(
+                    name, column, name in (options.categorical or ()), options.missing
+                )
+            else:
+                encoder = encoders[i]
+            encoded.append(encoder.transform(column, options.missing, unseen))
+        except (DataError, ConfigError) as error:  # noqa: PERF203
+            problems.append(error)
+    if len(problems) > 1:
+        raise DataError("\n".join([f"{len(problems)} columns cannot be read.", *map(str, problems)]))
+    if problems:
+        raise problems[0]
+    return encoded
 
 
-def repeated_block(column: Column, recipe: FeatureRecipe, missing: str, unseen: str) -> FeatureBlock:
-    """The features of a column of another table, by the recipe of the first."""
-    if recipe.categories is not None:
-        codes, count = _known_codes(column, recipe, unseen)
-        return _one_hot_block(column, codes, recipe, missing, count)
-    numbers = column.numbers()
-    if numbers is None:
-        raise DataError(
-            f"{column.place}: the model was trained on numbers here; some values are none. Correct them."
+def read_weights(column: Column) -> NDArray[np.float32]:
+    """A column of edge weights: every one a finite number that is not negative."""
+    if column.numbers is None:
+        raise DataError(f"{column.origin}: weights must be numbers. Correct them or choose another column.")
+    missing = int(np.isnan(column.numbers).sum())
+    if missing:
+        raise DataError(f"{column.origin}: every edge needs a weight; {missing} have none. Fill them in.")
+    return require_non_negative(finite_float32(column.numbers, column.origin), column.origin)
+
+
+def require_non_negative(weight: NDArray[np.float32], origin: str) -> NDArray[np.float32]:
+    """The weights; raises if one is negative."""
+    if (weight < 0).any():
+        raise GraphError(
+            f"{origin}: weights must not be negative, because the Laplacian would not be positive "
+            f"semidefinite; got {float(weight.min())}. Shift them, or keep the sign as an edge feature."
         )
-    return _number_block(column, numbers, recipe, missing)
+    return weight
 
 
-def _block(name: str, column: Column, is_categorical: bool, missing: str) -> FeatureBlock:
-    numbers = None if is_categorical else column.numbers()
-    if numbers is None:
-        return _one_hot(name, column, is_categorical, missing)
-    absent = np.isnan(numbers)
-    if absent.any():
-        _require_fill(column, int(absent.sum()), missing)
-    mean = float(numbers[~absent].mean()) if len(numbers) else 0.0
-    return _number_block(column, numbers, FeatureRecipe(name, None, mean, bool(absent.any())), missing)
-
-
-def _number_block(
-    column: Column, numbers: NDArray[np.float64], recipe: FeatureRecipe, missing: str
-) -> FeatureBlock:
-    absent = np.isnan(numbers)
-    if absent.any():
-        _require_mean(column, int(absent.sum()), missing)
-        numbers = np.where(absent, recipe.mean, numbers)
-    values = finite_float32(numbers, column.place)[:, None]
-    return _with_marks(values, recipe, absent)
-
-
-def _one_hot(name: str, column: Column, is_categorical: bool, missing: str) -> FeatureBlock:
-    count = column.num_categories()
-    if count > MAX_CATEGORIES:
-        raise DataError(
-            f"{column.place}: one-hot features are made of up to {MAX_CATEGORIES} categories; got {count}. "
-            "Leave it out with features=[...], group its values, or correct those that should be numbers."
-        )
-    codes, categories = column.categories()
-    absent = codes == MISSING
-    if not is_categorical:
-        _require_words(column)
-        _require_repetition(column, categories, int((~absent).sum()))
-    if absent.any():
-        _require_fill(column, int(absent.sum()), missing)
-    recipe = FeatureRecipe(name, categories, marks_missing=bool(absent.any()))
-    return _one_hot_block(column, codes, recipe, missing)
-
-
-def _one_hot_block(
-    column: Column, codes: NDArray[np.int64], recipe: FeatureRecipe, missing: str, unseen: int = 0
-) -> FeatureBlock:
-    absent = codes == MISSING
-    if absent.any():
-        _require_mean(column, int(absent.sum()), missing)
-    values = (codes[:, None] == np.arange(len(recipe.categories or ()))).astype(np.float32)
-    return _with_marks(values, recipe, absent, unseen)
-
-
-def _with_marks(
-    values: NDArray[np.float32], recipe: FeatureRecipe, absent: NDArray[np.bool_], unseen: int = 0
-) -> FeatureBlock:
-    """The block, with a column that marks missing values if the recipe has one."""
-    if recipe.marks_missing:
-        values = np.column_stack([values, absent.astype(np.float32)])
-    return FeatureBlock(values, recipe, int(absent.sum()), unseen)
-
-
-def _known_codes(column: Column, recipe: FeatureRecipe, unseen: str) -> tuple[NDArray[np.int64], int]:
-    """The numbers of the categories in the recipe, and how many values it does not know."""
-    codes, names = column.categories()
-    number = {name: place for place, name in enumerate(recipe.categories or ())}
-    new = [name for name in names if name not in number]
-    if new and unseen != "ignore":
-        raise DataError(
-            f"{column.place}: {len(new)} categories were not there in training, e.g. {new[0]!r}. Correct "
-            "them, train anew, or ask for unseen='ignore' (a row of zeros)."
-        )
-    number_of = np.array([number.get(name, UNSEEN) for name in names] + [MISSING], dtype=np.int64)
-    return number_of[codes], int((number_of[codes] == UNSEEN).sum())
-
-
-def _require_mean(column: Column, count: int, missing: str) -> None:
+def _require_fill(column: Column, count: int, missing: str) -> None:
     if missing != "mean":
         raise DataError(
-            f"{column.place}: {count} of {len(column)} values are missing. Fill them in, leave the column "
+            f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
             "out with features=[...], or ask for missing='mean' (the mean and an indicator column)."
         )
 
 
-def _require_fill(column: Column, count: int, missing: str) -> None:
-    _require_mean(column, count, missing)
-    if count == len(column):
+def _check_categories(
+    column: Column, categories: tuple[str, ...], is_categorical: bool, num_present: int
+) -> None:
+    """Raises unless the values are few and repeat, as categories do."""
+    if len(categories) > MAX_CATEGORIES:
         raise DataError(
-            f"{column.place}: all values are missing, so there is no mean. Leave it out with features=[...]."
+            f"{column.origin}: one-hot features are made of up to {MAX_CATEGORIES} categories; got "
+            f"{len(categories)}, e.g. {categories[0]!r}. Leave it out with features=[...], group its values, "
+            "or correct those that should be numbers."
         )
-
-
-def _require_words(column: Column) -> None:
-    """A text column that is neither all numbers nor all words more likely holds a typing error."""
-    both = column.some_number_and_word()
-    if both is not None:
+    if is_categorical:
+        return
+    number = next(filter(is_number_text, categories), None)
+    word = next((name for name in categories if not is_number_text(name)), None)
+    if column.is_text and number is not None and word is not None:
         raise ConfigError(
-            f"{column.place} mixes numbers and words (e.g. {both[0]!r} and {both[1]!r}). Correct the values, "
+            f"{column.origin} mixes numbers and words (e.g. {number!r} and {word!r}). Correct the values, "
             "or name the column in categorical=[...] if they are categories."
         )
-
-
-def _require_repetition(column: Column, categories: tuple[str, ...], present: int) -> None:
-    """Numbers in a foreign notation, or values that hardly repeat, are no categories."""
-    number = next((value for value in categories if FOREIGN_NUMBER.fullmatch(value)), None)
-    if number is not None:
-        found = f"{number!r} looks like a number written in another way"
-    elif present >= MIN_ROWS and 2 * len(categories) > present:
-        found = f"{len(categories)} of {present} values are different, e.g. {categories[0]!r}"
+    foreign = next(filter(FOREIGN_NUMBER.fullmatch, categories), None)
+    if foreign is not None:
+        problem = f"{foreign!r} looks like a number written in another way"
+    elif num_present >= MIN_ROWS and 2 * len(categories) > num_present:
+        problem = f"{len(categories)} of {num_present} values are different, e.g. {categories[0]!r}"
     else:
         return
     raise DataError(
-        f"{column.place}: text becomes one feature per category, but {found}. Convert it to numbers, leave "
-        "it out with features=[...], or name it in categorical=[...] if these are categories."
+        f"{column.origin}: text becomes one feature per category, but {problem}. Convert it to numbers, "
+        "leave it out with features=[...], or name it in categorical=[...] if these are categories."
     )

@@ -1,7 +1,8 @@
 """Tables in files, by extension: `.csv`, `.tsv` (either with `.gz`) and `.parquet`.
 
-Text must be UTF-8 (with or without a byte-order mark) and begin with a header. Fields may be quoted;
-blanks around a field do not belong to it. Rows of unequal length are errors.
+Text must be UTF-8 (with or without a byte-order mark) and begin with a header. Fields may be quoted; blanks
+around a field do not belong to it. Rows of unequal length are errors; that is why pyarrow reads the text
+for pandas, whose own reader fills up short rows.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from polynsd.data.tables.optional import load
-from polynsd.data.tables.tables import DELIMITER_HINT, DELIMITERS, Table, require_header
-from polynsd.errors import DataError, unknown_name
+from polynsd.data.tables.table import DELIMITER_HINT, DELIMITERS, Table, load, require_header
+from polynsd.errors import DataError, require_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 FilePath: TypeAlias = str | PathLike[str]
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-EXTENSIONS = (*SEPARATORS, ".parquet")
+TABLE_EXTENSIONS = (*SEPARATORS, ".parquet")
+GRAPHML = ".graphml"
 
 
 def extension_of(path: FilePath) -> str:
@@ -33,8 +34,8 @@ def extension_of(path: FilePath) -> str:
     return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
-def existing(path: FilePath) -> Path:
-    """The path, once there is a file with something in it."""
+def require_file(path: FilePath) -> Path:
+    """The path; raises unless there is a file with something in it."""
     path = Path(path)
     if not path.is_file():
         raise DataError(f"a file was expected at {path}; there is none. Check the path.")
@@ -46,11 +47,10 @@ def existing(path: FilePath) -> Path:
 def read_table(path: FilePath) -> Table:
     """The table in a file; anything unreadable is a `DataError`."""
     extension = extension_of(path)
-    if extension not in EXTENSIONS:
-        raise unknown_name("file extension", extension, EXTENSIONS)
-    path, pa = existing(path), load("pyarrow")
+    require_choice("file extension", extension, TABLE_EXTENSIONS)
+    path, pa = require_file(path), load("pyarrow")
     try:
-        table = _parquet(path) if extension == ".parquet" else _text(path, SEPARATORS[extension])
+        return _read_parquet(path) if extension == ".parquet" else _read_text(path, SEPARATORS[extension])
     except UnicodeError as error:
         raise DataError(f"{path.name} must be encoded in UTF-8; {error}. Save it as UTF-8.") from error
     except (pa.ArrowException, OSError, csv.Error, EOFError, OverflowError) as error:
@@ -58,24 +58,21 @@ def read_table(path: FilePath) -> Table:
             f"{path.name} cannot be read as {extension}: {error}. Check that it is complete, in UTF-8, and "
             f"has as many fields in every row as in its header. {DELIMITER_HINT}"
         ) from error
-    return table
 
 
 def write_table(frame: pd.DataFrame, path: FilePath) -> None:
-    """Writes a DataFrame without its index, in the format of the extension."""
+    """Writes a DataFrame by extension, without its index."""
     extension = extension_of(path)
-    if extension not in EXTENSIONS:
-        raise unknown_name("file extension", extension, EXTENSIONS)
-    with writing(path):
+    require_choice("file extension", extension, TABLE_EXTENSIONS)
+    with explain_write_errors(path):
         if extension == ".parquet":
-            load("pyarrow")
             frame.to_parquet(path, index=False)
         else:
             frame.to_csv(path, sep=SEPARATORS[extension], index=False)
 
 
 @contextmanager
-def writing(path: FilePath) -> Iterator[None]:
+def explain_write_errors(path: FilePath) -> Iterator[None]:
     """Turns what the file system objects to into a `DataError`."""
     try:
         yield
@@ -85,58 +82,48 @@ def writing(path: FilePath) -> Iterator[None]:
         ) from error
 
 
-def _parquet(path: Path) -> Table:
+def _read_parquet(path: Path) -> Table:
     content = load("pyarrow.parquet").ParquetFile(path).read()
     content.validate(full=True)
     require_header(content.column_names, path.name)
-    return Table(path.name, dict(zip(content.column_names, content.columns, strict=True)))
+    content = content.replace_schema_metadata(None)  # an index that pandas stored is a column here
+    return Table(path.name, content.to_pandas(types_mapper=load("pandas").ArrowDtype))
 
 
-def _text(path: Path, separator: str) -> Table:
-    pa, reader = load("pyarrow"), load("pyarrow.csv")
-    names, lines = _header(path, separator)
-    _require_no_comment(names, path.name)
-    require_header(names, path.name)
-    if len(names) == 1 and any(other in names[0] for other in DELIMITERS):
-        raise DataError(f"{path.name}: only one column was found, '{names[0]}'. {DELIMITER_HINT}")
+def _read_text(path: Path, separator: str) -> Table:
+    pa, pd, reader = load("pyarrow"), load("pandas"), load("pyarrow.csv")
+    names, num_lines = _read_header(path, separator)
+    text = pa.large_string()
     content = reader.read_csv(
         path,
-        reader.ReadOptions(column_names=names, skip_rows=lines),
+        reader.ReadOptions(column_names=names, skip_rows=num_lines),
         reader.ParseOptions(delimiter=separator, newlines_in_values=True),
-        reader.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
-        ),
+        reader.ConvertOptions(column_types=dict.fromkeys(names, text), strings_can_be_null=False),
     )
-    columns = dict(zip(names, content.columns, strict=True))
-    for name, values in columns.items():
-        _require_single_lines(values, f"{path.name}, column '{name}'")
-    return Table(path.name, columns, frozenset(names))
+    frame = content.to_pandas(types_mapper=pd.ArrowDtype)
+    for name in names:  # a line break within a field almost always is a quote that was never closed
+        has_break = frame[name].str.contains(r"[\r\n]").to_numpy(bool)
+        if has_break.any():
+            raise DataError(
+                f"{path.name}, column '{name}': a field must not hold a line break; row "
+                f"{int(has_break.argmax()) + 1} does. Close the quote, or remove the line break."
+            )
+    return Table(path.name, frame, is_text=True)
 
 
-def _header(path: Path, separator: str) -> tuple[list[str], int]:
+def _read_header(path: Path, separator: str) -> tuple[list[str], int]:
     """The names of the columns, and how many lines they and blank lines above them take."""
     stream = load("pyarrow").input_stream(str(path))  # decompresses by extension
     with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         rows = csv.reader(text, delimiter=separator)
-        names = next(filter(None, rows), [])
-        return [name.strip() for name in names], rows.line_num
-
-
-def _require_no_comment(names: list[str], place: str) -> None:
+        names = [name.strip() for name in next(filter(None, rows), [])]
+        num_lines = rows.line_num
     if names and names[0].startswith("#") and names[0] != "#":
         raise DataError(
-            f"{place}: the first line must name the columns; it begins with '#', and comment lines are not "
-            "read. Remove them, and the '#' before a header."
+            f"{path.name}: the first line must name the columns; it begins with '#', and comment lines are "
+            "not read. Remove them, and the '#' before a header."
         )
-
-
-def _require_single_lines(values: Any, place: str) -> None:
-    """A line break within a field almost always is a quote that was never closed."""
-    pc = load("pyarrow.compute")
-    broken = pc.match_substring_regex(values, r"[\r\n]")
-    if pc.any(broken).as_py():
-        row = pc.index(broken, True).as_py()
-        raise DataError(
-            f"{place}: a field must not hold a line break; row {row + 1} does. Close the quote, or remove "
-            "the line break."
-        )
+    require_header(names, path.name)
+    if len(names) == 1 and any(other in names[0] for other in DELIMITERS):
+        raise DataError(f"{path.name}: only one column was found, '{names[0]}'. {DELIMITER_HINT}")
+    return names, num_lines

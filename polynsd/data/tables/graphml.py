@@ -1,134 +1,135 @@
 """GraphML files as an edge table and a node table.
 
-Attributes keep the types their keys declare; an attribute a node does not have is its key's default,
-or missing. Keys without a name (drawing instructions of editors) are no attributes. Files with a
-document type are refused, so that no entity of theirs is ever expanded; nested graphs and hyperedges
-are not supported.
+networkx's reader decodes keys, defaults and values. A document type is refused before it is parsed, so that
+no entity is ever expanded. Every node and edge becomes a row of its own, so that repeated ids and edges to
+nodes that do not exist are found; a graph of networkx would merge the former and invent the latter.
+
+Keys without a name (drawing instructions of editors) are no attributes. Nested graphs and hyperedges are not
+supported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from pathlib import Path
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
-from polynsd.data.tables.files import FilePath, existing
-from polynsd.data.tables.tables import ID, SOURCE, TARGET, Table
+from networkx.readwrite.graphml import GraphMLReader
+
+from polynsd.data.tables.files import FilePath, require_file
+from polynsd.data.tables.ids import CANONICAL_INTEGER
+from polynsd.data.tables.options import ID, SOURCE, TARGET
+from polynsd.data.tables.table import Table
 from polynsd.errors import DataError
 
-BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-CONVERT: Mapping[str, Callable[[str], Any]] = {
-    "boolean": lambda text: BOOLEANS[text.lower()],
-    "int": int,
-    "long": int,
-    "float": float,
-    "double": float,
-    "string": str,
-}
+TYPES = ("boolean", "int", "long", "float", "double", "string")
+NAMESPACE = f"{{{GraphMLReader.NS_GRAPHML}}}"
+KEY, GRAPH, NODE, EDGE, DATA = (f"{NAMESPACE}{tag}" for tag in ("key", "graph", "node", "edge", "data"))
+
+Element: TypeAlias = ElementTree.Element
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A declared attribute."""
-
-    name: str
-    domain: str  # node, edge or all
-    convert: Callable[[str], Any]
-    default: Any
-
-
-class _WithoutDoctype(ElementTree.TreeBuilder):
+class _RefuseDoctype(ElementTree.TreeBuilder):
     def doctype(self, *_: object) -> None:
         raise DataError("GraphML must not declare a document type (<!DOCTYPE>); remove the declaration.")
 
 
 def read_graphml(path: FilePath) -> tuple[Table, Table]:
     """The edges and the nodes of a GraphML file."""
-    path = existing(path)
+    path = require_file(path)
+    root = _parse(path)
+    graph = _find_graph(root, path.name)
+    _clean_attributes(root, path.name)
+    reader = GraphMLReader()
     try:
-        root = ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+        keys, defaults = reader.find_graphml_keys(root)
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path.name}: the default of a <key> is not of its type: {error}.") from error
+
+    def decode(element: Element) -> dict[str, Any]:
+        domain = (element.tag.removeprefix(NAMESPACE), "all")
+        default = {keys[key]["name"]: defaults[key] for key in defaults if keys[key]["for"] in domain}
+        try:
+            return default | reader.decode_data_elements(keys, element)
+        except (ValueError, KeyError) as error:
+            raise DataError(
+                f"{path.name}: {domain[0]} {' – '.join(element.attrib.values())} holds a value that is not "
+                f"of its type: {error}. Correct it, or the attr.type of its <key>."
+            ) from error
+
+    nodes, edges = graph.findall(NODE), graph.findall(EDGE)
+    columns = {
+        ID: [_require_attribute(node, "id", path.name) for node in nodes],
+        SOURCE: [_require_attribute(edge, "source", path.name) for edge in edges],
+        TARGET: [_require_attribute(edge, "target", path.name) for edge in edges],
+    }
+    if all(_is_integer(text) for ids in columns.values() for text in ids):
+        columns = {name: list(map(int, ids)) for name, ids in columns.items()}
+    ends = {name: columns[name] for name in (SOURCE, TARGET)}
+    return (
+        Table.from_records(f"{path.name} (edges)", ends, list(map(decode, edges))),
+        Table.from_records(f"{path.name} (nodes)", {ID: columns[ID]}, list(map(decode, nodes))),
+    )
+
+
+def _parse(path: Path) -> Element:
+    """The root, with the namespace of GraphML also where the file leaves it out.
+
+    The parser stops where a document type begins, in any encoding, before an entity of it is declared.
+    """
+    try:
+        root = ElementTree.parse(path, ElementTree.XMLParser(target=_RefuseDoctype())).getroot()
     except DataError:
         raise
     except (ElementTree.ParseError, LookupError, ValueError, OSError) as error:
         raise DataError(f"{path.name} cannot be read as XML: {error}. Write it again.") from error
-    graph = _only_graph(root, path.name)
-    keys = dict(_keys(root, path.name))
-    nodes = [element for element in graph if _tag(element) == "node"]
-    edges = [element for element in graph if _tag(element) == "edge"]
-    ids = {ID: [_attribute(node, "id", path.name) for node in nodes]}
-    ends = {
-        name: [_attribute(edge, name.lstrip("@"), path.name) for edge in edges] for name in (SOURCE, TARGET)
-    }
-    return (
-        _table(path.name, "edge", ends, edges, keys),
-        _table(path.name, "node", ids, nodes, keys),
-    )
+    for element in root.iter():
+        element.tag = NAMESPACE + element.tag.rpartition("}")[2]
+    return root
 
 
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _only_graph(root: ElementTree.Element, place: str) -> ElementTree.Element:
-    graphs = [element for element in root.iter() if _tag(element) == "graph"]
-    if len(graphs) != 1 or any(_tag(element) == "hyperedge" for element in graphs[0]):
+def _find_graph(root: Element, file: str) -> Element:
+    graphs = list(root.iter(GRAPH))
+    if len(graphs) != 1 or graphs[0].find(f"{NAMESPACE}hyperedge") is not None:
         raise DataError(
-            f"{place} must hold one graph, without nested graphs and hyperedges; got {len(graphs)} graphs. "
+            f"{file} must hold one graph, without nested graphs and hyperedges; got {len(graphs)} graphs. "
             "Flatten it before reading."
         )
     return graphs[0]
 
 
-def _keys(root: ElementTree.Element, place: str) -> Iterator[tuple[str, _Key]]:
-    for element in root.iter():
-        name = element.get("attr.name")
-        if _tag(element) != "key" or name is None:
+def _clean_attributes(root: Element, file: str) -> None:
+    """Fills in what keys may leave out, and removes drawing instructions and blanks around values."""
+    for key in root.findall(KEY):
+        name = key.get("attr.name")
+        if name is None:
+            root.remove(key)
             continue
-        kind = element.get("attr.type", "string")
-        if kind not in CONVERT:
+        _require_attribute(key, "id", file)
+        key.attrib = {"attr.type": "string", "for": "all"} | key.attrib
+        if key.get("attr.type") not in TYPES:
             raise DataError(
-                f"{place}: attribute '{name}' must be of type {', '.join(CONVERT)}; got '{kind}'. Change it."
+                f"{file}: attribute '{name}' must be of type {', '.join(TYPES)}; got "
+                f"'{key.get('attr.type')}'. Change it."
             )
-        default = next((child.text for child in element if _tag(child) == "default"), None)
-        key = _Key(name, element.get("for", "all"), CONVERT[kind], None)
-        value = None if default is None else _converted(key, default, place)
-        yield _attribute(element, "id", place), _Key(name, key.domain, key.convert, value)
+        for default in key:
+            default.text = (default.text or "").strip()
+    names = {key.get("id") for key in root.findall(KEY)}
+    for element in root.iter():
+        for data in element.findall(DATA):
+            data.text = (data.text or "").strip()
+            if data.get("key") not in names:
+                element.remove(data)
 
 
-def _attribute(element: ElementTree.Element, name: str, place: str) -> str:
+def _require_attribute(element: Element, name: str, file: str) -> str:
     value = element.get(name)
     if value is None:
-        raise DataError(
-            f"{place}: every <{_tag(element)}> needs the attribute '{name}'; one has none. Add it."
-        )
+        tag = element.tag.removeprefix(NAMESPACE)
+        raise DataError(f"{file}: every <{tag}> needs the attribute '{name}'; one has none. Add it.")
     return value
 
 
-def _table(
-    place: str,
-    domain: str,
-    ids: dict[str, list[str]],
-    elements: list[ElementTree.Element],
-    keys: dict[str, _Key],
-) -> Table:
-    defaults = {key.name: key.default for key in keys.values() if key.domain in (domain, "all")}
-    records = [defaults | dict(_data(element, keys, place)) for element in elements]
-    table = Table.from_records(f"{place} ({domain}s)", ids, records)
-    return Table(table.place, table.raw, frozenset(ids))
-
-
-def _data(element: ElementTree.Element, keys: dict[str, _Key], place: str) -> Iterator[tuple[str, Any]]:
-    for child in element:
-        name = child.get("key", "")
-        if _tag(child) == "data" and name in keys:
-            yield keys[name].name, _converted(keys[name], child.text or "", place)
-
-
-def _converted(key: _Key, text: str, place: str) -> Any:
-    try:
-        return key.convert(text.strip())
-    except (ValueError, KeyError) as error:
-        raise DataError(
-            f"{place}: attribute '{key.name}' holds {text!r}, which is not of its type. Correct it."
-        ) from error
+def _is_integer(text: str) -> bool:
+    return re.fullmatch(CANONICAL_INTEGER, text) is not None and -(2**63) <= int(text) < 2**63

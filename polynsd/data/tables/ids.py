@@ -1,140 +1,151 @@
-"""The owner's ids, and the number of the node each of them stands for.
+"""The user's ids, and the number of the node that each of them stands for.
 
-Ids are integers or strings. Those of text files are integers only if every id of the graph is written
-as an integer is ("7", not "007" and not "7.0"); otherwise all of them stay as they are written.
+Ids are integers or strings. Those of text files are integers only if every id of the graph is written as an
+integer is ("7", not "007" and not "7.0"); otherwise all of them stay as they are written.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.tables.columns import Column
-from polynsd.data.tables.optional import load
+from polynsd.data.tables.table import Column, load
 from polynsd.errors import DataError, GraphError
 
-CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+if TYPE_CHECKING:
+    import pandas as pd
+
+CANONICAL_INTEGER = r"(0|-?[1-9][0-9]*)"
 MAX_LENGTH = 1000  # numpy stores every string as wide as the longest
 
 
-def common_ids(*columns: Column) -> list[Any]:
-    """The columns as pyarrow arrays of one type: int64 if all of them are integers, else strings."""
-    pa = load("pyarrow")
-    values = [_checked(column) for column in columns]
-    integers = [
-        _as_integers(ids, column.is_text, column.place) for ids, column in zip(values, columns, strict=True)
-    ]
-    if all(ids is not None for ids in integers):
-        return integers
-    return [
-        _checked_text(ids.cast(pa.large_string()), c.place) for ids, c in zip(values, columns, strict=True)
-    ]
+def number_nodes(
+    source: Column, target: Column, nodes: Column | None, node_table: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Node numbers `[2, M]` of the ends of M edges, and the ids `[N]` in the order of these numbers.
 
-
-def number_by_table(ends: list[Any], node_ids: Any, nodes: str) -> NDArray[np.int64]:
-    """Node numbers `[2, M]` of the edge ends by their row in the node table, which must name each once."""
-    pc = load("pyarrow.compute")
-    _require_unique(node_ids, nodes)
-    rows = [pc.index_in(end, value_set=node_ids) for end in ends]
-    unknown = pc.or_(*(pc.is_null(row) for row in rows))
-    count = pc.sum(unknown).as_py()
-    if count:
-        edge = pc.index(unknown, True).as_py()
-        wrong = next(end[edge] for end, row in zip(ends, rows, strict=True) if not row[edge].is_valid)
+    Args:
+        source: where the edges begin.
+        target: where they end.
+        nodes: the ids of a node table, whose rows number the nodes and must name every end once; without
+            one the nodes are numbered in the order in which the edges first name them.
+        node_table: its name, for errors.
+    """
+    pd = load("pandas")
+    columns = [source, target] if nodes is None else [nodes, source, target]
+    codes, unique_ids = pd.factorize(pd.concat(_convert_ids(columns), ignore_index=True))
+    _check_texts(unique_ids, codes, columns)
+    ids = unique_ids.to_numpy() if unique_ids.dtype == np.int64 else np.array(unique_ids.tolist(), dtype=str)
+    if nodes is None:
+        return _number_by_row(codes.reshape(2, -1), ids)
+    _check_unique(codes[: len(nodes)], ids, node_table)
+    pairs = codes[len(nodes) :].reshape(2, -1)
+    is_unknown = pairs >= len(nodes)
+    if is_unknown.any():
+        edge = int(is_unknown.any(axis=0).argmax())
+        missing = ids[pairs[is_unknown[:, edge].argmax(), edge]].item()
         raise GraphError(
-            f"every edge must join ids of {nodes}; {count} edges name an id that is missing there, the "
-            f"first {wrong.as_py()!r} (edge {edge + 1}). Add the nodes or drop these edges; ids that are "
-            "text are compared as they are written ('7' is neither '007' nor '7.0')."
+            f"every edge must join ids of {node_table}; {int(is_unknown.any(axis=0).sum())} edges name an id "
+            f"that is missing there, the first {missing!r} (edge {edge + 1}). Add the nodes or drop these "
+            "edges; ids that are text are compared as they are written ('7' is neither '007' nor '7.0')."
         )
-    return np.stack([row.to_numpy() for row in rows]).astype(np.int64)
+    return pairs, ids
 
 
-def number_by_appearance(ends: list[Any]) -> tuple[NDArray[np.int64], Any]:
-    """Node numbers `[2, M]` in the order in which the rows first name the ids, and these ids."""
-    pa = load("pyarrow")
-    encoded = pa.concat_arrays(ends).dictionary_encode()
-    codes = encoded.indices.to_numpy().astype(np.int64).reshape(2, -1)
-    by_row = codes.T.ravel()
-    first = np.empty(len(encoded.dictionary), dtype=np.int64)
+def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Renumbers the nodes in the order in which the rows (source, target) first name them."""
+    by_row = pairs.T.ravel()
+    first = np.empty(len(ids), dtype=np.int64)
     first[by_row[::-1]] = np.arange(by_row.size)[::-1]  # the first appearance is written last
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(order.size)
-    return number[codes], encoded.dictionary.take(pa.array(order))
+    return number[pairs], ids[order]
 
 
-def to_numpy(ids: Any) -> NDArray[Any]:
-    """The ids as an int64 or a fixed-width string array."""
-    values = ids.to_numpy(zero_copy_only=False)
-    return values if values.dtype == np.int64 else values.astype(np.str_)
+def _convert_ids(columns: Sequence[Column]) -> list[pd.Series]:
+    """The columns in one type: int64 if all of them are integers, else strings."""
+    pd, pa = load("pandas"), load("pyarrow")
+    for column in columns:
+        _require_ids(column)
+    integers = [_convert_integers(column) for column in columns]
+    if all(ids is not None for ids in integers):
+        return [pd.Series(ids) for ids in integers]
+    return [column.values.astype(pd.ArrowDtype(pa.large_string())) for column in columns]
 
 
-def _checked(column: Column) -> Any:
-    """The values, once they have proved to be integers or strings without gaps."""
-    pa, pc = load("pyarrow"), load("pyarrow.compute")
-    ids = column.values
-    if hasattr(ids, "dictionary"):
-        ids = ids.dictionary_decode()
-    is_string = pa.types.is_large_string(ids.type)
-    missing = pc.equal(ids, "").fill_null(True) if is_string else ids.is_null(nan_is_null=True)
-    count = pc.sum(missing).as_py()
-    if count:
-        row = pc.index(missing, True).as_py()
+def _require_ids(column: Column) -> None:
+    is_missing = column.values.isna()
+    if column.is_string:
+        is_missing |= column.values == ""
+    if is_missing.any():
         raise DataError(
-            f"{column.place}: every row needs an id; {count} have none, the first is row {row + 1}. Fill "
-            "or remove them."
+            f"{column.origin}: every row needs an id; {int(is_missing.sum())} have none, the first is row "
+            f"{int(is_missing.to_numpy().argmax()) + 1}. Fill or remove them."
         )
-    if not is_string and not pa.types.is_integer(ids.type) and not pa.types.is_null(ids.type):
+    if len(column) and column.values.dtype.kind not in "iuU":
         raise DataError(
-            f"{column.place}: ids must be integers or strings; got {ids.type}. Convert them, e.g. with "
-            "astype(int) or astype(str)."
+            f"{column.origin}: ids must be integers or strings; got {column.values.dtype}. Convert them, "
+            "e.g. with astype(int) or astype(str)."
         )
-    return ids
 
 
-def _as_integers(ids: Any, is_text: bool, place: str) -> Any:
+def _convert_integers(column: Column) -> NDArray[np.int64] | None:
     """The ids as int64; None if they are strings."""
-    pa, pc = load("pyarrow"), load("pyarrow.compute")
-    is_string = pa.types.is_large_string(ids.type)
-    if is_string and not (is_text and pc.all(pc.match_substring_regex(ids, CANONICAL_INTEGER)).as_py()):
-        return None if len(ids) else ids.cast(pa.int64())
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    if column.is_string and not (column.is_text and column.values.str.fullmatch(CANONICAL_INTEGER).all()):
+        return None
     try:
-        return ids.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        if is_string:
+        return column.values.astype("int64[pyarrow]").to_numpy(np.int64)
+    except ValueError as error:
+        if column.is_string:
             return None  # more digits than an integer holds
         raise DataError(
-            f"{place}: integer ids must fit into 64 bits with a sign. {error}. Convert them to strings."
+            f"{column.origin}: integer ids must fit into 64 bits with a sign. {error}. Convert them to "
+            "strings."
         ) from error
 
 
-def _checked_text(ids: Any, place: str) -> Any:
-    pc = load("pyarrow.compute")
-    longest = pc.max(pc.utf8_length(ids)).as_py() or 0
-    if longest > MAX_LENGTH:
+def _check_texts(unique_ids: pd.Index, codes: NDArray[np.int64], columns: Sequence[Column]) -> None:
+    if unique_ids.dtype == np.int64:
+        return
+    lengths = unique_ids.str.len().to_numpy(np.int64)
+    if lengths.max(initial=0) > MAX_LENGTH:
+        origin, _ = _locate(codes == lengths.argmax(), columns)
         raise DataError(
-            f"{place}: an id may have up to {MAX_LENGTH} characters; got one of {longest}. Check for a quote "
-            "that is not closed, or use shorter ids."
+            f"{origin}: an id may have up to {MAX_LENGTH} characters; got one of {lengths.max()}. Check for "
+            "a quote that is not closed, or use shorter ids."
         )
-    strange = pc.match_substring_regex(ids, r"[\x00-\x1f]")
-    if pc.any(strange).as_py():
-        row = pc.index(strange, True).as_py()
+    has_control = unique_ids.str.contains(r"[\x00-\x1f]").to_numpy(bool)
+    if has_control.any():
+        origin, row = _locate(has_control[codes], columns)
         raise DataError(
-            f"{place}: ids must not hold control characters; row {row + 1} does. Check that the file is "
+            f"{origin}: ids must not hold control characters; row {row} does. Check that the file is "
             "UTF-8 text (UTF-16 looks like this), and remove them."
         )
-    return ids
 
 
-def _require_unique(node_ids: Any, nodes: str) -> None:
-    codes = node_ids.dictionary_encode().indices.to_numpy()
-    extra = len(codes) - (int(codes.max()) + 1 if len(codes) else 0)
-    if extra:
-        _, first = np.unique(codes, return_index=True)
-        row = int(np.setdiff1d(np.arange(len(codes)), first)[0])
+def _locate(is_wrong: NDArray[np.bool_], columns: Sequence[Column]) -> tuple[str, int]:
+    """The column and the row (from 1) of the first wrong value among the values of all columns in turn."""
+    position = int(is_wrong.argmax())
+    for column in columns:
+        if position < len(column):
+            break
+        position -= len(column)
+    return column.origin, position + 1
+
+
+def _check_unique(codes: NDArray[np.int64], ids: NDArray[Any], node_table: str) -> None:
+    """Raises if a node table repeats an id; `codes` number its ids by first appearance."""
+    is_repeated = codes != np.arange(len(codes))
+    if is_repeated.any():
+        row = int(is_repeated.argmax())
+        count = len(codes) - int(codes.max()) - 1
         raise DataError(
-            f"{nodes} must name every id once; {extra} rows repeat one, the first {node_ids[row].as_py()!r} "
-            f"in row {row + 1}. Remove or merge them."
+            f"{node_table} must name every id once; {count} rows repeat one, the first "
+            f"{ids[codes[row]].item()!r} in row {row + 1}. Remove or merge them."
         )

@@ -8,90 +8,78 @@ class however they are written (`1`, `1.0`, `01`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.tables.columns import MISSING, Column, finite_float32
+from polynsd.data.tables.table import MISSING, Column, finite_float32
 from polynsd.errors import ConfigError, DataError
 
-TASKS = ("auto", "classification", "regression")
 MAX_WHOLE_NUMBER_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
-    """Labels `[N]` of a task, with the names of the classes if it is classification."""
+class NodeLabels:
+    """Labels `[N]` of a task.
+
+    Args:
+        task: `classification` or `regression`.
+        y: class numbers int64, −1 where there is no label; or targets float32 with NaN.
+        class_names: of the classes; None for regression.
+        num_unknown: labels that were none of the classes that were asked for.
+    """
 
     task: str
     y: NDArray[Any]
     class_names: tuple[str, ...] | None
+    num_unknown: int = 0
 
     @property
     def num_missing(self) -> int:
-        """Rows to predict."""
-        return int((self.y == -1).sum() if self.class_names is not None else np.isnan(self.y).sum())
+        """How many rows have no label."""
+        return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
+
+    def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
+        """The labels under the classes of another table; those that are none of them are missing."""
+        if self.class_names is None or class_names is None:
+            return self
+        position = {name: i for i, name in enumerate(class_names)}
+        numbers = [position.get(name, MISSING) for name in self.class_names]
+        y = np.array([*numbers, MISSING], dtype=np.int64)[self.y]
+        num_unknown = int(((y == MISSING) & (self.y != MISSING)).sum())
+        return replace(self, y=y, class_names=class_names, num_unknown=num_unknown)
 
 
-def read_labels(column: Column, task: str) -> Labels:
-    """The labels in a column."""
-    numbers = column.numbers()
-    targets = None if numbers is None else finite_float32(numbers, column.place, allow_nan=True)
-    is_whole = numbers is not None and _are_whole(numbers)
+def read_labels(column: Column, task: str) -> NodeLabels:
+    """The labels in a column; `task` is `classification`, `regression` or `auto`."""
+    numbers = column.numbers
+    targets = None if numbers is None else finite_float32(numbers, column.origin, allow_nan=True)
+    present = None if numbers is None else numbers[~np.isnan(numbers)]
+    is_whole = present is not None and bool((present == np.floor(present)).all())
     if task == "auto":
         task = "classification" if numbers is None or is_whole else "regression"
-        if numbers is not None and is_whole:
-            _require_few(numbers, column)
+        distinct = np.unique(present).size if is_whole else 0
+        if distinct > MAX_WHOLE_NUMBER_CLASSES:
+            raise ConfigError(
+                f"{column.origin} holds {distinct} different whole numbers, which may be classes or targets. "
+                "Say task='classification' or task='regression'."
+            )
     if task == "classification":
-        return Labels(task, *(_whole_classes(column) if is_whole else column.categories()))
+        return NodeLabels(task, *(_whole_number_classes(column) if is_whole else column.categories))
     if targets is None:
         raise DataError(
-            f"{column.place}: regression targets must be numbers. Correct the values, or ask for "
+            f"{column.origin}: regression targets must be numbers. Correct the values, or ask for "
             "task='classification'."
         )
-    return Labels(task, targets, None)
+    return NodeLabels(task, targets, None)
 
 
-def read_labels_again(column: Column, task: str, class_names: tuple[str, ...] | None) -> tuple[Labels, int]:
-    """The labels of another table under the classes of the first, and how many were none of these."""
-    labels = read_labels(column, task)
-    if labels.class_names is None or class_names is None:
-        return labels, 0
-    number = {name: place for place, name in enumerate(class_names)}
-    numbers = [number.get(name, MISSING) for name in labels.class_names]
-    y = np.array([*numbers, MISSING], dtype=np.int64)[labels.y]
-    return Labels(task, y, class_names), int(((y == MISSING) & (labels.y != MISSING)).sum())
-
-
-def _are_whole(numbers: NDArray[np.float64]) -> bool:
-    present = numbers[~np.isnan(numbers)]
-    return bool((present == np.floor(present)).all())
-
-
-def _whole_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The classes of whole numbers by value, −1 being no class; not by float64, which rounds."""
-    codes, names = column.categories()
-    values = [_whole(name) for name in names]
-    classes = sorted({value for value in values if value != MISSING})
+    codes, names = column.categories
+    values = [int(name) if name.lstrip("+-").isdecimal() else int(float(name)) for name in names]
+    classes = sorted(set(values) - {MISSING})
     rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
-    number_of = np.array([rank[value] for value in values] + [MISSING], dtype=np.int64)
-    return number_of[codes], tuple(map(str, classes))
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return int(float(text))
-
-
-def _require_few(numbers: NDArray[np.float64], column: Column) -> None:
-    """Too many different whole numbers could be either task."""
-    distinct = np.unique(numbers[~np.isnan(numbers)]).size
-    if distinct > MAX_WHOLE_NUMBER_CLASSES:
-        raise ConfigError(
-            f"{column.place} holds {distinct} different whole numbers, which may be classes or targets. "
-            "Say task='classification' or task='regression'."
-        )
+    return np.array([rank[value] for value in values] + [MISSING])[codes], tuple(map(str, classes))

@@ -1,4 +1,4 @@
-"""What each column of the owner's tables means."""
+"""`ReadOptions`: what each column of a user's tables means."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from polynsd.data.tables.labels import TASKS
-from polynsd.data.tables.tables import ID, SOURCE, TARGET
 from polynsd.errors import ConfigError, require_choice, unknown_name
 
+TASKS = ("auto", "classification", "regression")
 NODE_OPTIONS = ("label", "id_column", "features")
+ID, SOURCE, TARGET = "@id", "@source", "@target"  # id columns beside attributes of any name
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What each column means; the defaults ask for nothing but ids and features.
+    """What each column means. By default there are ids and features, and nothing to predict.
 
     Args:
-        label: the column of the node table to predict, where a gap, or −1 among whole numbers, is no label;
-            none by default.
+        label: the column of the node table to predict, where a gap, or −1 among whole numbers, is no label.
         id_column: the column of ids in the node table; the first by default.
         source: the column of the edge table where an edge begins; the first by default.
         target: the column where it ends; the second by default.
@@ -52,22 +51,22 @@ class ReadOptions:
                 )
 
     @classmethod
-    def of(cls, **options: Any) -> ReadOptions:
-        """From keywords; a name that does not exist is an error with a guess at the one meant."""
-        known = [field.name for field in fields(cls)]
+    def from_keywords(cls, **options: Any) -> ReadOptions:
+        """Like the constructor, but an unknown name is an error with a guess at the one meant."""
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                raise unknown_name("option", name, known)
+            if name not in names:
+                raise unknown_name("option", name, names)
         return cls(**options)
 
     def with_reserved_ids(self) -> ReadOptions:
-        """The options for tables of attributes, whose id columns are not the owner's to name."""
+        """For GraphML and NetworkX, whose ids are no attributes that a user could name."""
         return replace(self, id_column=ID, source=SOURCE, target=TARGET)
 
     def require_no_node_options(self) -> None:
         """Raises if something is asked of a node table that was not given."""
-        asked = [name for name in NODE_OPTIONS if getattr(self, name)]
-        if asked:
+        names = [name for name in NODE_OPTIONS if getattr(self, name)]
+        if names:
             raise ConfigError(
-                f"{', '.join(asked)} needs a node table, but only edges were given; pass nodes=…."
+                f"{', '.join(names)} needs a node table, but only edges were given; pass nodes=…."
             )

@@ -1,23 +1,139 @@
-"""Graphs from the owner's files."""
+"""Graphs from a user's files: tables → node numbers, features, labels → `Graph`, with a report.
+
+    graph, report = read_graph("edges.csv", "nodes.csv", label="kind")
+
+    trained_on = read_tables("edges.csv", "nodes.csv", ReadOptions(label="kind"))
+    new = read_tables_like(trained_on.schema, "new_edges.csv", "new_nodes.csv")
+
+The second pair of tables is read like the first: the same columns, categories, means and classes.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from polynsd.data.tables.assemble import Read, assemble
-from polynsd.data.tables.files import EXTENSIONS, FilePath, extension_of, read_table
-from polynsd.data.tables.graphml import read_graphml
-from polynsd.data.tables.options import ReadOptions
-from polynsd.data.tables.report import log_report
-from polynsd.errors import ConfigError, unknown_name
+import numpy as np
+from numpy.typing import NDArray
 
-GRAPHML = ".graphml"
+from polynsd.data.edges import EdgeReport, merge_edges
+from polynsd.data.graph import Graph
+from polynsd.data.tables.features import (
+    UNSEEN_RULES,
+    EncodedColumn,
+    FeatureEncoder,
+    encode_columns,
+    read_weights,
+)
+from polynsd.data.tables.files import GRAPHML, TABLE_EXTENSIONS, FilePath, extension_of, read_table
+from polynsd.data.tables.ids import number_nodes
+from polynsd.data.tables.labels import NodeLabels, read_labels
+from polynsd.data.tables.options import ReadOptions
+from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
+from polynsd.errors import ConfigError, DataError, require_choice, unknown_name
+
+logger = logging.getLogger("polynsd")
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What became of every row and column that was given."""
+
+    edges: EdgeReport
+    num_nodes: int
+    isolated: int = 0  # nodes without an edge
+    task: str | None = None  # None without labels
+    unlabelled: int = 0  # rows to predict
+    one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
+    filled: Mapping[str, int] = field(default_factory=dict)  # column -> missing values that were filled
+    edge_feature_names: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # columns that no option names
+
+    def __str__(self) -> str:
+        def list_counts(counts: Mapping[str, int]) -> str:
+            return ", ".join(f"{name} ({count})" for name, count in counts.items())
+
+        parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
+        if self.task is not None:
+            parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
+        if self.one_hot:
+            parts.append("one-hot: " + list_counts(self.one_hot))
+        if self.filled:
+            parts.append("missing values filled: " + list_counts(self.filled))
+        if self.unused:
+            parts.append("columns not used: " + ", ".join(self.unused))
+        return "; ".join(parts)
+
+    def log(self, name: str) -> None:
+        """Logs the report on the graph `name`, and as a warning the columns that went unused."""
+        logger.info("%s: %s", name, self)
+        if self.unused:
+            logger.warning(
+                "%s: columns not used: %s. Name those you want in weight, edge_features or features.",
+                name,
+                ", ".join(self.unused),
+            )
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What was learned from the tables a model was trained on, to read others in the same way.
+
+    Args:
+        options: what each column means, every one by its name.
+        node_features: how the columns of node features are encoded, in the order of the features.
+        edge_features: likewise for edges.
+        task: `classification`, `regression`, or None without labels.
+        class_names: the classes in the order of their numbers.
+    """
+
+    options: ReadOptions
+    node_features: tuple[FeatureEncoder, ...]
+    edge_features: tuple[FeatureEncoder, ...] = ()
+    task: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
+        """From the result of `to_dict`, also after JSON."""
+        names = values["class_names"]
+        return cls(
+            ReadOptions.from_keywords(**values["options"]),
+            tuple(map(FeatureEncoder.from_dict, values["node_features"])),
+            tuple(map(FeatureEncoder.from_dict, values["edge_features"])),
+            values["task"],
+            None if names is None else tuple(names),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReadResult:
+    """A graph, the report, and the schema by which other tables can be read.
+
+    Args:
+        graph: the graph of the tables.
+        report: what became of their rows and columns.
+        schema: of these tables, or the one that was given.
+        unseen: column → rows whose category the given schema does not know.
+        unknown_labels: labels that are none of the given schema's classes.
+    """
+
+    graph: Graph
+    report: ReadReport
+    schema: TableSchema
+    unseen: Mapping[str, int]
+    unknown_labels: int
 
 
 def read_graph(
     edges: FilePath, nodes: FilePath | None = None, *, name: str | None = None, **options: Any
-) -> Read:
+) -> tuple[Graph, ReadReport]:
     """The graph in an edge file and a node file, and the report of what reading did.
 
     Args:
@@ -27,23 +143,232 @@ def read_graph(
         name: of the graph; the name of the edge file by default.
         options: see `ReadOptions`.
     """
-    chosen = ReadOptions.of(**options)
-    extension = extension_of(edges)
-    if extension not in (*EXTENSIONS, GRAPHML):
-        raise unknown_name("file extension", extension, (*EXTENSIONS, GRAPHML))
-    name = name or Path(edges).name.removesuffix("".join(Path(edges).suffixes))
-    if extension == GRAPHML:
-        graph, report = _from_graphml(edges, nodes, chosen, name)
-    else:
-        node_table = None if nodes is None else read_table(nodes)
-        graph, report = assemble(read_table(edges), node_table, chosen, name)
-    log_report(name, report)
-    return graph, report
+    result = read_tables(edges, nodes, ReadOptions.from_keywords(**options), name)
+    result.report.log(result.graph.name)
+    return result.graph, result.report
 
 
-def _from_graphml(path: FilePath, nodes: FilePath | None, options: ReadOptions, name: str) -> Read:
-    if nodes is not None or any((options.id_column, options.source, options.target)):
-        raise ConfigError(
-            "a GraphML file holds its own nodes and ids; leave out nodes, id_column, source and target."
+def read_tables(
+    edges: FilePath, nodes: FilePath | None, options: ReadOptions, name: str | None = None
+) -> ReadResult:
+    """Like `read_graph`, with the schema by which `read_tables_like` reads other tables."""
+    edge_table, node_table = _read_files(edges, nodes)
+    if extension_of(edges) == GRAPHML:
+        if options.id_column or options.source or options.target:
+            raise ConfigError(
+                "a GraphML file holds its own nodes and ids; leave out id_column, source and target."
+            )
+        options = options.with_reserved_ids()
+    return build_graph(edge_table, node_table, options, name or _name_graph(edges))
+
+
+def read_tables_like(
+    schema: TableSchema,
+    edges: FilePath,
+    nodes: FilePath | None,
+    *,
+    unseen: str = "error",
+    id_column: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+) -> ReadResult:
+    """The graph in other files, read as those that the schema comes from.
+
+    Args:
+        schema: of the first tables.
+        edges: a table with a row per edge, or a GraphML file.
+        nodes: a table with a row per node. Columns are found by name, in any order; those that the schema
+            does not know are reported as unused, and the label column may be missing.
+        unseen: `error`, or `ignore` for a row of zeros where a category is new.
+        id_column: the column of ids, if it has another name than in the first tables.
+        source: the column where an edge begins, likewise.
+        target: the column where it ends, likewise.
+    """
+    require_choice("rule for unseen categories", unseen, UNSEEN_RULES)
+    renamed = {"id_column": id_column, "source": source, "target": target}
+    options = replace(schema.options, **{key: name for key, name in renamed.items() if name is not None})
+    edge_table, node_table = _read_files(edges, nodes)
+    if node_table is None:
+        raise ConfigError("a model needs the features of nodes; pass the node table too.")
+    if extension_of(edges) == GRAPHML:
+        options = options.with_reserved_ids()
+    return build_graph(edge_table, node_table, options, _name_graph(edges), schema, unseen)
+
+
+def _read_files(edges: FilePath, nodes: FilePath | None) -> tuple[Table, Table | None]:
+    require_choice("file extension", extension_of(edges), (*TABLE_EXTENSIONS, GRAPHML))
+    if extension_of(edges) != GRAPHML:
+        return read_table(edges), None if nodes is None else read_table(nodes)
+    if nodes is not None:
+        raise ConfigError("a GraphML file holds its own nodes; leave out the node table.")
+    from polynsd.data.tables.graphml import read_graphml
+
+    return read_graphml(edges)
+
+
+def _name_graph(edges: FilePath) -> str:
+    return Path(edges).name.removesuffix("".join(Path(edges).suffixes))
+
+
+def build_graph(
+    edges: Table,
+    nodes: Table | None,
+    options: ReadOptions,
+    name: str,
+    schema: TableSchema | None = None,
+    unseen: str = "error",
+) -> ReadResult:
+    """The graph of the tables.
+
+    Args:
+        edges: a row per edge.
+        nodes: a row per node; without it the edges name the nodes.
+        options: what each column means.
+        name: of the graph.
+        schema: the encoders and classes of earlier tables; learned from these tables unless given.
+        unseen: `error` or `ignore`, for categories that the schema does not know.
+    """
+    _check_categorical(edges, nodes, options)
+    pairs, ids, options = _read_ids(edges, nodes, options)
+    encoded, labels = list[EncodedColumn](), None
+    if nodes is not None:
+        names = _feature_columns(nodes, options)
+        labels = _read_labels(nodes, options, schema)
+        encoded = encode_columns(nodes, names, options, schema and schema.node_features, unseen)
+    edge_encoded = encode_columns(
+        edges, options.edge_features, options, schema and schema.edge_features, unseen
+    )
+    weight = None if options.weight is None else read_weights(edges.column(options.weight))
+    merged = merge_edges(pairs, len(ids), weight, _stack(edge_encoded))
+    graph = Graph(
+        name,
+        merged.edge_index,
+        len(ids),
+        x=_stack(encoded),
+        y=labels.y if labels else None,
+        edge_weight=merged.weight,
+        edge_attr=merged.attr,
+        node_ids=ids,
+        class_names=labels.class_names if labels else None,
+        feature_names=_feature_names(encoded) or None,
+    )
+    schema = schema or TableSchema(
+        options,
+        tuple(column.encoder for column in encoded),
+        tuple(column.encoder for column in edge_encoded),
+        labels.task if labels else None,
+        labels.class_names if labels else None,
+    )
+    columns = {column.encoder.column: column for column in (*encoded, *edge_encoded)}
+    report = ReadReport(
+        edges=merged.report,
+        num_nodes=graph.num_nodes,
+        isolated=int((np.bincount(merged.edge_index.ravel(), minlength=graph.num_nodes) == 0).sum()),
+        task=labels.task if labels else None,
+        unlabelled=labels.num_missing if labels else 0,
+        one_hot={
+            name: len(column.encoder.categories)
+            for name, column in columns.items()
+            if column.encoder.categories is not None
+        },
+        filled={name: column.num_missing for name, column in columns.items() if column.num_missing},
+        edge_feature_names=_feature_names(edge_encoded),
+        unused=_unused_columns(edges, nodes, options, encoded),
+    )
+    unseen_rows = {name: column.num_unseen for name, column in columns.items() if column.num_unseen}
+    return ReadResult(graph, report, schema, unseen_rows, labels.num_unknown if labels else 0)
+
+
+def _read_ids(
+    edges: Table, nodes: Table | None, options: ReadOptions
+) -> tuple[NDArray[np.int64], NDArray[Any], ReadOptions]:
+    """Node numbers [2, M] of the edges, the ids [N], and the options with the names of the id columns."""
+    if len(edges.columns) < 2:
+        raise DataError(
+            f"{edges.name}: edges need at least two columns, source and target; only one was found, "
+            f"'{edges.columns[0]}'. {DELIMITER_HINT}"
         )
-    return assemble(*read_graphml(path), options.with_reserved_ids(), name)
+    source, target = options.source or edges.columns[0], options.target or edges.columns[1]
+    if source == target:
+        raise ConfigError(
+            f"{edges.name}: source and target must be different columns; both are '{source}'. Name both."
+        )
+    columns = [edges.column(name, keep_order=False) for name in (source, target)]
+    id_name = None
+    if nodes is None:
+        options.require_no_node_options()
+    else:
+        id_name = options.id_column or nodes.columns[0]
+        columns.append(nodes.column(id_name, keep_order=False))
+    for table, column, is_named in (
+        (edges, source, options.source),
+        (edges, target, options.target),
+        (nodes, id_name, options.id_column),
+    ):
+        if table is not None and column is not None and not is_named:
+            _require_header_row(table, column, columns)
+    named = nodes or edges
+    pairs, ids = number_nodes(columns[0], columns[1], columns[2] if nodes else None, named.name)
+    if not len(ids):
+        raise DataError(f"{named.name}: a graph needs at least one node; there are no rows.")
+    return pairs, ids, replace(options, source=source, target=target, id_column=id_name)
+
+
+def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
+    """Raises if the first line of a text file holds a number or an id where a name should be."""
+    is_id = any((column.values == name).any() for column in ids if column.is_string)
+    if table.is_text and (is_id or is_number_text(name)):
+        raise DataError(
+            f"{table.name}: the first line must name the columns, but '{name}' looks like an id. Add "
+            "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."
+        )
+
+
+def _check_categorical(edges: Table, nodes: Table | None, options: ReadOptions) -> None:
+    names = {*options.edge_features, *(nodes.columns if nodes else ())}
+    for column in options.categorical or ():
+        if column not in names:
+            raise unknown_name("categorical column", column, names)
+
+
+def _feature_columns(nodes: Table, options: ReadOptions) -> list[str]:
+    reserved = (options.id_column, options.label)
+    if options.features is None:
+        return [name for name in nodes.columns if name not in reserved]
+    leaked = [name for name in options.features if name in reserved]
+    if leaked:
+        raise ConfigError(
+            f"features must not name the id or the label column; got '{leaked[0]}'. A model that sees its "
+            "label learns nothing; remove the column from features."
+        )
+    return list(options.features)
+
+
+def _read_labels(nodes: Table, options: ReadOptions, schema: TableSchema | None) -> NodeLabels | None:
+    """The labels, under the classes of the schema if one is given; then the column may be missing."""
+    if options.label is None:
+        return None
+    if schema is None:
+        return read_labels(nodes.column(options.label), options.task)
+    if schema.task is None or options.label not in nodes.columns:
+        return None
+    return read_labels(nodes.column(options.label), schema.task).with_classes(schema.class_names)
+
+
+def _unused_columns(
+    edges: Table, nodes: Table | None, options: ReadOptions, encoded: Sequence[EncodedColumn]
+) -> tuple[str, ...]:
+    used = {options.source, options.target, options.weight, *options.edge_features}
+    unused = [name for name in edges.columns if name not in used]
+    if nodes is not None:
+        used = {options.id_column, options.label, *(column.encoder.column for column in encoded)}
+        unused += [name for name in nodes.columns if name not in used]
+    return tuple(unused)
+
+
+def _stack(encoded: Sequence[EncodedColumn]) -> NDArray[np.float32] | None:
+    return np.concatenate([column.values for column in encoded], axis=1) if encoded else None
+
+
+def _feature_names(encoded: Sequence[EncodedColumn]) -> tuple[str, ...]:
+    return tuple(name for column in encoded for name in column.encoder.names)

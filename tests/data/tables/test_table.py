@@ -1,38 +1,42 @@
 """Columns as numbers and as categories, typed and untyped."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.tables.columns import Column, finite_float32
-from polynsd.data.tables.tables import Table
-from polynsd.errors import DataError
+from polynsd.data.tables.table import Table, finite_float32, load
+from polynsd.errors import ConfigError, DataError
 
 
 def text(*values):
-    return Column("t", pa.array(values, pa.large_string()), is_text=True)
+    return Table("t", pd.DataFrame({"c": values}, dtype="string"), is_text=True).column("c")
 
 
 def typed(values):
-    return Table("t", {"c": values}).column("c")
+    values = pd.Series(pd.arrays.ArrowExtensionArray(values)) if isinstance(values, pa.Array) else values
+    values = pd.Series(values, dtype=object) if isinstance(values, list) else values
+    return Table("t", pd.DataFrame({"c": values})).column("c")
 
 
 def categories(column):
-    codes, names = column.categories()
+    codes, names = column.categories
     return codes.tolist(), names
 
 
 def test_text_is_numbers_only_if_all_of_it_is():
-    np.testing.assert_array_equal(text("1", "-2.5", "1e3", "", "NA", "NaN").numbers()[:3], [1, -2.5, 1000])
-    assert np.isnan(text("1", "", "NA", "null", "<NA>").numbers()[1:]).all()
-    assert text("1", "two").numbers() is None
-    assert np.isnan(text("None", "?", "NONE").numbers()).all()
+    np.testing.assert_array_equal(text("1", "-2.5", "1e3", "", "NA", "NaN").numbers[:3], [1, -2.5, 1000])
+    assert np.isnan(text("1", "", "NA", "null", "<NA>").numbers[1:]).all()
+    assert text("1", "two").numbers is None
+    assert np.isnan(text("None", "?", "NONE").numbers).all()
 
 
 def test_typed_text_is_no_number():
-    assert typed(["1", "2"]).numbers() is None
-    assert typed([True, False]).numbers() is None
+    assert typed(["1", "2"]).numbers is None
+    assert typed([True, False]).numbers is None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def test_typed_text_is_no_number():
     [[1, None, 3], [1.0, None, 3.0], pd.array([1, None, 3], "Int64"), pa.array([1, None, 3], pa.uint8())],
 )
 def test_typed_numbers(values):
-    np.testing.assert_array_equal(typed(values).numbers(), [1, np.nan, 3])
+    np.testing.assert_array_equal(typed(values).numbers, [1, np.nan, 3])
 
 
 def test_categories_are_sorted_under_their_own_names():
@@ -87,3 +91,17 @@ def test_numbers_must_fit_into_float32():
     with pytest.raises(DataError, match="the first in row 1"):
         finite_float32(np.array([np.nan]), "c")
     assert np.isnan(finite_float32(np.array([np.nan]), "c", allow_nan=True)).all()
+
+
+def test_a_missing_package_names_the_extra():
+    with pytest.raises(ConfigError, match=r"package 'no_such_package'.*pip install 'polynsd\[data\]'"):
+        load("no_such_package.part")
+
+
+def test_importing_loads_no_optional_package():
+    code = (
+        "import sys, polynsd.data.tables; "
+        "print([m for m in ('pandas', 'pyarrow', 'torch_geometric') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

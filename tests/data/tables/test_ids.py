@@ -5,8 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.tables import from_pandas
-from polynsd.data.tables.read import read_graph
+from polynsd.data.tables import from_pandas, read_graph
 from polynsd.errors import DataError, GraphError
 
 
@@ -80,7 +79,7 @@ def test_typed_ids_keep_their_type():
 @pytest.mark.parametrize(
     ("ids", "fragment"),
     [
-        ([1.5, 2.5], "integers or strings; got double"),
+        ([1.5, 2.5], "integers or strings; got float64"),
         ([True, False], "integers or strings; got bool"),
         (np.array([2**63, 1], dtype=np.uint64), "fit into 64 bits"),
         ([1, None], "every row needs an id; 1 have none"),

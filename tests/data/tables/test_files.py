@@ -17,7 +17,7 @@ def table(tmp_path, data, name="t.csv"):
 
 
 def rows(table):
-    return {name: table.column(name).values.to_pylist() for name in table.raw}
+    return {name: table.column(name).values.tolist() for name in table.columns}
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
 """Classes under the owner's names, targets, and rows to predict."""
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 import pytest
 
-from polynsd.data.tables.columns import Column
 from polynsd.data.tables.labels import read_labels
+from polynsd.data.tables.table import Table
 from polynsd.errors import ConfigError, DataError
 
 
 def labels(values, task="auto", is_text=False):
-    kind = pa.large_string() if is_text else None
-    return read_labels(Column("l", pa.array(values, kind), is_text), task)
+    table = Table("nodes", pd.DataFrame({"l": values}, dtype=object), is_text)
+    return read_labels(table.column("l"), task)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,232 @@
+"""`Table`: a user's table as a pandas DataFrame, and `Column`: one of its columns as numbers or categories.
+
+    table = Table("nodes.csv", frame, is_text=True)
+    table.column("age").numbers      # [N] float64, NaN where missing; None if they are no numbers
+    table.column("city").categories  # ([N] category numbers, −1 where missing), ("Bern", "Oslo")
+
+Text files have no types, so a column of theirs is text until it is converted. Columns of typed sources
+(Parquet, pandas, NetworkX) keep their type: the text "7" is no number there. In both, text such as "", "NA"
+or "?" is a missing value (`MISSING_TEXTS`), except in ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.errors import DataError, unknown_name
+from polynsd.optional import load_optional
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "<na>", "?")  # in any case
+MISSING = -1  # the category number of a missing value
+DELIMITERS = ";\t|, "
+DELIMITER_HINT = (
+    "If the columns are separated by something else, change it: .csv files are separated by commas, "
+    ".tsv files by tabs."
+)
+
+
+def load(module: str) -> Any:
+    """Imports pandas, pyarrow or a part of them; an error says how to install what is missing."""
+    return load_optional(module, purpose="reading and writing tables needs", extra="data")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length under their names.
+
+    Args:
+        name: what errors call it: the file name, "edges" or "nodes".
+        frame: the columns; each is converted when it is used.
+        is_text: whether the columns are text that has not been converted yet.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    is_text: bool = False
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, name: str) -> Table:
+        """Takes a user's DataFrame; raises if its index carries ids."""
+        pd = load("pandas")
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(f"{name} must be a pandas DataFrame; got a {type(frame).__name__}.")
+        index = frame.index
+        if any(level is not None for level in index.names) or not pd.api.types.is_integer_dtype(index.dtype):
+            raise DataError(
+                f"{name}: ids are read from columns, but the index of the DataFrame holds "
+                f"{index.names[0] or index.dtype!s}; make it a column with reset_index()."
+            )
+        frame = frame.set_axis([str(column) for column in frame.columns], axis=1)
+        require_header(frame.columns, name)
+        return cls(name, frame)
+
+    @classmethod
+    def from_records(cls, name: str, ids: Mapping[str, Any], records: Collection[Mapping[Any, Any]]) -> Table:
+        """Makes a table of one dictionary of attributes per row, beside the id columns."""
+        attributes = dict.fromkeys(attribute for record in records for attribute in record)
+        require_header([*ids, *map(str, attributes)], name)
+        columns = {str(key): [record.get(key) for record in records] for key in attributes}
+        # as objects: pandas would make floats of integers with gaps
+        return cls(name, load("pandas").DataFrame({**ids, **columns}, dtype=object))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.frame.columns)
+
+    def column(self, name: str, keep_order: bool = True) -> Column:
+        """The column in a supported type; raises if there is none of that name.
+
+        Without `keep_order` an ordered categorical is taken as its values.
+        """
+        if name not in self.frame:
+            raise unknown_name(f"column of {self.name}", name, self.columns)
+        origin = f"{self.name}, column '{name}'"
+        values = _convert_type(self.frame[name], origin, keep_order)
+        return Column(origin, values.str.strip() if self.is_text else values, self.is_text)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column.
+
+    Args:
+        origin: where it comes from, for the text of errors.
+        values: a pandas Series of integers, booleans or strings in Arrow's types, of float64, or an ordered
+            categorical.
+        is_text: whether it comes from a file without types.
+    """
+
+    origin: str
+    values: pd.Series
+    is_text: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_string(self) -> bool:
+        return self.values.dtype.kind == "U"
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is an ordered categorical."""
+        return hasattr(self.values, "cat")
+
+    @cached_property
+    def present(self) -> pd.Series:
+        """The values, missing wherever their text means so."""
+        if not self.is_string:
+            return self.values
+        return self.values.mask(self.values.str.strip().str.lower().isin(MISSING_TEXTS))
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64] | None:
+        """The values as float64, NaN where missing; None unless all of them are numbers."""
+        if self.values.dtype.kind not in ("iufU" if self.is_text else "iuf"):
+            return None
+        values = self.present
+        try:  # Arrow rounds correctly where pandas.to_numeric is off by a bit
+            values = values.astype("double[pyarrow]") if self.is_string else values
+        except ValueError:
+            return None
+        return values.to_numpy(np.float64, na_value=np.nan)
+
+    @cached_property
+    def categories(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The category number of every value, −1 where missing, and the names in sorted order.
+
+        Numbers are sorted by value, also those written as text. An ordered categorical keeps its order.
+        """
+        if self.is_ordered:
+            levels = self.values.cat.remove_unused_categories().cat
+            return levels.codes.to_numpy(np.int64), tuple(map(_name_category, levels.categories))
+        codes, uniques = load("pandas").factorize(self.present)
+        distinct = uniques.tolist()
+        is_number = all(isinstance(value, str) and is_number_text(value) for value in distinct)
+        ordered = sorted(distinct, key=(lambda text: (float(text), text)) if is_number else None)
+        rank = {value: number for number, value in enumerate(ordered)}
+        ranks = np.array([rank[value] for value in distinct] + [MISSING], dtype=np.int64)
+        return ranks[codes], tuple(map(_name_category, ordered))
+
+
+def require_header(names: Iterable[str], table: str) -> None:
+    """Raises unless every column has a name of its own."""
+    names = list(names)
+    if not names:
+        raise DataError(f"{table} must have columns; it is empty. Check that it was written completely.")
+    if "" in names:
+        raise DataError(
+            f"{table}: every column needs a name; column {names.index('') + 1} has none. If it is an index "
+            "that pandas wrote, write the file with index=False; otherwise name it."
+        )
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise DataError(
+            f"{table}: the names of columns must differ; '{name}' occurs {count} times. Rename them."
+        )
+
+
+def finite_float32(numbers: Any, origin: str, allow_nan: bool = False) -> NDArray[np.float32]:
+    """The numbers as float32; infinite ones, or those that become infinite, are an error."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(numbers).astype(np.float32)
+    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0, 0])
+        raise DataError(
+            f"{origin}: every value must be finite and fit into float32; {int(wrong.sum())} do not, the "
+            f"first in row {row + 1}. Correct them, or leave the column out."
+        )
+    return values
+
+
+def is_number_text(text: str) -> bool:
+    """Whether Python reads the text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_category(value: Any) -> str:
+    """Pandas stores integers with gaps as floats, so 3.0 is called 3."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> pd.Series:
+    """The values in one of the types that `Column` allows."""
+    pa, pd = load("pyarrow"), load("pandas")
+    types = pa.types
+    try:
+        array = pa.array(values, from_pandas=True)
+        if types.is_dictionary(array.type) and not (array.type.ordered and keep_order):
+            array = array.cast(array.type.value_type)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise DataError(
+            f"{origin}: the values of a column must have one type (integers, floats, booleans or strings). "
+            f"{error}. Convert them, or leave the column out."
+        ) from error
+    kind = array.type.value_type if types.is_dictionary(array.type) else array.type
+    is_string = str(kind) in ("string", "large_string", "string_view")
+    is_float = types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
+    if not (is_string or is_float or types.is_integer(kind) or types.is_boolean(kind)):
+        raise DataError(
+            f"{origin}: a column must hold integers, floats, booleans or strings; got {kind}. Turn it into "
+            "one of these; a column of features may be left out with features=[...]."
+        )
+    if types.is_dictionary(array.type):
+        return pd.Series(array.to_pandas())
+    if is_float:
+        return pd.Series(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return pd.Series(pd.arrays.ArrowExtensionArray(array.cast(pa.large_string()) if is_string else array))
