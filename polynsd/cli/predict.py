@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from polynsd.cli.own_graph import prediction_table, unlabelled, write_predictions
-from polynsd.data.tables.again import read_again
-from polynsd.data.tables.files import EXTENSIONS, extension_of
-from polynsd.data.tables.schema import TableSchema
+from polynsd.data.tables import read_tables_like
+from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
+from polynsd.data.tables import TableSchema
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.runs.files import require_file_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables.assemble import Assembled
+    from polynsd.data.tables import ReadResult as Assembled
     from polynsd.runs import RunRecord
 
 
@@ -53,12 +53,12 @@ class Predict:
         from polynsd.estimator.storage import restored
         from polynsd.runs import read_run
 
-        require_choice("file extension of the predictions", extension_of(self.out), EXTENSIONS)
+        require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
         require_file_name(self.out)
         record = read_run(self.run_folder)
         estimator, schema = restored(record), _schema(record)
         names = {"id_column": self.id_column, "source": self.source, "target": self.target}
-        given = read_again(self.edges, self.nodes, schema, unseen=self.unseen, **names)
+        given = read_tables_like(schema, self.edges, self.nodes, unseen=self.unseen, **names)
         table = prediction_table(estimator, given.graph, schema.class_names)
         write_predictions(table, self.out)
         self._tell({"predictions": str(self.out), "rows": len(table), **_facts(estimator, given)})
@@ -91,7 +91,7 @@ def _facts(estimator: Any, given: Assembled) -> dict[str, Any]:
         "isolated": given.report.isolated,
         "unused_columns": list(given.report.unused),
         "unseen": dict(given.unseen),
-        "foreign_labels": given.foreign_labels,
+        "foreign_labels": given.unknown_labels,
         "metric": estimator.metric_,
         "scored": 0,
         "score": None,
