@@ -1,16 +1,22 @@
 """Configuration: frozen dataclasses that validate themselves and round-trip through JSON.
 
-Invalid values raise at construction; nothing is clamped. `LayerConfig` describes one sheaf layer,
-part by part.
+Invalid values raise at construction; nothing is clamped. `LayerConfig` describes one sheaf layer, part by
+part; `LayerOptions` names the same fields for editors and type checkers, as keyword arguments of layers and
+models.
+
+    config = ModelConfig("polynsd", num_layers=4, layer=LayerConfig(maps="orthogonal", degree=8))
+    save_config("model.yaml", config)
+    assert load_config("model.yaml", ModelConfig) == config
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
 from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
@@ -70,16 +76,16 @@ class LayerConfig:
     """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix on all D·C numbers of a
     node; idle: W₁ and W₂ exist but are not applied."""
     norm: str = "none"
-    """Of the state that the learner and the filter see: none, layer, batch; the residual stays as it is."""
+    """Normalises the state before learner and filter: none, layer, batch; the residual is left alone."""
     gate: str = "tanh"
     """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none); shortcut: none at all but a linear map
     inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can."""
     activation: str = "elu"
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
-    """Of the state, once per layer."""
+    """Dropout of the state, once per layer."""
     map_dropout: float | None = None
-    """Of what the map learner sees, with its own mask; as dropout unless given."""
+    """Dropout of what the map learner sees, with its own mask; as dropout unless given."""
     dropout_position: str = "before"
     """before the mixing, or after the filter."""
     correction_state: str = "filtered"
@@ -115,12 +121,11 @@ class LayerConfig:
 
     @property
     def family(self) -> MapFamily:
-        """The family of maps."""
         return get_family(self.maps)
 
     @property
     def learner_dropout(self) -> float:
-        """The dropout of what the map learner sees."""
+        """The dropout of what the map learner sees: `map_dropout`, or `dropout` unless that is given."""
         return self.dropout if self.map_dropout is None else self.map_dropout
 
     @property
@@ -147,16 +152,57 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def from_options(kind: type[C], options: dict[str, Any]) -> C:
+class LayerOptions(TypedDict, total=False):
+    """The fields of `LayerConfig` as keyword arguments; meanings and defaults are there.
+
+    `PolyNSD(16, 8, 2, 3, maps="general", degree=8)` is checked against this list.
+    """
+
+    stalk_dim: int
+    maps: str
+    fixed_channels: tuple[str, ...]
+    normalization: str
+    learner: str
+    map_activation: str
+    map_start: str
+    edge_weights: bool
+    edge_dim: int
+    filter: str
+    degree: int
+    basis: str
+    coefficients: str
+    correction: str
+    lambda_max: str
+    mixing: str
+    norm: str
+    gate: str
+    activation: str
+    dropout: float
+    map_dropout: float | None
+    dropout_position: str
+    correction_state: str
+
+
+class ModelOptions(LayerOptions, total=False):
+    """The keyword arguments of `PolyNSD`: those of its layers, and its own."""
+
+    input_dropout: float
+    second_linear: bool
+    shared_filter: bool
+    shared_maps: bool
+    checkpoint_layers: bool
+
+
+def from_options(kind: type[C], options: Mapping[str, Any]) -> C:
     """Builds a configuration from keyword options; an unknown one is an error with a suggestion."""
-    known = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
+    defaults = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
     for name in options:
-        if name not in known:
-            raise unknown_name("option", name, known)
-    return kind(**{name: _restored(value, known[name]) for name, value in options.items()})
+        if name not in defaults:
+            raise unknown_name("option", name, defaults)
+    return kind(**{name: _restore(value, defaults[name]) for name, value in options.items()})
 
 
-def _restored(value: Any, default: Any) -> Any:
+def _restore(value: Any, default: Any) -> Any:
     """Lists become tuples and mappings become configurations again."""
     if isinstance(value, dict) and is_dataclass(default):
         return from_options(type(default), value)
@@ -177,9 +223,9 @@ class ModelConfig:
     hidden_channels: int = 16
     """Per stalk coordinate for sheaf models, in total for others."""
     num_layers: int = 2
-    """L."""
+    """L, the number of layers."""
     input_dropout: float = 0.0
-    """Of the features."""
+    """Dropout of the input features."""
     second_linear: bool = False
     """A second linear layer in the encoder."""
     shared_filter: bool = False
@@ -206,11 +252,11 @@ class TrainConfig:
     """Full-batch Adam with early stopping on validation."""
 
     epochs: int = 500
-    """At most this many."""
+    """The most epochs that a training takes."""
     patience: int = 100
     """Stop after so many epochs without improvement on validation."""
     learning_rate: float = 0.01
-    """Of Adam."""
+    """Step size of Adam."""
     weight_decay: float = 5e-4
     """L2 penalty on everything but the map learners."""
     sheaf_decay: float | None = None
@@ -218,7 +264,7 @@ class TrainConfig:
     select: str = "metric"
     """What chooses the epoch on validation: metric (the dataset's own), loss, acc or auc."""
     precision: str = "float32"
-    """Of linear maps in training: float32, or bf16 (autocast); sheaves and filters stay in float32."""
+    """Precision of linear maps in training: float32, bf16 (autocast); sheaves and filters stay in float32."""
     capture: str = "auto"
     """Replay the training step as a CUDA graph: auto (where possible), on (or fail), off."""
 
@@ -239,8 +285,12 @@ class TrainConfig:
 
 def save_config(path: str | Path, config: Any) -> None:
     """Writes a configuration to a `.json` or `.yaml` file."""
-    path, plain = Path(path), json.loads(json.dumps(to_dict(config)))  # tuples become lists
-    text = _yaml().safe_dump(plain, sort_keys=False) if _is_yaml(path) else json.dumps(plain, indent=2) + "\n"
+    path, options = Path(path), json.loads(json.dumps(to_dict(config)))  # tuples become lists
+    text = (
+        _yaml().safe_dump(options, sort_keys=False)
+        if _is_yaml(path)
+        else json.dumps(options, indent=2) + "\n"
+    )
     path.write_text(text, encoding="utf-8")
 
 
@@ -272,8 +322,8 @@ def _yaml() -> Any:
     return yaml
 
 
-def published(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002
-    """Layer options that follow the published implementation of each family to the letter.
+def published_layer(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002
+    """Layer options that follow the published implementation of each family exactly.
 
     There the diagonal polynomial model never applies its W₁ and W₂ and drops out after the filter,
     while the other two mix the untouched state into the correction; orthogonal maps always carry

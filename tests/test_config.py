@@ -1,14 +1,35 @@
 """Configurations validate themselves and round-trip through plain data."""
 
+import inspect
 import json
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import Unpack
 
-from polynsd import ConfigError, LayerConfig, ModelConfig, TrainConfig
-from polynsd.config import from_options, load_config, published, save_config, to_dict
+from polynsd import (
+    NSD,
+    ConfigError,
+    IdentitySheaf,
+    LayerConfig,
+    ModelConfig,
+    PolyNSD,
+    PolySheafConv,
+    PolySpectralGNN,
+    TrainConfig,
+)
+from polynsd.config import (
+    LayerOptions,
+    ModelOptions,
+    from_options,
+    load_config,
+    published_layer,
+    save_config,
+    to_dict,
+)
 
 
 @given(
@@ -89,9 +110,9 @@ def test_errors_are_value_errors():
 
 
 def test_published_orders_of_operations_differ_between_families():
-    assert published("diagonal")["mixing"] == "idle"
-    assert published("orthogonal")["edge_weights"]
-    assert "correction_state" not in published("general", "diffusion")
+    assert published_layer("diagonal")["mixing"] == "idle"
+    assert published_layer("orthogonal")["edge_weights"]
+    assert "correction_state" not in published_layer("general", "diffusion")
 
 
 @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])
@@ -124,3 +145,17 @@ def test_rates_that_are_not_finite(value):
 def test_one_channel_still_needs_a_tuple():
     with pytest.raises(ConfigError, match="tuple of names; got 'laplacian'"):
         LayerConfig(fixed_channels="laplacian")
+
+
+@pytest.mark.parametrize("kind", [PolyNSD, NSD, IdentitySheaf, PolySpectralGNN, PolySheafConv])
+def test_editors_know_every_option_of_a_layer(kind):
+    """One list of typed keyword arguments, and it is the fields of `LayerConfig`."""
+    assert get_type_hints(LayerOptions) == get_type_hints(LayerConfig)
+    assert get_type_hints(kind.__init__)["options"] == Unpack[LayerOptions]
+
+
+def test_editors_know_every_option_of_a_model():
+    named = set(inspect.signature(PolyNSD).parameters) - {"options"}
+    sizes = {"in_channels", "hidden_channels", "num_layers", "out_channels"}
+    assert set(get_type_hints(ModelOptions)) == named - sizes | set(get_type_hints(LayerOptions))
+    assert get_type_hints(PolyNSD.reference)["options"] == Unpack[ModelOptions]

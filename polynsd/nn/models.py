@@ -1,23 +1,30 @@
-"""`PolyNSD` and its relatives: one model, other parts.
+"""`PolyNSD` and its controls: one model, some of its options fixed.
 
-| model             | what differs                                                                  |
-|-------------------|-------------------------------------------------------------------------------|
-| `PolyNSD`         | learned maps, polynomial filter                                               |
-| `NSD`             | p(λ) = λ: Neural Sheaf Diffusion                                              |
-| `IdentitySheaf`   | maps fixed to I: is it the sheaf that helps?                                  |
-| `PolySpectralGNN` | maps fixed to I and d = 1: the polynomial filter on the plain graph           |
+| model             | fixed                                                  | asks whether          |
+|-------------------|--------------------------------------------------------|-----------------------|
+| `PolyNSD`         | nothing: learned maps, polynomial filter               |                       |
+| `NSD`             | p(λ) = λ, no correction: Neural Sheaf Diffusion        | the polynomial helps  |
+| `IdentitySheaf`   | maps F = I                                             | learning maps helps   |
+| `PolySpectralGNN` | F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}              | sheaves help at all   |
+
+`NSD` and `IdentitySheaf` differ from `PolyNSD` in one part. `PolySpectralGNN` differs in several at once:
+with d = 1 the state has `hidden_channels` numbers per node where `PolyNSD` has d times as many (raise
+`hidden_channels` for equal width), and its normaliser adds no identity to the degrees. A difference to it
+has more than one cause.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import Unpack
 
-from polynsd.config import LayerConfig, from_options, published
+from polynsd.config import LayerConfig, LayerOptions, ModelOptions, from_options, published_layer
 from polynsd.errors import ConfigError, require_at_least, require_fraction
 from polynsd.nn.checkpoint import checkpointed
 from polynsd.nn.features import encode_features
@@ -33,15 +40,15 @@ class PolyNSD(nn.Module):
         hidden_channels: channels per stalk coordinate; the state has D times as many numbers.
         num_layers: L ≥ 1.
         out_channels: classes, or regression targets.
-        dropout: of the state, after the encoder and in every layer, and (from the second layer on) of
-            what the map learners see.
-        input_dropout: of the features.
+        input_dropout: dropout of the features.
         second_linear: a second linear layer in the encoder.
         shared_filter: one set of filter coefficients for all layers.
         shared_maps: one sheaf, seen by the first layer and used by all.
         checkpoint_layers: keep only the states between layers for the backward pass and compute the layers
             again there: less memory, about a third more time, the same gradients.
-        **options: fields of `polynsd.LayerConfig`: `stalk_dim`, `degree`, `maps`, `basis`, …
+        **options: the fields of `polynsd.LayerConfig`: `stalk_dim`, `degree`, `maps`, `basis`, `dropout`, …
+            `dropout` acts after the encoder and in every layer, and (from the second layer on) on what the
+            map learners see.
     """
 
     preset: ClassVar[dict[str, Any]] = {}  # options that make the model what it is
@@ -53,22 +60,21 @@ class PolyNSD(nn.Module):
         num_layers: int,
         out_channels: int,
         *,
-        dropout: float = 0.0,
         input_dropout: float = 0.0,
         second_linear: bool = False,
         shared_filter: bool = False,
         shared_maps: bool = False,
         checkpoint_layers: bool = False,
-        **options: Any,
+        **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__()
         require_at_least("num_layers", num_layers, 1)
         require_at_least("hidden_channels", hidden_channels, 1)
         require_fraction("input_dropout", input_dropout)
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
-        self.dropout, self.input_dropout, self.shared_maps = dropout, input_dropout, shared_maps
-        self.checkpoint_layers = checkpoint_layers
-        self.config = self._layer_config({**options, "dropout": dropout})
+        self.config = self._layer_config(options)
+        self.dropout, self.input_dropout = self.config.dropout, input_dropout
+        self.shared_maps, self.checkpoint_layers = shared_maps, checkpoint_layers
         if checkpoint_layers and self.config.norm == "batch":
             raise ConfigError(
                 "checkpoint_layers computes every layer twice, and norm='batch' would count its state twice; "
@@ -92,7 +98,12 @@ class PolyNSD(nn.Module):
 
     @classmethod
     def reference(
-        cls, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, **options: Any
+        cls,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        **options: Unpack[ModelOptions],
     ) -> PolyNSD:
         """The published architecture: one filter for all layers and each family's own order of operations.
 
@@ -100,14 +111,16 @@ class PolyNSD(nn.Module):
         are returned in place of log-probabilities.
         """
         maps = options.get("maps", cls.preset.get("maps", "diagonal"))
-        options = {
-            "shared_filter": True,
-            **published(maps, cls.preset.get("filter", "polynomial")),
-            **options,
-        }
-        return cls(in_channels, hidden_channels, num_layers, out_channels, **options)
+        published = published_layer(maps, cls.preset.get("filter", "polynomial"))
+        return cls(
+            in_channels,
+            hidden_channels,
+            num_layers,
+            out_channels,
+            **{"shared_filter": True, **published, **options},
+        )
 
-    def _layer_config(self, options: dict[str, Any]) -> LayerConfig:
+    def _layer_config(self, options: Mapping[str, Any]) -> LayerConfig:
         for name, value in self.preset.items():
             if options.get(name, value) != value:
                 raise ConfigError(
@@ -190,15 +203,15 @@ class NSD(PolyNSD):
 
 
 class IdentitySheaf(PolyNSD):
-    """The control: the same model on the constant sheaf, F = I."""
+    """The control for the learned sheaf: the same model on the constant sheaf, F = I."""
 
     preset: ClassVar[dict[str, Any]] = {"maps": "identity"}
 
 
 class PolySpectralGNN(PolyNSD):
-    """The polynomial filter on the plain graph: F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}.
+    """The polynomial filter on the graph itself: F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}.
 
-    The row of a node without neighbours is zero.
+    The row of a node without neighbours is zero. It differs from `PolyNSD` in d, width and normalisation.
     """
 
     preset: ClassVar[dict[str, Any]] = {
@@ -210,11 +223,11 @@ class PolySpectralGNN(PolyNSD):
 
 
 def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters with a weight decay of their own, of whatever model says that it has such."""
-    own: list[nn.Parameter] = model.sheaf_parameters() if hasattr(model, "sheaf_parameters") else []  # type: ignore[operator]
-    return own
+    """The parameters with a weight decay of their own; none where a model has no `sheaf_parameters()`."""
+    parameters: list[nn.Parameter] = getattr(model, "sheaf_parameters", list)()
+    return parameters
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Number of learnable numbers."""
+    """The number of learnable numbers; layers that infer their size count after their first call."""
     return sum(p.numel() for p in model.parameters() if not isinstance(p, torch.nn.UninitializedParameter))

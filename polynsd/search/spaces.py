@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polynsd.config import published
+from polynsd.config import published_layer
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.search.check import check_space
 from polynsd.search.space import Space
@@ -99,7 +99,7 @@ def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
         )
     rules = PUBLISHED[dataset]
     dropout = {**DROPOUT, "high": rules.most_dropout}
-    layer = published(maps, "diffusion" if model == "nsd" else "polynomial")
+    layer = published_layer(maps, "diffusion" if model == "nsd" else "polynomial")
     return {
         **{f"model.layer.{name}": value for name, value in layer.items()},
         "model.layer.degree": [2, 3, 4, 5, 8, 12, 16],

@@ -33,10 +33,12 @@ def test_it_prints_its_arguments():
     assert str(general) == "PolySheafConv(-1, 3, stalk_dim=2, degree=6, maps=general)"
 
 
-def test_the_output_has_stalk_dim_times_out_channels():
-    assert make_conv()(features(), EDGE_INDEX).shape == (NUM_NODES, 2 * 3)
-    with_channel = make_conv(fixed_channels=("laplacian",))
-    assert with_channel(features(), EDGE_INDEX).shape == (NUM_NODES, 3 * 3)
+@pytest.mark.parametrize("maps", ["diagonal", "general"])
+@pytest.mark.parametrize("fixed_channels", [(), ("laplacian",), ("laplacian", "signless")])
+def test_out_features_is_the_width_of_the_output(maps, fixed_channels):
+    conv = make_conv(maps=maps, fixed_channels=fixed_channels)
+    assert conv.out_features == (2 + len(fixed_channels)) * conv.out_channels
+    assert conv(features(), EDGE_INDEX).shape == (NUM_NODES, conv.out_features)
 
 
 @pytest.mark.parametrize(
