@@ -2,22 +2,28 @@
 
 graph = load("texas")                                    # from POLYNSD_DATA, the cache, or a download
 graph = Graph.from_files("edges.csv", "nodes.csv", label="kind")
+graph = heterophilous_graph(num_nodes=600, heterophily=0.95)
 splits = get_splits(graph, "geom-gcn")                   # never invented: a missing split is an error
+data = graph.to_pyg()                                    # what models train on
 """
 
 from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
-from polynsd.data.datasets.catalogue import get_entry, load, names
+from polynsd.data.datasets.catalogue import get_entry, load, names, open_graph
 from polynsd.data.datasets.manifest import Manifest
-from polynsd.data.describe import Description, describe_graph
-from polynsd.data.generators.chain import syntax_chain
-from polynsd.data.generators.eccentricity import eccentricity_labels, hop_eccentricity
-from polynsd.data.generators.heterophily import heterophilous_graph
-from polynsd.data.generators.minesweeper import minesweeper
-from polynsd.data.generators.streets import street_graph
-from polynsd.data.graph import Graph, Masks
+from polynsd.data.describe import Description, describe_graph, heterophily
+from polynsd.data.generators import (
+    eccentricity_labels,
+    heterophilous_graph,
+    hop_eccentricity,
+    make_graph,
+    minesweeper,
+    street_graph,
+    syntax_chain,
+)
+from polynsd.data.graph import Graph
 from polynsd.data.protocols import get_split, get_splits, num_splits
-from polynsd.data.splits import Split, data_splits, random_split, stratified_split
-from polynsd.data.validation import check_graph
+from polynsd.data.splits import Masks, Split, data_splits, random_split, stratified_split
+from polynsd.data.validation import check_arrays, check_graph
 
 __all__ = [
     "Description",
@@ -26,6 +32,7 @@ __all__ = [
     "Manifest",
     "Masks",
     "Split",
+    "check_arrays",
     "check_graph",
     "data_splits",
     "describe_graph",
@@ -34,12 +41,15 @@ __all__ = [
     "get_split",
     "get_splits",
     "heterophilous_graph",
+    "heterophily",
     "hop_eccentricity",
     "load",
     "load_graph",
+    "make_graph",
     "minesweeper",
     "names",
     "num_splits",
+    "open_graph",
     "random_split",
     "save_graph",
     "stratified_split",

@@ -15,6 +15,7 @@ graphs by the last two.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,16 @@ class Description:
     label_informativeness: float
 
 
+def heterophily(graph: Graph) -> float:
+    """Share of edges whose ends differ in class, unlabelled ones counted as a class; NaN without edges."""
+    if graph.y is None or graph.num_edges == 0:
+        return float("nan")
+    source, target = graph.y[graph.edge_index]
+    return float(np.mean(source != target))
+
+
 def describe_graph(graph: Graph) -> Description:
-    """All facts at once."""
+    """Sizes, degrees, components and measures of homophily of a graph."""
     degree = degrees(graph)
     labels = component_labels(graph)
     sizes = np.bincount(labels) if labels.size else np.zeros(1, dtype=np.int64)
@@ -60,7 +69,7 @@ def describe_graph(graph: Graph) -> Description:
         edges=graph.num_edges,
         features=graph.num_features,
         class_sizes=tuple(int(n) for n in class_sizes(graph)),
-        unlabelled=num_unlabelled(graph),
+        unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
         isolated=int((degree == 0).sum()),
         min_degree=int(degree.min()) if degree.size else 0,
         median_degree=float(np.median(degree)) if degree.size else 0.0,
@@ -73,14 +82,6 @@ def describe_graph(graph: Graph) -> Description:
         adjusted_homophily=adjusted_homophily(mixing),
         label_informativeness=label_informativeness(mixing),
     )
-
-
-def num_unlabelled(graph: Graph) -> int:
-    """Nodes with the label −1, or with NaN for one of their targets; 0 where there are no labels at all."""
-    if graph.y is None:
-        return 0
-    is_missing = np.isnan(graph.y) if graph.is_regression else graph.y < 0
-    return int(is_missing.reshape(graph.num_nodes, -1).any(axis=1).sum())
 
 
 def degrees(graph: Graph) -> NDArray[np.int64]:
@@ -105,7 +106,8 @@ def class_sizes(graph: Graph) -> NDArray[np.int64]:
 
 def class_mixing(graph: Graph) -> FloatArray:
     """[C, C] p(c, c'): the share of edges, counted in both directions, from class c to class c'."""
-    u, v = _labelled_edges(graph)
+    assert graph.y is not None
+    u, v = graph.y[_labelled_edges(graph)]
     C = graph.num_classes
     counts = np.bincount(u * C + v, minlength=C * C).reshape(C, C).astype(np.float64)
     counts = counts + counts.T
@@ -134,7 +136,7 @@ def label_informativeness(mixing: FloatArray) -> float:
 def node_homophily(graph: Graph) -> float:
     """Mean, over labelled nodes with labelled neighbours, of the share of neighbours of the same class."""
     assert graph.y is not None
-    ends = graph.edge_index[:, (graph.y[graph.edge_index] >= 0).all(0)]
+    ends = _labelled_edges(graph)
     same = (graph.y[ends[0]] == graph.y[ends[1]]).astype(np.float64)
     total = np.bincount(ends.reshape(-1), minlength=graph.num_nodes)
     equal = np.bincount(ends.reshape(-1), weights=np.tile(same, 2), minlength=graph.num_nodes)
@@ -146,11 +148,8 @@ def node_homophily(graph: Graph) -> float:
     )
 
 
-def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    assert graph.y is not None
-    u, v = graph.y[graph.edge_index]
-    both = (u >= 0) & (v >= 0)
-    return u[both], v[both]
+def _labelled_edges(graph: Graph) -> NDArray[np.integer[Any]]:
+    return graph.edge_index[:, graph.is_labelled[graph.edge_index].all(axis=0)]
 
 
 def _entropy(p: FloatArray) -> float:

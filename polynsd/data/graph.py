@@ -1,8 +1,10 @@
-"""`Graph`: an undirected graph with features, labels and splits, under its owner's own ids.
+"""`Graph`: an undirected graph with features, labels and splits, under its owner's ids.
 
-The container between files and models: plain numpy arrays, every undirected edge once (u < v),
-features dense or sparse, a label of −1 (NaN for regression targets) where there is none.
-`graph.to_pyg()` is what models train on.
+    graph = Graph.from_files("edges.csv", "nodes.csv", label="kind")
+    data = graph.to_pyg()   # what models train on
+
+The container between files and models: NumPy arrays, every undirected edge once (u < v), features dense
+or sparse, a label of −1 (NaN for regression targets) where there is none.
 """
 
 from __future__ import annotations
@@ -15,11 +17,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
-from polynsd.data.splits import Split
-from polynsd.errors import DataError
+from polynsd.data.splits import Masks
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -27,25 +28,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Features: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_matrix, which has no types
-
-
-@dataclass(frozen=True)
-class Masks:
-    """S splits as boolean masks `[S, N]`, a row per split."""
-
-    train: NDArray[np.bool_]
-    val: NDArray[np.bool_]
-    test: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.train)
-
-    def split(self, index: int) -> Split:
-        """A copy of split `index`, checked; an index that does not exist or an empty part is an error."""
-        if not 0 <= index < len(self):
-            raise DataError(f"there are {len(self)} splits, numbered from 0; got index {index}.")
-        parts = (self.train[index], self.val[index], self.test[index])
-        return Split(*(torch.from_numpy(part.copy()) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +69,20 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """E, undirected."""
+        """E, each undirected edge counted once; `to_pyg().num_edges` counts both directions."""
         return self.edge_index.shape[1]
 
     @property
     def num_features(self) -> int:
-        """F."""
         return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def dense_x(self) -> NDArray[np.float32]:
+        """The features [N, F] as an array, also where they are stored sparsely; F = 0 without features."""
+        if self.x is None:
+            return np.zeros((self.num_nodes, 0), dtype=np.float32)
+        dense: NDArray[np.float32] = self.x.toarray() if sparse.issparse(self.x) else self.x
+        return dense
 
     @property
     def is_regression(self) -> bool:
@@ -104,6 +93,14 @@ class Graph:
     def num_classes(self) -> int:
         """C, counting classes by their largest number; 0 without class labels."""
         return 0 if self.y is None or self.is_regression or not self.y.size else int(self.y.max()) + 1
+
+    @property
+    def is_labelled(self) -> NDArray[np.bool_]:
+        """[N], False where the label is −1 or one of the targets NaN; False everywhere without `y`."""
+        if self.y is None:
+            return np.zeros(self.num_nodes, dtype=bool)
+        is_known = ~np.isnan(self.y) if self.is_regression else self.y >= 0
+        return np.logical_and.reduce(is_known.reshape(self.num_nodes, -1), axis=1)
 
     @property
     def ids(self) -> NDArray[Any]:

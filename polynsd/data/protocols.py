@@ -25,13 +25,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polynsd.data.graph import Graph, Masks
-from polynsd.data.splits import PARTS, Fractions, Split, stratified_split
+from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS, Fractions, Masks, Split, permuted_split, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least, unknown_name
 from polynsd.spec import parse_spec, resolve
 
 Rule = Callable[[Graph, int], Split]
-Nodes = NDArray[np.int64]
 
 CUSTOMARY_SPLITS = 10
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
@@ -61,15 +60,22 @@ def get_split(graph: Graph, protocol: str, index: int) -> Split:
         DataError: the graph has no labels, or not the masks that the protocol reads.
     """
     require_at_least("index", index, 0)
-    stored = STORED.get(protocol)
-    return _rule(protocol)(graph, index) if stored is None else _stored_split(graph, protocol, stored, index)
+    if protocol not in STORED:
+        return _get_rule(protocol)(graph, index)
+    split = _stored_masks(graph, protocol).split(index)
+    is_labelled = torch.from_numpy(_labelled_nodes(graph))
+    split = Split(*(getattr(split, part) & is_labelled for part in PARTS))
+    shares = STORED[protocol].shares
+    if shares is not None:
+        _check_shares(split, shares, protocol, graph.name)
+    return split
 
 
 def num_splits(graph: Graph, protocol: str) -> int:
     """How many splits there are; a rule can draw any number, ten being the custom."""
     if protocol in STORED:
-        return len(_stored_masks(graph, protocol, STORED[protocol]))
-    _rule(protocol)
+        return len(_stored_masks(graph, protocol))
+    _get_rule(protocol)
     return CUSTOMARY_SPLITS
 
 
@@ -97,7 +103,7 @@ def platonov_rule(y: NDArray[np.int64], index: int) -> Split:
     labelled = np.flatnonzero(y >= 0)
     train, rest = halve(labelled, stratify=y[labelled])
     val, test = halve(rest, stratify=y[rest])
-    return _split_of(y.size, train, val, test)
+    return Split.from_nodes(y.size, train, val, test)
 
 
 def _class_balanced(graph: Graph, index: int) -> Split:
@@ -114,14 +120,12 @@ def _class_balanced(graph: Graph, index: int) -> Split:
     rest = rng.permutation(np.concatenate([members[per_class:] for members in classes]))
     train = np.concatenate([members[:per_class] for members in classes])
     num_val = round(0.2 * num_labelled)
-    return _split_of(y.size, train, rest[:num_val], rest[num_val:])
+    return Split.from_nodes(y.size, train, rest[:num_val], rest[num_val:])
 
 
 def _permuted(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
-    """A permutation cut after ⌊p_0·N/100⌋ and ⌊p_1·N/100⌋ more nodes."""
-    nodes = np.random.RandomState(index).permutation(np.flatnonzero(_is_labelled(graph)))
-    num_train, num_val = (share * nodes.size // 100 for share in percent)
-    return _split_of(graph.num_nodes, *np.split(nodes, [num_train, num_train + num_val]))
+    nodes = np.flatnonzero(_labelled_nodes(graph))
+    return permuted_split(nodes, graph.num_nodes, percent, seed=index)
 
 
 def _stratified(graph: Graph, index: int, fractions: Fractions) -> Split:
@@ -147,7 +151,7 @@ RULES: Mapping[str, Callable[..., Rule]] = {
 }
 
 
-def _rule(protocol: str) -> Rule:
+def _get_rule(protocol: str) -> Rule:
     spec = parse_spec(protocol)
     if spec.name not in RULES:
         raise unknown_name("protocol", protocol, (*STORED, *RULES))
@@ -156,54 +160,38 @@ def _rule(protocol: str) -> Rule:
     return resolve("protocol", spec, RULES)
 
 
-def _stored_masks(graph: Graph, protocol: str, stored: StoredMasks) -> Masks:
-    if stored.masks not in graph.masks:
-        there = ", ".join(f"'{name}'" for name in graph.masks) or "none"
+def _stored_masks(graph: Graph, protocol: str) -> Masks:
+    key = STORED[protocol].masks
+    if key not in graph.masks:
+        available = ", ".join(f"'{name}'" for name in graph.masks) or "none"
         raise DataError(
-            f"protocol '{protocol}' reads the masks '{stored.masks}'; the graph '{graph.name}' has {there}. "
+            f"protocol '{protocol}' reads the masks '{key}'; the graph '{graph.name}' has {available}. "
             "Ask for a rule by name, such as 'random-60-20-20' or 'stratified(0.6, 0.2, 0.2)'."
         )
-    return graph.masks[stored.masks]
+    return graph.masks[key]
 
 
-def _stored_split(graph: Graph, protocol: str, stored: StoredMasks, index: int) -> Split:
-    split = _stored_masks(graph, protocol, stored).split(index)
-    labelled = torch.from_numpy(_is_labelled(graph))
-    split = Split(*(getattr(split, part) & labelled for part in PARTS))
-    if stored.shares is not None:
-        _check_shares(split, stored.shares, protocol, graph.name)
-    return split
-
-
-def _check_shares(split: Split, shares: Fractions, protocol: str, name: str) -> None:
+def _check_shares(split: Split, expected: Fractions, protocol: str, name: str) -> None:
     sizes = [int(getattr(split, part).sum()) for part in PARTS]
-    found = [size / sum(sizes) for size in sizes]
-    if max(abs(a - b) for a, b in zip(found, shares, strict=True)) > SHARE_TOLERANCE:
-        wanted, came = ("/".join(f"{100 * share:.0f}" for share in three) for three in (shares, found))
+    shares = [size / sum(sizes) for size in sizes]
+    if max(abs(a - b) for a, b in zip(shares, expected, strict=True)) > SHARE_TOLERANCE:
+        wanted, actual = ("/".join(f"{100 * share:.0f}" for share in three) for three in (expected, shares))
         raise DataError(
-            f"protocol '{protocol}' divides the nodes {wanted}; the masks of '{name}' divide them {came}, "
+            f"protocol '{protocol}' divides the nodes {wanted}; the masks of '{name}' divide them {actual}, "
             f"so they belong to another protocol. Ask for 'stored' to use them as they are."
         )
 
 
-def _is_labelled(graph: Graph) -> NDArray[np.bool_]:
+def _labelled_nodes(graph: Graph) -> NDArray[np.bool_]:
     if graph.y is None:
         raise DataError(f"a split needs labels; '{graph.name}' has none. Load it with its labels.")
-    is_known = ~np.isnan(graph.y) if graph.is_regression else graph.y >= 0
-    return np.logical_and.reduce(is_known.reshape(graph.num_nodes, -1), axis=1)
+    return graph.is_labelled
 
 
 def _class_labels(graph: Graph, protocol: str) -> NDArray[np.int64]:
-    if graph.is_regression or not _is_labelled(graph).any():
+    if graph.is_regression or not _labelled_nodes(graph).any():
         raise DataError(
             f"protocol '{protocol}' divides class by class; '{graph.name}' has no class labels. "
             "Use 'random-60-20-20'."
         )
     return np.asarray(graph.y, dtype=np.int64)
-
-
-def _split_of(num_nodes: int, *parts: Nodes) -> Split:
-    masks = torch.zeros(len(PARTS), num_nodes, dtype=torch.bool)
-    for mask, nodes in zip(masks, parts, strict=True):
-        mask[torch.from_numpy(nodes)] = True
-    return Split(*masks)

@@ -1,12 +1,19 @@
 """Train, validation and test masks: checked, named by their content, never invented silently.
 
-`data_splits` reads the masks a graph carries; `random_split` and `stratified_split` draw new ones
-by a rule the caller has to name. Do not compare numbers from different rules: published tables mix
-48/32/20, 50/25/25 and 60/20/20, and more training nodes alone raise an accuracy.
+    splits = data_splits(data)              # the masks that came with PyG's Data
+    split = stratified_split(y, seed=3)     # a new split, by a rule the caller names
+
+`Split` is one split, `Masks` several in one array. Do not compare numbers from different rules: published
+tables mix 48/32/20, 50/25/25 and 60/20/20, and more training nodes alone raise an accuracy.
 """
 
+from __future__ import annotations
+
 import hashlib
+import logging
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +22,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.data.validation import check_labels, describe
+from polynsd.data.validation import check_labels, check_masks, describe_value
 from polynsd.errors import ConfigError, DataError, require_at_least
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 PARTS = ("train", "val", "test")
-UNUSED = -1
+MASK_KEY = re.compile(r"(?:(\w+)_)?(train|val|test)_mask")
 ROUNDING = 1e-12  # 0.29·100 is 28.999999999999996 in floating point
 SUM_TOLERANCE = 1e-9
+NOT_A_MASK = "Turn node numbers into a mask with mask[numbers] = True, not by a cast."
 
 Fractions = tuple[float, float, float]
-PartArray = NDArray[np.int64]
+Nodes = NDArray[np.int64]
+
+logger = logging.getLogger("polynsd")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +50,7 @@ class Split:
 
     def __post_init__(self) -> None:
         for part in PARTS:
-            _check_mask(part, getattr(self, part), self.train)
+            self._check_part(part, getattr(self, part))
         for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
             shared = int((getattr(self, first) & getattr(self, second)).sum())
             if shared:
@@ -48,6 +58,30 @@ class Split:
                     f"the parts of a split must be disjoint; {first} and {second} share {shared} "
                     "nodes. Remove them from one of the two."
                 )
+
+    def _check_part(self, part: str, mask: object) -> None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
+            raise DataError(
+                f"{part} must be a bool tensor of shape [num_nodes]; got {describe_value(mask)}. {NOT_A_MASK}"
+            )
+        if mask.shape != self.train.shape:
+            raise DataError(
+                f"the masks of a split must have equal length; train has {self.train.numel()} nodes, {part} "
+                f"{mask.numel()}. Build all three for the same graph."
+            )
+        if not mask.any():
+            raise DataError(
+                f"{part} is empty; every part of a split needs a node. Raise its fraction or use a larger "
+                "graph."
+            )
+
+    @classmethod
+    def from_nodes(cls, num_nodes: int, train: Nodes, val: Nodes, test: Nodes) -> Split:
+        """A split of N nodes from the node numbers of its parts."""
+        masks = torch.zeros(len(PARTS), num_nodes, dtype=torch.bool)
+        for mask, nodes in zip(masks, (train, val, test), strict=True):
+            mask[torch.from_numpy(nodes)] = True
+        return cls(*masks)
 
     @property
     def fingerprint(self) -> str:
@@ -68,16 +102,36 @@ class Split:
         return f"Split({sizes}, num_nodes={self.train.numel()})"
 
 
+@dataclass(frozen=True)
+class Masks:
+    """S splits as boolean masks `[S, N]`, a row per split."""
+
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    @classmethod
+    def from_splits(cls, splits: Sequence[Split]) -> Masks:
+        return cls(*(np.stack([getattr(split, part).cpu().numpy() for split in splits]) for part in PARTS))
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def split(self, index: int) -> Split:
+        """A copy of split `index`, checked; an index that does not exist or an empty part is an error."""
+        if not 0 <= index < len(self):
+            raise DataError(f"there are {len(self)} splits, numbered from 0; got index {index}.")
+        return Split(*(torch.from_numpy(getattr(self, part)[index].copy()) for part in PARTS))
+
+
 def random_split(num_nodes: int, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0) -> Split:
     """A random permutation cut into ⌊f_0·N⌋ training and ⌊f_1·N⌋ validation nodes, the rest test.
 
     If the fractions sum to less than 1, the nodes that are left over belong to no part.
     """
     require_at_least("num_nodes", num_nodes, 1)
-    rng = _checked_generator(fractions, seed)
-    part_of = np.full(num_nodes, UNUSED)
-    part_of[rng.permutation(num_nodes)] = _deal(_part_sizes(num_nodes, fractions), num_nodes)
-    return _split(part_of)
+    rng = _make_generator(fractions, seed)
+    return Split.from_nodes(num_nodes, *_cut(rng.permutation(num_nodes), _part_sizes(num_nodes, fractions)))
 
 
 def stratified_split(y: Tensor, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0) -> Split:
@@ -86,74 +140,96 @@ def stratified_split(y: Tensor, fractions: Fractions = (0.6, 0.2, 0.2), seed: in
     A class of at least three nodes has one in every part, at the expense of its largest part.
     """
     check_labels(y)
-    rng = _checked_generator(fractions, seed)
+    rng = _make_generator(fractions, seed)
     labels = y.cpu().numpy()
-    part_of = np.full(labels.size, UNUSED)
+    parts = [[np.zeros(0, dtype=np.int64)] for _ in PARTS]
     for label in np.unique(labels[labels >= 0]):
         members = rng.permutation(np.flatnonzero(labels == label))
         sizes = _part_sizes(members.size, fractions)
         if members.size >= len(PARTS):
-            sizes = _without_empty_part(sizes, members.size)
-        part_of[members] = _deal(sizes, members.size)
-    return _split(part_of)
+            sizes = np.maximum(sizes, 1)
+            sizes[sizes.argmax()] -= max(0, int(sizes.sum()) - members.size)
+        for part, nodes in zip(parts, _cut(members, sizes), strict=True):
+            part.append(nodes)
+    return Split.from_nodes(labels.size, *map(np.concatenate, parts))
 
 
-def data_splits(data: "Data") -> list[Split]:
-    """The splits a graph carries as `train_mask`, `val_mask`, `test_mask`, [N] or [N, S] each.
+def permuted_split(nodes: Nodes, num_nodes: int, percent: tuple[int, int], seed: int) -> Split:
+    """A permutation of `nodes` cut after ⌊p_0·n/100⌋ training and ⌊p_1·n/100⌋ validation nodes.
 
-    A single mask [N] beside masks [N, S] is shared by all S splits.
+    The permutation is that of NumPy's legacy generator, which published splits were drawn with.
     """
-    masks: dict[str, Any] = {part: getattr(data, f"{part}_mask", None) for part in PARTS}
-    missing = [f"{part}_mask" for part, mask in masks.items() if mask is None]
+    order = np.random.RandomState(seed).permutation(nodes)
+    num_train, num_val = (share * order.size // 100 for share in percent)
+    return Split.from_nodes(num_nodes, *_cut(order, [num_train, num_val, order.size - num_train - num_val]))
+
+
+def data_splits(data: Data) -> list[Split]:
+    """The splits a graph carries as `train_mask`, `val_mask`, `test_mask`; see `read_masks`."""
+    missing = [f"{part}_mask" for part in PARTS if getattr(data, f"{part}_mask", None) is None]
     if missing:
         raise DataError(
             "the graph must carry train_mask, val_mask and test_mask; it has no "
             f"{', '.join(missing)}. Ask for a rule by name: random_split(num_nodes) or "
             "stratified_split(y)."
         )
-    columns = [_mask_columns(part, mask, data.num_nodes) for part, mask in masks.items()]
-    num_splits = max(map(len, columns))
-    if any(len(masks) not in (1, num_splits) for masks in columns):
-        raise DataError(
-            f"the three masks must hold the same number of splits; got {[*map(len, columns)]}. "
-            "Give each the shape [num_nodes, num_splits]."
+    masks = read_masks(data)["default"]
+    return [masks.split(index) for index in range(len(masks))]
+
+
+def read_masks(data: Data) -> dict[str, Masks]:
+    """The splits of PyG's `Data` by protocol: `train_mask`, … are `default`, `public_train_mask`, … `public`.
+
+    Masks have the shape [N] or [N, S]; a single one beside masks [N, S] is shared by all S splits. A
+    protocol of which a part is missing is left out, with a warning in the log.
+    """
+    num_nodes, protocols = int(data.num_nodes or 0), dict[str, dict[str, NDArray[np.bool_]]]()
+    for key, mask in data.to_dict().items():
+        match = MASK_KEY.fullmatch(key)
+        if match and mask is not None:
+            protocols.setdefault(match[1] or "default", {})[match[2]] = _mask_rows(key, mask, num_nodes)
+    masks = {}
+    for protocol, parts in protocols.items():
+        missing = [part for part in PARTS if part not in parts]
+        if missing:
+            logger.warning(
+                "the masks '%s' are left out: there is one for %s but none for %s. Add it to keep the split.",
+                protocol,
+                ", ".join(parts),
+                ", ".join(missing),
+            )
+            continue
+        counts = [len(parts[part]) for part in PARTS]
+        if any(count not in (1, max(counts)) for count in counts):
+            raise DataError(
+                f"the three masks of '{protocol}' must hold the same number of splits; got {counts}. Give "
+                "each the shape [num_nodes, num_splits]."
+            )
+        masks[protocol] = Masks(
+            *(np.repeat(parts[part], max(counts) // len(parts[part]), axis=0) for part in PARTS)
         )
-    shared = [masks if len(masks) == num_splits else masks * num_splits for masks in columns]
-    return [Split(*masks) for masks in zip(*shared, strict=True)]
+        check_masks(protocol, masks[protocol], num_nodes)
+    return masks
 
 
-def _check_mask(part: str, mask: Tensor, like: Tensor) -> None:
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
+def _mask_rows(key: str, mask: Any, num_nodes: int) -> NDArray[np.bool_]:
+    """A boolean mask [N] or [N, S] as a copy [S, N]."""
+    values = torch.as_tensor(mask).cpu().numpy()
+    if values.ndim not in (1, 2) or len(values) != num_nodes:
         raise DataError(
-            f"{part} must be a bool tensor of shape [num_nodes]; got {describe(mask)}. "
-            "Turn node numbers into a mask with mask[numbers] = True, not by a cast."
+            f"{key} must have shape [{num_nodes}] or [{num_nodes}, num_splits]; got {list(values.shape)}. "
+            "Transpose masks stored as [num_splits, num_nodes]."
         )
-    if mask.shape != like.shape:
-        raise DataError(
-            f"the masks of a split must have equal length; train has {like.numel()} nodes, {part} "
-            f"{mask.numel()}. Build all three for the same graph."
-        )
-    if not mask.any():
-        raise DataError(
-            f"{part} is empty; every part of a split needs a node. Raise its fraction or use a larger graph."
-        )
+    if values.dtype != np.bool_:
+        raise DataError(f"{key} must be boolean; got {values.dtype}. {NOT_A_MASK}")
+    return np.array(np.atleast_2d(values.T), order="C")
 
 
-def _mask_columns(part: str, mask: Tensor, num_nodes: int) -> list[Tensor]:
-    """The S masks [N] of a tensor [N] or [N, S]."""
-    if mask.dim() not in (1, 2) or mask.size(0) != num_nodes:
-        raise DataError(
-            f"{part}_mask must have shape [{num_nodes}] or [{num_nodes}, num_splits]; got "
-            f"{list(mask.shape)}. Transpose masks stored as [num_splits, num_nodes]."
-        )
-    return list(mask.reshape(num_nodes, -1).unbind(dim=1))
-
-
-def _checked_generator(fractions: Fractions, seed: int) -> np.random.Generator:
-    """The random stream of a split rule, once its arguments have proved sound."""
+def _make_generator(fractions: Fractions, seed: int) -> np.random.Generator:
+    """The random stream of a split rule; raises where fractions or seed make no sense."""
     require_at_least("seed", seed, 0)
-    valid = len(fractions) == len(PARTS) and all(fraction > 0.0 for fraction in fractions)
-    if not valid or not sum(fractions) <= 1.0 + SUM_TOLERANCE:
+    is_valid = len(fractions) == len(PARTS) and all(fraction > 0.0 for fraction in fractions)
+    if not is_valid or not sum(fractions) <= 1.0 + SUM_TOLERANCE:
         raise ConfigError(
             "fractions must be three positive numbers (train, val, test) that sum to at most 1; "
             f"got {fractions!r}."
@@ -161,7 +237,7 @@ def _checked_generator(fractions: Fractions, seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _part_sizes(count: int, fractions: Fractions) -> PartArray:
+def _part_sizes(count: int, fractions: Fractions) -> Nodes:
     """⌊f_0·n⌋, ⌊f_1·n⌋ and what is missing to ⌊(f_0+f_1+f_2)·n⌋, which is n for a full split."""
     train, val, covered = (
         math.floor(share * count * (1.0 + ROUNDING)) for share in (*fractions[:2], sum(fractions))
@@ -169,17 +245,6 @@ def _part_sizes(count: int, fractions: Fractions) -> PartArray:
     return np.array([train, val, min(covered, count) - train - val])
 
 
-def _without_empty_part(sizes: PartArray, count: int) -> PartArray:
-    """Sizes of at least 1 each; what exceeds the count >= 3 is taken from the largest."""
-    sizes = np.maximum(sizes, 1)
-    sizes[sizes.argmax()] -= max(0, int(sizes.sum()) - count)
-    return sizes
-
-
-def _deal(sizes: PartArray, count: int) -> PartArray:
-    """Part numbers of `count` nodes in a row: 0, ..., 1, ..., 2, ..., then UNUSED."""
-    return np.repeat([0, 1, 2, UNUSED], [*sizes, count - sizes.sum()])
-
-
-def _split(part_of: PartArray) -> Split:
-    return Split(*(torch.from_numpy(part_of == number) for number in range(len(PARTS))))
+def _cut(nodes: Nodes, sizes: Nodes | list[int]) -> list[Nodes]:
+    """The first nodes, the next and those after them, so many each."""
+    return np.split(nodes, np.cumsum(sizes))[: len(PARTS)]

@@ -39,24 +39,22 @@ def apply(rule: str, graph: Graph, split: Split | None = None) -> Graph:
         graph: any graph with features.
         split: where the training nodes are taken from, for rules that need them.
     """
-    for one in rule.split("+"):
-        graph = _apply_one(one, graph, split)
-    return graph
-
-
-def _apply_one(rule: str, graph: Graph, split: Split | None) -> Graph:
-    require_choice("preprocessing", rule, RULES)
-    if rule == "raw":
-        return graph
-    if graph.x is None:
-        raise DataError(
-            f"preprocessing needs features; '{graph.name}' has none. Load the dataset with its features, or "
-            "give the graph some."
+    for name in rule.split("+"):
+        require_choice("preprocessing", name, RULES)
+        if name == "raw":
+            continue
+        if graph.x is None:
+            raise DataError(
+                f"preprocessing needs features; '{graph.name}' has none. Load the dataset with its features, "
+                "or give the graph some."
+            )
+        graph = replace(
+            graph,
+            x=RULES[name](graph, split),
+            feature_names=None if name == "adjacency" else graph.feature_names,
+            extras={**graph.extras, RECORD: np.array([*applied_rules(graph), name])},
         )
-    record = np.array([*applied_rules(graph), rule])
-    names = None if rule == "adjacency" else graph.feature_names
-    extras = {**graph.extras, RECORD: record}
-    return replace(graph, x=RULES[rule](graph, split), feature_names=names, extras=extras)
+    return graph
 
 
 def applied_rules(graph: Graph) -> tuple[str, ...]:
@@ -65,9 +63,10 @@ def applied_rules(graph: Graph) -> tuple[str, ...]:
 
 
 def _row_normalize(graph: Graph, split: Split | None) -> Features:
-    if not _least(graph.x) >= 0:
+    least = _smallest(graph.x)
+    if not least >= 0:
         raise DataError(
-            f"row-normalize needs non-negative features; '{graph.name}' has {_least(graph.x):g}. "
+            f"row-normalize needs non-negative features; '{graph.name}' has {least:g}. "
             "Use raw or standardize(train)."
         )
     sums = _row_sums(graph.x)
@@ -75,27 +74,30 @@ def _row_normalize(graph: Graph, split: Split | None) -> Features:
 
 
 def _nsd_normalize(graph: Graph, split: Split | None) -> Features:
-    least = _least(graph.x)
-    shifted = graph.x if least == 0 else _dense(graph.x) - least
+    least = _smallest(graph.x)
+    shifted = graph.x if least == 0 else graph.dense_x - least
     return _scale_rows(shifted, np.maximum(_row_sums(shifted), 1.0))
 
 
 def _standardize_by_training(graph: Graph, split: Split | None) -> Features:
-    return _standardized(graph, _training_nodes(graph, split))
+    if split is None:
+        raise ConfigError("standardize(train) needs to know the training nodes; pass a split.")
+    if split.train.numel() != graph.num_nodes:
+        raise DataError(
+            f"the split is one of {split.train.numel()} nodes; '{graph.name}' has {graph.num_nodes}. "
+            "Pass a split of this graph."
+        )
+    return _standardize(graph, split.train.cpu().numpy())
 
 
-def _standardize(graph: Graph, split: Split | None) -> Features:
-    return _standardized(graph, np.ones(graph.num_nodes, dtype=bool))
-
-
-def _standardized(graph: Graph, nodes: NDArray[np.bool_]) -> Features:
-    x = _dense(graph.x).astype(np.float64)
+def _standardize(graph: Graph, nodes: NDArray[np.bool_]) -> Features:
+    x = graph.dense_x.astype(np.float64)
     mean, deviation = x[nodes].mean(axis=0), x[nodes].std(axis=0)
     is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
     return ((x - mean) / np.where(is_constant, 1.0, deviation)).astype(np.float32)
 
 
-def _with_adjacency(graph: Graph, split: Split | None) -> Features:
+def _append_adjacency(graph: Graph, split: Split | None) -> Features:
     (u, v), ones = graph.edge_index, np.ones(graph.edge_index.shape[1], dtype=np.float32)
     half = sparse.coo_matrix((ones, (u, v)), shape=(graph.num_nodes,) * 2)  # every edge once
     return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(graph.x), half + half.T]), dtype=np.float32)
@@ -106,28 +108,13 @@ RULES: Mapping[str, Callable[[Graph, Split | None], Features]] = {
     "row-normalize": _row_normalize,
     "nsd-normalize": _nsd_normalize,
     "standardize(train)": _standardize_by_training,
-    "standardize": _standardize,
-    "adjacency": _with_adjacency,
+    "standardize": lambda graph, split: _standardize(graph, np.ones(graph.num_nodes, dtype=bool)),
+    "adjacency": _append_adjacency,
 }
 
 
-def _training_nodes(graph: Graph, split: Split | None) -> NDArray[np.bool_]:
-    if split is None:
-        raise ConfigError("standardize(train) needs to know the training nodes; pass a split.")
-    if split.train.numel() != graph.num_nodes:
-        raise DataError(
-            f"the split is one of {split.train.numel()} nodes; '{graph.name}' has {graph.num_nodes}. "
-            "Pass a split of this graph."
-        )
-    return split.train.cpu().numpy()
-
-
-def _least(x: Features) -> float:
+def _smallest(x: Features) -> float:
     return float(x.min()) if min(x.shape) else 0.0
-
-
-def _dense(x: Features) -> NDArray[np.float32]:
-    return x.toarray() if sparse.issparse(x) else x
 
 
 def _row_sums(x: Features) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@
     unlabelled                                integers: nodes without a label, whatever y says
 
 Every other key is an extra. Nodes in `unlabelled` (Citeseer has 15, with y = 0) get the label −1 (NaN for
-targets) and leave all masks as the file is read. A graph is named after its file. `datasets.npy` says
+targets) and leave all masks as the file is read. A graph is named after its file. `datasets.npz` says
 what becomes of damaged and hostile files. For tables that people edit, use CSV or Parquet.
 """
 
@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.datasets.npy import MAX_BYTES, ArrayZip, errors_of, portable
-from polynsd.data.graph import Features, Graph, Masks
-from polynsd.data.schema import INTEGERS, check, count_nodes, csr_features, expect_all, expect_array
-from polynsd.data.splits import PARTS
+from polynsd.data.datasets.npz import MAX_BYTES, NpzReader, prefix_errors, to_storable
+from polynsd.data.graph import Features, Graph
+from polynsd.data.splits import PARTS, Masks
 from polynsd.data.transforms import RECORD
+from polynsd.data.validation import INTEGERS, check_arrays, check_csr, expect_all, expect_array
 from polynsd.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
@@ -42,6 +42,7 @@ NAMES = ("class_names", "feature_names")
 CSR = ("x_indptr", "x_indices", "x_data", "x_shape")
 KEYS = {"edge_index", "x", *CSR, *FIELDS, *NAMES, "num_nodes", "unlabelled"}
 MASK = re.compile(r"(?:(?!default_)(\w+)_)?(?:train|val|test)_mask", re.ASCII)
+SPARE_NODES, NODES_PER_END = 1000, 10  # how many nodes without an edge are believed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
 
 
@@ -58,24 +59,24 @@ class GraphArchive:
 
     def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = Path(path)
-        self._arrays = ArrayZip(self.path, max_bytes)
+        self._reader = NpzReader(self.path, max_bytes)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The names of the arrays, in the order of the file."""
-        return self._arrays.names
+        return self._reader.names
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every array, from its header."""
-        return {key: header.shape for key, header in self._arrays.headers.items()}
+        return self._reader.shapes
 
     def graph(self, name: str | None = None, extras: bool = False) -> Graph:
         """The graph, checked; `extras` reads unknown arrays too (the record of preprocessing always is)."""
-        arrays = self._arrays.read(key for key in self.keys if extras or _is_known(key) or key == RECORD)
-        with errors_of(self.path):
-            graph = _graph(self.path.stem if name is None else name, arrays)
-            check(graph)
+        arrays = self._reader.read(key for key in self.keys if extras or _is_known(key) or key == RECORD)
+        with prefix_errors(self.path):
+            graph = _build_graph(self.path.stem if name is None else name, arrays)
+            check_arrays(graph)
             if "unlabelled" in arrays:
                 graph = _withdraw_labels(graph, arrays["unlabelled"])
         return graph
@@ -84,9 +85,9 @@ class GraphArchive:
     def write(cls, path: str | Path, graph: Graph) -> GraphArchive:
         """Writes the graph, all or nothing; equal graphs make equal bytes (under one version of zlib)."""
         path = Path(path)
-        with errors_of(path):
-            check(graph)
-            _write_arrays(path, _arrays(graph))
+        with prefix_errors(path):
+            check_arrays(graph)
+            _write_arrays(path, _to_arrays(graph))
         return cls(path)
 
     def __repr__(self) -> str:
@@ -121,11 +122,11 @@ def _require_keys(arrays: Arrays, keys: tuple[str, ...]) -> None:
         )
 
 
-def _graph(name: str, arrays: Arrays) -> Graph:
-    """The graph these arrays describe; `check` comes after."""
+def _build_graph(name: str, arrays: Arrays) -> Graph:
+    """The graph these arrays describe; `check_arrays` comes after."""
     _require_keys(arrays, ("edge_index",))
     x, masks = _features(arrays), _masks(arrays)
-    num_nodes = count_nodes(arrays, x, masks)
+    num_nodes = _count_nodes(arrays, x, masks)
     fields: dict[str, Any] = {field: arrays[field] for field in FIELDS if field in arrays}
     fields |= {field: _names(field, arrays[field]) for field in NAMES if field in arrays}
     extras = {key: array for key, array in arrays.items() if not _is_known(key)}
@@ -139,7 +140,34 @@ def _features(arrays: Arrays) -> Features:
     if "x" in arrays:
         raise DataError(f"features are dense or sparse; got x and {', '.join(sparse_keys)}. Keep one kind.")
     _require_keys(arrays, CSR)
-    return csr_features(*(arrays[key] for key in CSR))
+    indptr, indices, data, extents = (arrays[key] for key in CSR)
+    rows, columns = expect_array("x_shape", extents, INTEGERS, (2,)).tolist()
+    if rows < 0 or columns < 0:
+        raise DataError(f"x_shape must not be negative; got {[rows, columns]}. Rebuild the sparse features.")
+    check_csr(indptr, indices, data, (rows, columns))  # before SciPy sees them
+    return sparse.csr_matrix((data, indices, indptr), shape=(rows, columns))
+
+
+def _count_nodes(arrays: Arrays, x: Features, masks: dict[str, Masks]) -> int:
+    """N, on which the rows of all arrays must agree; without a row per node, the largest id + 1."""
+    tables = {"y": arrays.get("y"), "node_ids": arrays.get("node_ids"), "x": x}
+    rows = {key: table.shape[0] for key, table in tables.items() if table is not None and table.ndim}
+    rows |= {f"masks of '{name}'": parts.train.shape[-1] for name, parts in masks.items() if parts.train.ndim}
+    if "num_nodes" in arrays:
+        rows["num_nodes"] = int(expect_array("num_nodes", arrays["num_nodes"], INTEGERS, ()))
+    if len(set(rows.values())) > 1:
+        listing = ", ".join(f"{key} {count}" for key, count in rows.items())
+        raise DataError(f"arrays must agree on the number of nodes; got {listing}. Give each a row per node.")
+    if rows:
+        return next(iter(rows.values()))
+    edge_index = expect_array("edge_index", arrays["edge_index"], INTEGERS, (2, "E"))
+    num_nodes, num_edges = int(edge_index.max(initial=-1)) + 1, edge_index.shape[1]
+    if num_nodes > SPARE_NODES + NODES_PER_END * 2 * num_edges:  # more likely a wrong node number
+        raise DataError(
+            f"{num_edges} edges name node {num_nodes - 1}, and no array has a row per node to confirm that "
+            f"there are {num_nodes}. Correct edge_index, or store the number as num_nodes."
+        )
+    return num_nodes
 
 
 def _masks(arrays: Arrays) -> dict[str, Masks]:
@@ -176,7 +204,7 @@ def _withdraw_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
     return replace(graph)  # a new object has not yet counted its classes
 
 
-def _arrays(graph: Graph) -> Arrays:
+def _to_arrays(graph: Graph) -> Arrays:
     """The arrays of a checked graph, in the order of the file."""
     arrays = {"edge_index": _narrow(graph.edge_index)}
     if sparse.issparse(graph.x):
@@ -227,7 +255,7 @@ def _extras(graph: Graph) -> Arrays:
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
     """Writes beside the target first, so that a reader finds the old file or the new one, never half."""
-    stored = {key: portable(key, array) for key, array in arrays.items()}
+    stored = {key: to_storable(key, array) for key, array in arrays.items()}
     if not path.parent.is_dir():
         raise DataError(f"there is no folder {path.parent}. Create it first.")
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}.tmp")

@@ -1,10 +1,13 @@
-"""Benchmark graphs by name: `load("texas")`.
+"""Benchmark graphs by name, and graphs wherever they are.
+
+    graph = load("texas")
+    graph, entry, report = open_graph("texas")       # or "graph.npz", or "edges.csv"
 
 An archive `<name>.npz` is looked for in the folder named by the environment variable POLYNSD_DATA,
 then in the cache (POLYNSD_CACHE, or polynsd in the user's cache folder); if there is none, the
 dataset is downloaded from its publisher and kept in the cache. Whatever the way, its counts must be
 the published ones. What is known to be wrong or surprising about a dataset is logged when it is
-loaded. For your own data see `polynsd.data.tables`; for splits of these graphs `polynsd.data.protocols`.
+loaded. For splits of these graphs see `polynsd.data.protocols`.
 """
 
 from __future__ import annotations
@@ -14,18 +17,56 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, Entry
+from polynsd.data.datasets import sources
+from polynsd.data.datasets.archive import load_graph, save_graph
+from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, DatasetEntry
+from polynsd.data.describe import class_sizes
 from polynsd.data.graph import Graph
 from polynsd.errors import DataError, unknown_name
 
-__all__ = ["ENTRIES", "Entry", "cache_folder", "check_counts", "get_entry", "load", "locate", "names"]
+if TYPE_CHECKING:
+    from polynsd.data.tables import ReadReport
 
 logger = logging.getLogger("polynsd")
 
 ALIASES = {"actor": "film", "la": "los_angeles"}
+
+
+class OpenedGraph(NamedTuple):
+    """A graph, its entry in the catalogue, and what was done to the tables it was read from."""
+
+    graph: Graph
+    entry: DatasetEntry | None
+    report: ReadReport | None
+
+
+def open_graph(
+    name: str,
+    nodes: Path | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    extras: bool = False,
+) -> OpenedGraph:
+    """The graph that a name or a path stands for.
+
+    Args:
+        name: of a benchmark, or a path: an archive (.npz), an edge list, a GraphML file.
+        nodes: the node table that belongs to an edge list.
+        label: the column of the node table that holds the labels.
+        weight: the column of the edge list that holds the weights.
+        extras: whether to keep further arrays of an archive.
+    """
+    path = Path(name)
+    if path.suffix == ".npz":
+        return OpenedGraph(load_graph(path, extras=extras), None, None)
+    if path.suffix or path.is_file():
+        from polynsd.data.tables import read_graph
+
+        graph, report = read_graph(path, nodes, label=label, weight=weight)
+        return OpenedGraph(graph, None, report)
+    return OpenedGraph(load(name), get_entry(name), None)
 
 
 def names() -> tuple[str, ...]:
@@ -33,7 +74,7 @@ def names() -> tuple[str, ...]:
     return tuple(ENTRIES)
 
 
-def get_entry(name: str) -> Entry:
+def get_entry(name: str) -> DatasetEntry:
     """What is known about a dataset; `Roman-Empire` is taken for `roman_empire`, `actor` for `film`."""
     key = name.lower().replace("-", "_").replace(" ", "_")
     key = ALIASES.get(key, key)
@@ -63,18 +104,20 @@ def load(
         ConfigError: there is no dataset of this name.
         DataError: it cannot be found or downloaded, or is not what it should be.
     """
-    from polynsd.data.datasets.archive import load_graph
-
     entry = get_entry(name)
     path = locate(name, root)
     if path is None:
-        path = _download(entry, root, progress) if download else _refuse(entry, root)
+        if not download:
+            raise _not_found(entry, root, DataError("downloading was not permitted (download=False)"))
+        path = _download(entry, root, progress)
     graph = load_graph(path, extras=extras)
     check_counts(entry, graph, str(path))
     if entry.warning:
         logger.warning("%s: %s", entry.name, entry.warning)
     if graph.x is None and entry.may_lack_features:
-        _warn_of_missing_features(entry, path)
+        substitute = f"{entry.name}_glovesub"
+        remedy = f"Load '{substitute}', which has substitutes, or give" if substitute in ENTRIES else "Give"
+        logger.warning("%s: %s has no features, and models need some. %s it some.", entry.name, path, remedy)
     return graph
 
 
@@ -110,61 +153,44 @@ def is_at_hand(name: str) -> bool:
     return name in names() and locate(name) is not None
 
 
-def check_counts(entry: Entry, graph: Graph, place: str) -> None:
+def check_counts(entry: DatasetEntry, graph: Graph, origin: str) -> None:
     """Raises unless the graph has the counts of its entry; those that are not known may be any."""
-    found = {
+    counts = {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "features": graph.num_features,
         "classes": graph.num_classes,
-        "class_sizes": _class_sizes(graph),
+        "class_sizes": tuple(class_sizes(graph).tolist()),
     }
     if graph.x is None and entry.may_lack_features:
-        del found["features"]
+        del counts["features"]
     wrong = [
         f"{what.replace('_', ' ')}: {getattr(entry, what)} expected, {count} found"
-        for what, count in found.items()
+        for what, count in counts.items()
         if getattr(entry, what) not in (None, count)
     ]
     if wrong:
         raise DataError(
-            f"{place} is not the dataset '{entry.name}' ({entry.title}): {'; '.join(wrong)}. Delete or move "
+            f"{origin} is not the dataset '{entry.name}' ({entry.title}): {'; '.join(wrong)}. Delete or move "
             "it if it is something else; if its publisher has changed it, results are not comparable."
         )
 
 
-def _warn_of_missing_features(entry: Entry, path: Path) -> None:
-    substitute = f"{entry.name}_glovesub"
-    remedy = f"Load '{substitute}', which has substitutes, or give" if substitute in ENTRIES else "Give"
-    logger.warning("%s: %s has no features, and models need some. %s it some.", entry.name, path, remedy)
-
-
-def _class_sizes(graph: Graph) -> tuple[int, ...]:
-    if graph.y is None or graph.is_regression:
-        return ()
-    return tuple(np.bincount(graph.y[graph.y >= 0]).tolist())
-
-
-def _download(entry: Entry, root: str | Path | None, progress: Callable[[int, str], None] | None) -> Path:
+def _download(
+    entry: DatasetEntry, root: str | Path | None, progress: Callable[[int, str], None] | None
+) -> Path:
     """The archive in the cache, made from what the publisher offers."""
-    from polynsd.data.datasets.archive import save_graph
-    from polynsd.data.datasets.sources import obtain
-    from polynsd.data.datasets.watch import watched
-
     cache = cache_folder()
-    path = cache / f"{entry.name}.npz"
     try:
-        _require_writable(cache)
-        with watched(cache, entry.name, progress):
-            graph = obtain(entry.source, entry.name, cache)
+        _check_writable(cache)
+        graph = sources.download_graph(entry.source, entry.name, cache, progress)
     except Exception as error:  # PyG, its file systems and unpicklers raise anything
         raise _not_found(entry, root, error) from error
     check_counts(entry, graph, str(entry.source))
-    save_graph(path, graph)
-    return path
+    return save_graph(cache / f"{entry.name}.npz", graph).path
 
 
-def _require_writable(cache: Path) -> None:
+def _check_writable(cache: Path) -> None:
     """Makes the cache folder; raises unless files can be written there."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -175,20 +201,15 @@ def _require_writable(cache: Path) -> None:
         ) from error
 
 
-def _refuse(entry: Entry, root: str | Path | None) -> Path:
-    raise _not_found(entry, root, DataError("downloading was not permitted (download=False)"))
-
-
-def _not_found(entry: Entry, root: str | Path | None, reason: Exception) -> DataError:
-    looked = " or ".join(str(folder) for folder in search_folders(root))
+def _not_found(entry: DatasetEntry, root: str | Path | None, error: Exception) -> DataError:
+    """One error that says where was looked, why there was no download, and what to do."""
+    folders = " or ".join(str(folder) for folder in search_folders(root))
+    reason = " ".join(str(error).split()).rstrip(".")
+    if not isinstance(error, DataError):
+        reason = f"its download failed ({type(error).__name__}: {reason})"
     can_download = not isinstance(entry.source, ArchiveOnly)
     remedy = f", or connect to the network to get it from {entry.source}" if can_download else ""
     return DataError(
-        f"there is no dataset '{entry.name}': no {entry.name}.npz in {looked}, and {_one_line(reason)}. "
+        f"there is no dataset '{entry.name}': no {entry.name}.npz in {folders}, and {reason}. "
         f"Put the archive into a folder and name that in POLYNSD_DATA{remedy}."
     )
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()).rstrip(".")
-    return text if isinstance(error, DataError) else f"its download failed ({type(error).__name__}: {text})"

@@ -43,7 +43,7 @@ class NpzFile:
 
 @dataclass(frozen=True)
 class ArchiveOnly:
-    """Nowhere to download from; the reason is told to who asks."""
+    """Nowhere to download from; the reason is part of the error."""
 
     reason: str
 
@@ -52,8 +52,8 @@ Source = PygDataset | NpzFile | ArchiveOnly
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A dataset.
+class DatasetEntry:
+    """A dataset of the catalogue.
 
     Args:
         name: what `load` is called with, and the name of its archive.
@@ -116,28 +116,28 @@ KEYWORD_COUNTS = ONE_SPLIT + " The archive holds keyword counts, PyG and most pa
 EMBEDDINGS = "The features are PyG's 128-dimensional embeddings, not the 3,170 binary ones of twitch_de."
 
 geom_gcn = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="row-normalize",
     protocols=("geom-gcn", *LUAN_AND_RANDOM),
     licence="none stated",
     citation="Pei et al., Geom-GCN, ICLR 2020",
 )
 planetoid = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="row-normalize",
     protocols=("geom-gcn", "public", *LUAN_AND_RANDOM),
     licence="MIT",
     citation="Yang et al., Revisiting semi-supervised learning with graph embeddings, ICML 2016",
 )
 heterophilous = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="raw",
     protocols=("platonov",),
     licence="MIT",
     citation="Platonov et al., A critical look at the evaluation of GNNs under heterophily, ICLR 2023",
 )
 city = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="raw",
     protocols=("city-10-10-80",),
     licence="ODbL (OpenStreetMap contributors)",
@@ -154,14 +154,14 @@ sub_region = partial(
     warning=RECOMPUTED_LABELS,
 )
 goods_or_authors = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="row-normalize",
     protocols=("stored", "random-60-20-20"),
     licence="MIT",
     citation="Shchur et al., Pitfalls of graph neural network evaluation, 2018",
 )
 twitch = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="raw",
     protocols=("stratified(0.5, 0.25, 0.25)",),
     licence="GPL-3.0",
@@ -169,7 +169,7 @@ twitch = partial(
     metric="roc_auc",
 )
 facebook = partial(
-    Entry,
+    DatasetEntry,
     preprocessing="raw",
     licence="none stated",
     citation="Lim et al., Large scale learning on non-homophilous graphs, NeurIPS 2021",
@@ -389,4 +389,4 @@ ENTRY_LIST = (
     ),
 )
 
-ENTRIES: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in ENTRY_LIST})
+ENTRIES: Mapping[str, DatasetEntry] = MappingProxyType({entry.name: entry for entry in ENTRY_LIST})

@@ -21,8 +21,8 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One archive: its counts, where `splits` counts those of the protocol `default`, and its bytes."""
+class ManifestRow:
+    """An archive: its counts, where `splits` counts those of the protocol `default`, and its bytes."""
 
     name: str
     nodes: int
@@ -41,7 +41,7 @@ class Entry:
             )
 
     @classmethod
-    def of_file(cls, path: Path) -> Entry:
+    def of_file(cls, path: Path) -> ManifestRow:
         """The row of an archive, which is loaded and checked for it."""
         graph = load_graph(path)
         return cls(
@@ -56,7 +56,7 @@ class Entry:
         )
 
 
-COLUMNS = tuple(field.name for field in fields(Entry))
+COLUMNS = tuple(field.name for field in fields(ManifestRow))
 COUNTS = COLUMNS[1:-1]
 
 
@@ -64,10 +64,10 @@ COUNTS = COLUMNS[1:-1]
 class Manifest:
     """The rows of a folder, by name."""
 
-    entries: tuple[Entry, ...]
+    rows: tuple[ManifestRow, ...]
 
     def __post_init__(self) -> None:
-        names = [entry.name for entry in self.entries]
+        names = [row.name for row in self.rows]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise DataError(f"names must be unique; {', '.join(repeated)} occur again. Remove the old rows.")
@@ -75,7 +75,7 @@ class Manifest:
     @classmethod
     def of_folder(cls, folder: str | Path) -> Manifest:
         """The rows of all `.npz` files of a folder as they are now."""
-        return cls(tuple(Entry.of_file(path) for path in _archives(folder)))
+        return cls(tuple(ManifestRow.of_file(path) for path in _archives(folder)))
 
     @classmethod
     def read(cls, path: str | Path) -> Manifest:
@@ -86,26 +86,26 @@ class Manifest:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{path}: expected a readable CSV file; got {error}.") from error
         try:
-            return cls(tuple(_entry(number, row) for number, row in enumerate(rows, start=1)))
+            return cls(tuple(_parse_row(number, row) for number, row in enumerate(rows, start=1)))
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
     def write(self, path: str | Path) -> None:
-        """Writes a CSV file."""
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(asdict(entry) for entry in self.entries)
+            writer.writerows(asdict(row) for row in self.rows)
 
     def verify(self, folder: str | Path) -> list[str]:
         """What is wrong with the folder, a line per problem; empty if it holds exactly these archives."""
-        found = {path.stem: path for path in _archives(folder)}
-        listed = {entry.name for entry in self.entries}
-        problems = [f"{name}: not in the manifest" for name in found if name not in listed]
-        for entry in self.entries:
-            problems += (
-                _differences(entry, found[entry.name]) if entry.name in found else [f"{entry.name}: missing"]
-            )
+        archives = {path.stem: path for path in _archives(folder)}
+        listed = {row.name for row in self.rows}
+        problems = [f"{name}: not in the manifest" for name in archives if name not in listed]
+        for row in self.rows:
+            if row.name in archives:
+                problems += _find_differences(row, archives[row.name])
+            else:
+                problems.append(f"{row.name}: missing")
         return problems
 
 
@@ -124,8 +124,7 @@ def _archives(folder: str | Path) -> list[Path]:
     return sorted(Path(folder).glob("*.npz"))
 
 
-def _entry(number: int, row: dict[str, str | None]) -> Entry:
-    """A row of text as an entry."""
+def _parse_row(number: int, row: dict[str, str | None]) -> ManifestRow:
     values = {column: row.get(column) or "" for column in COLUMNS}
     bad = [column for column in COUNTS if not re.fullmatch(r"\d{1,18}", values[column], re.ASCII)]
     if bad:
@@ -134,17 +133,16 @@ def _entry(number: int, row: dict[str, str | None]) -> Entry:
             f"{', '.join(repr(row.get(column)) for column in bad)}. Write it with Manifest.of_folder."
         )
     counts = {column: int(values[column]) for column in COUNTS}
-    return Entry(name=values["name"], sha256=values["sha256"], **counts)
+    return ManifestRow(name=values["name"], sha256=values["sha256"], **counts)
 
 
-def _differences(expected: Entry, path: Path) -> list[str]:
+def _find_differences(expected: ManifestRow, path: Path) -> list[str]:
     try:
-        actual = Entry.of_file(path)
+        actual = ManifestRow.of_file(path)
     except DataError as error:
         return [f"{expected.name}: {error}"]
-    pairs = [(column, getattr(expected, column), getattr(actual, column)) for column in COLUMNS]
     return [
-        f"{expected.name}: {column} is {came}, expected {wanted}"
-        for column, wanted, came in pairs
-        if came != wanted
+        f"{expected.name}: {column} is {getattr(actual, column)}, expected {getattr(expected, column)}"
+        for column in COLUMNS
+        if getattr(actual, column) != getattr(expected, column)
     ]

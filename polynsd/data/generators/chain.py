@@ -8,15 +8,13 @@ a language: do not read accuracies as a forecast for the public Roman-Empire gra
 (degree, diameter, homophily) these graphs share.
 """
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 import torch
 
-from polynsd.data.generators.synthetic import FloatArray, IntArray, named_streams, undirected_edge_index
-from polynsd.data.graph import Graph, Masks
-from polynsd.data.splits import PARTS, stratified_split
+from polynsd.data.edges import merge_edges
+from polynsd.data.generators.common import FloatArray, IntArray, random_streams, require_deviation
+from polynsd.data.graph import Graph
+from polynsd.data.splits import Masks, stratified_split
 from polynsd.errors import ConfigError, require_at_least
 
 SENTENCE = (5, 35)  # words of the shortest and of the longest sentence
@@ -46,31 +44,30 @@ def syntax_chain(
         A graph with ten stratified 50/25/25 splits and as extras the word's `type` [N], its `head` [N]
         (the word itself for the root of a sentence) and its `sentence` [N].
     """
-    _require_arguments(num_nodes, num_classes, num_features, feature_noise, seed)
-    streams = named_streams(Streams, seed)
-    sentence = draw_sentences(num_nodes, streams.sentences)
-    head = projective_heads(streams.trees.random(num_nodes), sentence)
-    types = word_types(sentence, streams.types)
-    roles = roles_of(types, head, role_table(num_classes, streams.roles))
+    require_at_least("num_nodes", num_nodes, 100)
+    require_at_least("num_classes", num_classes, 2)
+    require_at_least("num_features", num_features, 1)
+    require_deviation("feature_noise", feature_noise)
+    if num_classes > NUM_TYPES * ROLES_PER_TYPE:
+        raise ConfigError(
+            f"{NUM_TYPES} types of words play at most {NUM_TYPES * ROLES_PER_TYPE} roles; "
+            f"got num_classes={num_classes}. Lower num_classes."
+        )
+    sentence_rng, tree_rng, type_rng, role_rng, feature_rng = random_streams(seed, 5)
+    sentence = draw_sentences(num_nodes, sentence_rng)
+    head = projective_heads(tree_rng.random(num_nodes), sentence)
+    types = word_types(sentence, type_rng)
+    y = roles_of(types, head, role_table(num_classes, role_rng))
+    splits = [stratified_split(torch.from_numpy(y), FRACTIONS, seed) for seed in range(NUM_SPLITS)]
     return Graph(
         name="syntax-chain",
         edge_index=chain_edges(head),
         num_nodes=num_nodes,
-        x=noisy_embeddings(types, num_features, feature_noise, streams.features).astype(np.float32),
-        y=roles,
-        masks={"default": stratified_masks(roles)},
+        x=noisy_embeddings(types, num_features, feature_noise, feature_rng).astype(np.float32),
+        y=y,
+        masks={"default": Masks.from_splits(splits)},
         extras={"type": types, "head": head, "sentence": sentence},
     )
-
-
-class Streams(NamedTuple):
-    """One independent random generator per component of the graph."""
-
-    sentences: np.random.Generator
-    trees: np.random.Generator
-    types: np.random.Generator
-    roles: np.random.Generator
-    features: np.random.Generator
 
 
 def draw_sentences(num_words: int, rng: np.random.Generator) -> IntArray:
@@ -94,16 +91,16 @@ def projective_heads(weight: FloatArray, sentence: IntArray) -> IntArray:
 
 def nearest_heavier(weight: FloatArray, sentence: IntArray, step: int) -> IntArray:
     """The first heavier word of the same sentence in the direction of `step`, or N if there is none."""
-    found = np.full(weight.size, weight.size)
+    nearest = np.full(weight.size, weight.size)
     bounded = np.append(sentence, -1)  # entries N and -1 lie in no sentence
     pending, distance = np.arange(weight.size), 0
     while pending.size:
         distance += step
         pending = pending[bounded[pending + distance] == sentence[pending]]
         heavier = weight[pending + distance] > weight[pending]
-        found[pending[heavier]] = pending[heavier] + distance
+        nearest[pending[heavier]] = pending[heavier] + distance
         pending = pending[~heavier]
-    return found
+    return nearest
 
 
 def word_types(sentence: IntArray, rng: np.random.Generator) -> IntArray:
@@ -113,8 +110,8 @@ def word_types(sentence: IntArray, rng: np.random.Generator) -> IntArray:
     reach = np.cumsum(follows, axis=1) / follows.sum(axis=1, keepdims=True)
     first = np.flatnonzero(np.diff(sentence, prepend=-1))
     types = rng.integers(NUM_TYPES, size=sentence.size)
-    for place in range(1, SENTENCE[1]):  # all sentences grow by one word at a time
-        word = first[np.diff(first, append=sentence.size) > place] + place
+    for position in range(1, SENTENCE[1]):  # all sentences grow by one word at a time
+        word = first[np.diff(first, append=sentence.size) > position] + position
         types[word] = (rng.random((word.size, 1)) >= reach[types[word - 1]]).sum(axis=1)
     return types
 
@@ -136,9 +133,8 @@ def roles_of(types: IntArray, head: IntArray, table: IntArray) -> IntArray:
 def chain_edges(head: IntArray) -> IntArray:
     """Edges [2, E], u < v and sorted: consecutive words, and every word with its head."""
     word = np.arange(head.size)
-    ends = np.concatenate([word[:-1], word]), np.concatenate([word[1:], head])
-    both = undirected_edge_index(*ends, head.size)
-    return both[:, both[0] < both[1]]
+    pairs = np.concatenate([np.stack([word[:-1], word[1:]]), np.stack([word, head])], axis=1)
+    return merge_edges(pairs, head.size).edge_index
 
 
 def noisy_embeddings(
@@ -147,27 +143,3 @@ def noisy_embeddings(
     """Features [N, F]: a Gaussian vector per type, blurred word by word."""
     centres = rng.standard_normal((NUM_TYPES, num_features))
     return centres[types] + noise * rng.standard_normal((types.size, num_features))
-
-
-def stratified_masks(labels: IntArray) -> Masks:
-    """Ten stratified 50/25/25 splits, seeds 0 to 9."""
-    splits = [stratified_split(torch.from_numpy(labels), FRACTIONS, seed) for seed in range(NUM_SPLITS)]
-    return Masks(*(np.stack([getattr(split, part).numpy() for split in splits]) for part in PARTS))
-
-
-def _require_arguments(
-    num_nodes: int, num_classes: int, num_features: int, feature_noise: float, seed: int
-) -> None:
-    require_at_least("num_nodes", num_nodes, 100)
-    require_at_least("num_classes", num_classes, 2)
-    require_at_least("num_features", num_features, 1)
-    require_at_least("seed", seed, 0)
-    if num_classes > NUM_TYPES * ROLES_PER_TYPE:
-        raise ConfigError(
-            f"{NUM_TYPES} types of words play at most {NUM_TYPES * ROLES_PER_TYPE} roles; "
-            f"got num_classes={num_classes}. Lower num_classes."
-        )
-    if not 0.0 <= feature_noise < math.inf:
-        raise ConfigError(
-            f"feature_noise is a standard deviation, finite and at least 0; got {feature_noise!r}."
-        )

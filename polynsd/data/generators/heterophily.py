@@ -1,35 +1,44 @@
-"""Synthetic graphs whose heterophily, noise and size are set by hand.
+r"""Synthetic graphs whose heterophily, noise and size are set by hand.
 
-Balanced classes, one random ellipsoid of features per class around a common centre, and a ring
-rewired to partners whose class is drawn from the requested heterophily. Classes share their mean,
-so a linear model of the features alone is at chance; they differ in shape, so a nonlinear one is
-not, and every result needs an MLP beside it. Neighbours tell nothing at het = (C-1)/C, where they
-are a random sample of all nodes. Do not read accuracies as a forecast for real data.
+    graph = heterophilous_graph(num_nodes=600, num_classes=2, heterophily=0.95)
 
-Every component (labels, axes, angles, noise, edges) has its own random stream, so that changing
-the noise changes neither labels nor edges.
+Balanced classes, one random ellipsoid of features per class around a common centre, and a ring whose
+edges are rewired to partners of a class drawn from the requested heterophily (`rewiring`). A node of class
+c lies at a_c ⊙ s with semi-axes a_c ~ U[0, 1)^F and a unit vector s of spherical coordinates
+
+    s_0 = cos φ_0,   s_j = cos φ_j · Π_{i<j} sin φ_i,   s_{F-1} = Π_i sin φ_i.
+
+The angles are uniform, as published, so the points are not uniform on the sphere. Classes share their mean,
+so a linear model of the features alone is at chance; they differ in shape, so a nonlinear one is not, and
+every result needs an MLP beside it. Neighbours tell nothing at het = (C−1)/C, where they are a random
+sample of all nodes. Do not read accuracies as a forecast for real data.
+
+`legacy=True` is the published generator with its defects, for repeating old experiments only:
+
+* labels are independent and uniform, so classes are not balanced;
+* the angles of the last *node* are doubled instead of the last angle of every node, so the last coordinate
+  is never negative elsewhere and its class mean is a_c·(2/π)^(F-1): even a linear model beats chance;
+* points are not centred, noise always follows the axes;
+* a node may pick itself, or a partner that picked it; such picks are lost, and the mean degree falls
+  below 2·⌊k/2⌋. Picking loops over the nodes and takes O(N²k) time.
+
+Left out are its Gaussian branch (`ellipsoids=False`), which ignores the noise it is asked for, and
+`just_add_noise`, whose result depends on what an earlier run has cached.
 """
-
-import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polynsd.data.generators.ellipsoids import centred_points, draw_axes, gaussian_noise
-from polynsd.data.generators.legacy import legacy_points, legacy_ring, uniform_labels
-from polynsd.data.generators.rewiring import rewired_ring
-from polynsd.data.generators.synthetic import (
+from polynsd.data.edges import merge_edges
+from polynsd.data.generators.common import (
     FloatArray,
     IntArray,
-    labelled_graph,
-    named_streams,
+    random_streams,
+    require_deviation,
     require_probability,
 )
+from polynsd.data.generators.rewiring import legacy_ring, rewired_ring
+from polynsd.data.graph import Graph
 from polynsd.errors import ConfigError, DataError, require_at_least
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 def heterophilous_graph(
@@ -43,7 +52,7 @@ def heterophilous_graph(
     scaled_noise: bool = True,
     seed: int = 0,
     legacy: bool = False,
-) -> "Data":
+) -> Graph:
     """A graph of N·k/2 edges with the requested share of them between different classes.
 
     Args:
@@ -56,57 +65,57 @@ def heterophilous_graph(
         edge_noise: Probability that a ring edge is kept, whatever the classes of its ends.
         scaled_noise: Whether the noise is stretched by the axes of the node's ellipsoid.
         seed: The same arguments and seed give the same graph.
-        legacy: The published generator, defects included (see `polynsd.data.generators.legacy`).
+        legacy: The published generator, defects included.
 
     Returns:
-        `x` [N, F], `edge_index` (both directions), `y` [N], `name` and the realised `heterophily`.
+        A graph with `x` [N, F] float32 and `y` [N]; `heterophily(graph)` of `polynsd.data` is the
+        realised share of edges between different classes.
     """
-    _require_sizes(num_nodes, num_classes, num_features, degree)
-    _require_noise(heterophily, feature_noise, edge_noise)
-    _require_variant(degree, scaled_noise, legacy)
-    recipe, streams = PUBLISHED if legacy else CORRECTED, component_streams(seed)
-    labels = recipe.draw_labels(num_nodes, num_classes, streams.labels)
-    axes = draw_axes(num_classes, num_features, streams.axes)
-    points = recipe.draw_points(labels, axes, streams.angles)
-    x = points + gaussian_noise(labels, axes, feature_noise, scaled_noise, streams.noise)
-    ends = recipe.connect(labels, num_classes, degree, heterophily, edge_noise, streams.edges)
-    return labelled_graph(recipe.name, x, ends, labels)
+    _check_sizes(num_nodes, num_classes, num_features, degree)
+    require_probability("heterophily", heterophily)
+    require_probability("edge_noise", edge_noise)
+    require_deviation("feature_noise", feature_noise)
+    _check_variant(degree, scaled_noise, legacy)
+    label_rng, axis_rng, angle_rng, noise_rng, edge_rng = random_streams(seed, 5)
+    axes = axis_rng.random((num_classes, num_features))
+    if legacy:
+        y = label_rng.integers(num_classes, size=num_nodes)
+    else:
+        y = label_rng.permutation(np.arange(num_nodes) % num_classes)
+    x = ellipsoid_points(y, axes, angle_rng, legacy)
+    if not legacy:
+        x -= x.mean(axis=0)
+    noise = feature_noise * noise_rng.standard_normal(x.shape)
+    x += axes[y] * noise if scaled_noise else noise
+    connect = legacy_ring if legacy else rewired_ring
+    ends = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
+    return Graph(
+        name="heterophilous-legacy" if legacy else "heterophilous",
+        edge_index=merge_edges(np.stack(ends), num_nodes).edge_index,
+        num_nodes=num_nodes,
+        x=x.astype(np.float32),
+        y=y,
+    )
 
 
-class Streams(NamedTuple):
-    """One independent random generator per component of the graph."""
-
-    labels: np.random.Generator
-    axes: np.random.Generator
-    angles: np.random.Generator
-    noise: np.random.Generator
-    edges: np.random.Generator
-
-
-def component_streams(seed: int) -> Streams:
-    """The streams that `heterophilous_graph` draws from for this seed."""
-    return named_streams(Streams, seed)
+def ellipsoid_points(
+    labels: IntArray, axes: FloatArray, rng: np.random.Generator, legacy: bool = False
+) -> FloatArray:
+    """Points [N, F] on the ellipsoids with semi-axes [C, F]: φ_i ~ U[0, π), the last φ ~ U[0, 2π)."""
+    angles = np.pi * rng.random((labels.size, axes.shape[1] - 1))
+    doubled = (-1, slice(None)) if legacy else (slice(None), -1)  # the last node, or the last angle
+    angles[doubled] *= 2.0
+    return axes[labels] * unit_vectors(angles)
 
 
-def balanced_labels(num_nodes: int, num_classes: int, rng: np.random.Generator) -> IntArray:
-    """Shuffled labels whose class sizes differ by at most one."""
-    return rng.permutation(np.arange(num_nodes) % num_classes)
+def unit_vectors(angles: FloatArray) -> FloatArray:
+    """Spherical coordinates [N, F-1] to unit vectors [N, F]."""
+    ones = np.ones((angles.shape[0], 1))
+    sines = np.cumprod(np.hstack([ones, np.sin(angles)]), axis=1)  # Π_{i<j} sin φ_i
+    return np.hstack([np.cos(angles), ones]) * sines
 
 
-class Recipe(NamedTuple):
-    """The three choices in which the corrected and the published generator differ."""
-
-    name: str
-    draw_labels: Callable[[int, int, np.random.Generator], IntArray]
-    draw_points: Callable[[IntArray, FloatArray, np.random.Generator], FloatArray]
-    connect: Callable[[IntArray, int, int, float, float, np.random.Generator], tuple[IntArray, IntArray]]
-
-
-CORRECTED = Recipe("heterophilous", balanced_labels, centred_points, rewired_ring)
-PUBLISHED = Recipe("heterophilous-legacy", uniform_labels, legacy_points, legacy_ring)
-
-
-def _require_sizes(num_nodes: int, num_classes: int, num_features: int, degree: int) -> None:
+def _check_sizes(num_nodes: int, num_classes: int, num_features: int, degree: int) -> None:
     require_at_least("num_classes", num_classes, 2)
     require_at_least("num_features", num_features, 2)
     require_at_least("degree", degree, 2)
@@ -118,16 +127,7 @@ def _require_sizes(num_nodes: int, num_classes: int, num_features: int, degree: 
         )
 
 
-def _require_noise(heterophily: float, feature_noise: float, edge_noise: float) -> None:
-    require_probability("heterophily", heterophily)
-    require_probability("edge_noise", edge_noise)
-    if not 0.0 <= feature_noise < math.inf:
-        raise ConfigError(
-            f"feature_noise is a standard deviation, finite and at least 0; got {feature_noise!r}."
-        )
-
-
-def _require_variant(degree: int, scaled_noise: bool, legacy: bool) -> None:
+def _check_variant(degree: int, scaled_noise: bool, legacy: bool) -> None:
     if not legacy and degree % 2:
         raise ConfigError(
             f"a ring needs an even degree; got degree={degree}. Use {degree - 1} or {degree + 1}."

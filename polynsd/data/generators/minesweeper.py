@@ -6,21 +6,18 @@ open cells too: openness says nothing about y. With the default arguments the gr
 the public one, but another random board; for published numbers use the public file and its masks.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from polynsd.data.generators.synthetic import (
+from polynsd.data.edges import merge_edges
+from polynsd.data.generators.common import (
     BoolArray,
     FloatArray,
     IntArray,
-    labelled_graph,
+    random_streams,
     require_probability,
 )
+from polynsd.data.graph import Graph
 from polynsd.errors import require_at_least
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 LARGEST_COUNT = 5  # counts of five and more share the last column
 
@@ -31,7 +28,7 @@ def minesweeper(
     mine_fraction: float = 0.2,
     hidden_fraction: float = 0.5,
     seed: int = 0,
-) -> "Data":
+) -> Graph:
     """A board of rows·cols cells, cell (r, c) being node r·cols + c.
 
     Args:
@@ -42,22 +39,24 @@ def minesweeper(
         seed: The same arguments and seed give the same board.
 
     Returns:
-        `x` [N, 7]: column 0 marks hidden cells, columns 1 to 6 are the one-hot count 0, 1, 2, 3, 4,
-        five or more of the others; `y` [N] is 1 for a mine; `edge_index`, `name`, `heterophily`.
+        A graph with `x` [N, 7], where column 0 marks hidden cells and columns 1 to 6 are the one-hot count
+        0, 1, 2, 3, 4, five or more of the others, and `y` [N], which is 1 for a mine.
     """
     require_at_least("rows", rows, 1)
     require_at_least("cols", cols, 1)
-    require_at_least("seed", seed, 0)
     require_probability("mine_fraction", mine_fraction)
     require_probability("hidden_fraction", hidden_fraction)
-    streams = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
-    mines, hidden = (
-        random_subset(rows * cols, fraction, rng)
-        for fraction, rng in zip((mine_fraction, hidden_fraction), streams, strict=True)
-    )
+    mine_rng, hidden_rng = random_streams(seed, 2)
+    mines = random_subset(rows * cols, mine_fraction, mine_rng)
+    hidden = random_subset(rows * cols, hidden_fraction, hidden_rng)
     counts = neighbouring_mines(mines.reshape(rows, cols)).ravel()
-    x = cell_features(counts, hidden)
-    return labelled_graph("minesweeper", x, king_moves(rows, cols), mines.astype(np.int64))
+    return Graph(
+        name="minesweeper",
+        edge_index=merge_edges(np.stack(king_moves(rows, cols)), rows * cols).edge_index,
+        num_nodes=rows * cols,
+        x=cell_features(counts, hidden).astype(np.float32),
+        y=mines.astype(np.int64),
+    )
 
 
 def random_subset(size: int, fraction: float, rng: np.random.Generator) -> BoolArray:

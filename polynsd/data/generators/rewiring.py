@@ -5,19 +5,20 @@ probability `edge_noise`; otherwise it goes from i to a uniform node of class c,
 
     P(c = y_i) = 1 - het,    P(c) = het / (C - 1) for every other class.
 
-Partners that would make a loop or a second copy of an edge are drawn again, so the result is a
-simple graph with exactly N·k/2 edges. Not meant for dense graphs: as k approaches the largest
-possible degree, hardly any arrangement is left and the search for one takes many rounds.
+`rewired_ring` draws again what would make a loop or a second copy of an edge, so the result is a simple
+graph with exactly N·k/2 edges. It is not meant for dense graphs: as k approaches the largest possible degree,
+hardly any arrangement is left and the search for one takes many rounds. `legacy_ring` is the published rule,
+which loses such picks (see `heterophily`).
 """
 
 import numpy as np
 
-from polynsd.data.generators.synthetic import BoolArray, IntArray, pair_keys
+from polynsd.data.generators.common import BoolArray, FloatArray, IntArray
 from polynsd.errors import DataError
 
 # Redrawing inside the wanted class leaves the class mixture untouched; in a sparse graph a handful
 # of rounds suffice. After this many, edges whose class offers no partner draw another class too.
-CLASS_PATIENCE = 16
+CLASS_ROUNDS = 16
 
 # Rounds are limited by the pairs looked at in total, so that small tight graphs may search long
 # and an impossible request on a large graph fails within a minute or two.
@@ -36,20 +37,22 @@ def rewired_ring(
 ) -> tuple[IntArray, IntArray]:
     """Ends (source, target) of the N·k/2 edges; `degree` k is even and below N."""
     if edge_noise == 0.0:
-        _require_room(np.bincount(labels, minlength=num_classes), degree, heterophily)
+        _check_room(np.bincount(labels, minlength=num_classes), degree, heterophily)
     source, target = ring(labels.size, degree)
     kept = rng.random(source.size) < edge_noise
-    members = ClassMembers(labels, num_classes)
+    # the nodes sorted by class, so that uniform members of many classes are drawn in one indexing
+    members, sizes = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=num_classes)
+    starts = np.cumsum(sizes) - sizes
     wanted = draw_classes(labels[source], num_classes, heterophily, rng)
     pending = np.flatnonzero(~kept)
-    for attempt in range(_round_limit(source.size)):
-        target[pending] = members.draw(wanted[pending], rng)
-        pending = _collisions(source, target, kept, pending, labels.size)
+    for attempt in range(min(MAX_ROUNDS, max(MIN_ROUNDS, MAX_PAIRS_TRIED // source.size))):
+        classes = wanted[pending]
+        target[pending] = members[starts[classes] + rng.integers(sizes[classes])]
+        pending = _find_collisions(source, target, kept, pending, labels.size)
         if pending.size == 0:
             return source, target
-        if attempt >= CLASS_PATIENCE:
-            own = labels[source[pending]]
-            wanted[pending] = draw_classes(own, num_classes, heterophily, rng)
+        if attempt >= CLASS_ROUNDS:
+            wanted[pending] = draw_classes(labels[source[pending]], num_classes, heterophily, rng)
     raise DataError(
         f"every rewired edge needs a free partner of an allowed class; {pending.size} of "
         f"{source.size} edges found none: the graph is full, or nearly so. "
@@ -71,21 +74,7 @@ def draw_classes(own: IntArray, num_classes: int, heterophily: float, rng: np.ra
     return np.where(rng.random(own.size) < heterophily, other, own)
 
 
-class ClassMembers:
-    """The nodes of every class, laid out so that uniform members are drawn in one indexing."""
-
-    def __init__(self, labels: IntArray, num_classes: int) -> None:
-        self._nodes = np.argsort(labels, kind="stable")
-        self._sizes = np.bincount(labels, minlength=num_classes)
-        self._starts = np.cumsum(self._sizes) - self._sizes
-
-    def draw(self, classes: IntArray, rng: np.random.Generator) -> IntArray:
-        """A uniform node of each of the given classes."""
-        nodes: IntArray = self._nodes[self._starts[classes] + rng.integers(self._sizes[classes])]
-        return nodes
-
-
-def _collisions(
+def _find_collisions(
     source: IntArray, target: IntArray, kept: BoolArray, drawn: IntArray, num_nodes: int
 ) -> IntArray:
     """Edges that must draw again: loops, and all but one edge of every repeated pair.
@@ -97,17 +86,14 @@ def _collisions(
     rank[drawn] = 1
     rank[kept] = 0
     order = np.argsort(rank, kind="stable")
-    _, first = np.unique(pair_keys(source, target, num_nodes)[order], return_index=True)
+    pairs = np.minimum(source, target) * num_nodes + np.maximum(source, target)
+    _, first = np.unique(pairs[order], return_index=True)
     collides = source == target
     collides[np.delete(order, first)] = True
     return np.flatnonzero(collides)
 
 
-def _round_limit(num_edges: int) -> int:
-    return min(MAX_ROUNDS, max(MIN_ROUNDS, MAX_PAIRS_TRIED // num_edges))
-
-
-def _require_room(class_sizes: IntArray, degree: int, heterophily: float) -> None:
+def _check_room(class_sizes: IntArray, degree: int, heterophily: float) -> None:
     """Raises when no simple graph exists although degree < N: the classes are too small.
 
     By Hall's theorem these bounds are sharp: a class on its own carries k <= n_c - 1, and the
@@ -125,3 +111,52 @@ def _require_room(class_sizes: IntArray, degree: int, heterophily: float) -> Non
             f"heterophily=1 needs {num_nodes * degree // 2} inter-class edges; only {pairs} pairs "
             "of nodes differ in class. Lower degree, or raise num_nodes or num_classes."
         )
+
+
+def legacy_ring(
+    labels: IntArray,
+    num_classes: int,
+    degree: int,
+    heterophily: float,
+    edge_noise: float,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Ends (source, target) of the N·⌊k/2⌋ picks of the published rule, loops and repetitions included."""
+    source, target = ring(labels.size, degree)
+    mixture = class_mixture(num_classes, heterophily)
+    picks = target.reshape(labels.size, degree // 2)  # a view: filling it fills target
+    for node, row in enumerate(picks):
+        # farther than k/2 by plain index, without wrapping round, or the node itself
+        distance = np.abs(np.arange(labels.size) - node)
+        candidates = (distance > degree / 2) | (distance == 0)
+        for slot in np.flatnonzero(rng.random(row.size) >= edge_noise):
+            wanted = int(rng.choice(num_classes, p=mixture[labels[node]]))
+            row[slot] = _pick_partner(node, wanted, candidates, labels, num_classes, rng)
+            candidates[row[slot]] = False
+    return source, target
+
+
+def class_mixture(num_classes: int, heterophily: float) -> FloatArray:
+    """R[C, C]: row c is the law of a partner's class, 1 - het on c and het/(C-1) elsewhere."""
+    mixture = np.full((num_classes, num_classes), heterophily / (num_classes - 1))
+    np.fill_diagonal(mixture, 1.0 - heterophily)
+    return mixture
+
+
+def _pick_partner(
+    node: int,
+    wanted: int,
+    candidates: BoolArray,
+    labels: IntArray,
+    num_classes: int,
+    rng: np.random.Generator,
+) -> int:
+    """A uniform candidate of the wanted class, or of the next class that has one."""
+    for shift in range(num_classes):
+        choices = np.flatnonzero(candidates & (labels == (wanted + shift) % num_classes))
+        if choices.size:
+            return int(rng.choice(choices))
+    raise DataError(
+        f"the published generator needs a candidate farther than degree/2 on the ring; node {node} "
+        "has none left. Lower degree or raise num_nodes."
+    )
