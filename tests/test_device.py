@@ -31,7 +31,7 @@ def loss_and_gradients(model, data, device, dtype):
 @pytest.mark.parametrize("maps", FAMILIES)
 @pytest.mark.parametrize("normalization", ["none", "sheaf-augmented"])
 def test_float32_on_any_device_agrees_with_float64_on_the_cpu(device, maps, normalization):
-    data = heterophilous_graph(80, seed=1)
+    data = heterophilous_graph(80, seed=1).to_pyg()
     torch.manual_seed(0)
     model = PolyNSD(15, 6, 2, 4, maps=maps, degree=8, normalization=normalization)
     truth = loss_and_gradients(model, data, "cpu", torch.float64)
@@ -58,7 +58,7 @@ class Waiting(PolyNSD):
 
 def trajectory(mode, kind=PolyNSD, **options):
     """The epochs of a training on a GPU and its last random number."""
-    data, epochs = heterophilous_graph(80, seed=1).to("cuda"), []
+    data, epochs = heterophilous_graph(80, seed=1).to_pyg().to("cuda"), []
     data.edge_weight = torch.ones(data.num_edges, device="cuda") if kind is PolyNSD else None
     split, config = stratified_split(data.y.cpu(), seed=0), TrainConfig(epochs=12, patience=12, capture=mode)
     build = lambda: kind(15, 6, 2, 4, dropout=0.3, degree=3, **options)  # noqa: E731
@@ -123,7 +123,7 @@ def no_waiting():
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("maps", ["identity", "diagonal", "orthogonal", "general"])
 def test_the_second_step_does_not_wait_for_the_device(maps):
-    data = heterophilous_graph(80, seed=1).to("cuda")
+    data = heterophilous_graph(80, seed=1).to_pyg().to("cuda")
     model = PolyNSD(15, 6, 2, 4, maps=maps).to("cuda")
     weight = torch.ones(data.num_edges, device="cuda")
     model(data.x, data.edge_index, weight).sum().backward()
@@ -134,7 +134,7 @@ def test_the_second_step_does_not_wait_for_the_device(maps):
 @needs_cuda
 def test_rounded_products_do_not_make_two_models_of_one():
     """Replicas whose builds differ in dropout alone train together, whether or not TF32 is allowed."""
-    data = heterophilous_graph(200, seed=1).to("cuda")
+    data = heterophilous_graph(200, seed=1).to_pyg().to("cuda")
     splits = [stratified_split(data.y.cpu(), (0.6, 0.2, 0.2), seed) for seed in range(2)]
     builds = [partial(PolyNSD, 15, 32, 2, 4, dropout=rate) for rate in (0.1, 0.5)]
     replicas = [Replica(build, split, 3, TrainConfig(4)) for build in builds for split in splits]

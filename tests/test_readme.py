@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from polynsd import cli, heterophilous_graph
-from polynsd.data import Graph
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,8 +25,8 @@ def commands():
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
     """Tables of a graph with two kinds of nodes, a third of them unknown, in the current folder."""
-    data = heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3)
-    edges, nodes = Graph.from_pyg(data).to_pandas(label="kind")
+    graph = heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3)
+    edges, nodes = graph.to_pandas(label="kind")
     nodes["kind"] = nodes["kind"].map({0: "x", 1: "y"})
     nodes.loc[::3, "kind"] = None
     nodes.to_csv(tmp_path / "nodes.csv", index=False)

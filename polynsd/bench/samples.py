@@ -82,7 +82,7 @@ def _real(name: str) -> Sample:
 
 
 def _board() -> Sample:
-    data = minesweeper()
+    data = minesweeper().to_pyg()
     train = random_split(data.num_nodes, TRAIN).train
     return Sample("minesweeper", "generated", Topology.from_data(data), data.x, data.y, train)
 

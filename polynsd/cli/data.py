@@ -1,4 +1,4 @@
-"""`polynsd data …`: what there is, what a graph is like, and ways in and out."""
+"""`polynsd data …`: list, show, check, convert, fetch and make graphs."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from polynsd.errors import ConfigError
 from polynsd.report import ProgressReporter, graph_figure, print_table
 
 if TYPE_CHECKING:
-    from polynsd.data.datasets.entries import Entry
-    from polynsd.data.graph import Graph
+    from polynsd.data import Graph
+    from polynsd.data.datasets.catalogue import OpenedGraph
+    from polynsd.data.datasets.entries import DatasetEntry
+
+MAX_CLASSES_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class DataList:
-    """List the benchmark graphs: sizes, metric, protocols and where each was found."""
+    """List the benchmark graphs: sizes, metric, protocols and whether each is on this machine."""
 
     def run(self) -> None:
-        """Prints the catalogue."""
         from polynsd.data.datasets.catalogue import locate
         from polynsd.data.datasets.entries import ENTRIES
 
         rows = []
         for entry in ENTRIES.values():
-            found = locate(entry.name)
+            counts = (entry.nodes, entry.edges, entry.features, entry.classes)
             rows.append(
                 (
                     entry.name,
-                    *(_count(n) for n in (entry.nodes, entry.edges, entry.features, entry.classes)),
+                    *("?" if count is None else f"{count:,}" for count in counts),
                     entry.metric,
                     ", ".join(entry.protocols),
-                    "at hand" if found is not None else "to fetch",
+                    "to fetch" if locate(entry.name) is None else "at hand",
                     "!" if entry.warning else "",
                 )
             )
@@ -45,7 +47,7 @@ class DataList:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What tables of your own mean."""
+    """The columns of an edge list and its node table."""
 
     nodes: Path | None = None
     """The node table that belongs to an edge list."""
@@ -54,10 +56,19 @@ class TableOptions:
     weight: str | None = None
     """The column of the edge list that holds the weights."""
 
+    def open(self, name: str, extras: bool = False) -> OpenedGraph:
+        """The graph of that name or path; prints what was done to tables."""
+        from polynsd.data.datasets.catalogue import open_graph
+
+        opened = open_graph(name, self.nodes, self.label, self.weight, extras)
+        if opened.report is not None:
+            print(opened.report)
+        return opened
+
 
 @dataclass(frozen=True)
 class DataShow:
-    """Show what a graph is like: counts, degrees, components, agreement of neighbours, splits."""
+    """Show what a graph is like: counts, degrees, components, homophily, splits."""
 
     name: Positional[str]
     """A name of the catalogue, or a file (.npz, .csv, .tsv, .parquet, .graphml)."""
@@ -67,18 +78,17 @@ class DataShow:
     """For edge lists."""
 
     def run(self) -> Description:
-        """Prints the facts."""
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
-        graph, entry = read_any(self.name, self.tables)
-        facts = describe_graph(graph)
-        print_table(graph.name, ("", ""), _fact_rows(graph, facts))
+        graph, entry, _ = self.tables.open(self.name)
+        description = describe_graph(graph)
+        _print_description(graph, description)
         _print_splits(graph)
         if entry is not None:
             _print_entry(entry)
         if self.picture is not None:
             print(f"picture: {graph_figure(self.picture, graph)}")
-        return facts
+        return description
 
 
 @dataclass(frozen=True)
@@ -91,11 +101,10 @@ class DataCheck:
     """For edge lists."""
 
     def run(self) -> None:
-        """Reads and validates everything."""
-        from polynsd.data.schema import check
+        from polynsd.data import check_arrays
 
-        graph, _ = read_any(str(self.path), self.tables)
-        check(graph)
+        graph = self.tables.open(str(self.path)).graph
+        check_arrays(graph)
         print(f"{self.path}: {graph} is valid")
 
 
@@ -111,12 +120,11 @@ class DataConvert:
     """For edge lists that are read."""
 
     def run(self) -> Path:
-        """Reads, validates and writes."""
-        from polynsd.data.schema import check
+        from polynsd.data import check_arrays
         from polynsd.data.tables import write_graph
 
-        graph, _ = read_any(str(self.source), self.tables, extras=True)
-        check(graph)
+        graph = self.tables.open(str(self.source), extras=True).graph
+        check_arrays(graph)
         written = write_graph(graph, self.target)
         print(f"{graph} written to {', '.join(map(str, written))}")
         return self.target
@@ -124,7 +132,7 @@ class DataConvert:
 
 @dataclass(frozen=True)
 class DataFetch:
-    """Download a graph of the catalogue into the cache, unless it is at hand."""
+    """Download a graph of the catalogue into the cache, unless it is on this machine."""
 
     name: Positional[str]
     """A name of the catalogue."""
@@ -132,7 +140,6 @@ class DataFetch:
     """No progress."""
 
     def run(self) -> Graph:
-        """Finds or downloads it, and checks it against the catalogue."""
         from polynsd.data.datasets.catalogue import load, locate
 
         with ProgressReporter(None, unit="KiB", quiet=self.quiet) as reporter:
@@ -153,58 +160,39 @@ class DataMake:
     """Where to write it (.npz, .csv, .parquet, .graphml); nothing is written unless given."""
 
     def run(self) -> Graph:
-        """Generates, describes and writes it."""
-        from polynsd.data.generators.embedded import make_graph, parse_arguments
+        from polynsd.data.generators import make_graph, parse_arguments
         from polynsd.data.tables import write_graph
 
         graph = make_graph(self.name, **parse_arguments(self.name, self.arguments))
-        print_table(graph.name, ("", ""), _fact_rows(graph, describe_graph(graph)))
+        _print_description(graph, describe_graph(graph))
         if self.out is not None:
             print(f"written to {', '.join(map(str, write_graph(graph, self.out)))}")
         return graph
 
 
-def read_any(
-    name: str, tables: TableOptions | None = None, extras: bool = False
-) -> tuple[Graph, Entry | None]:
-    """A graph from a file, or from the catalogue together with its entry there."""
-    from polynsd.data.datasets.reading import find_graph
-
-    tables = tables or TableOptions()
-    graph, entry, report = find_graph(name, tables.nodes, tables.label, tables.weight, extras)
-    if report is not None:
-        print(report)
-    return graph, entry
-
-
-def _fact_rows(graph: Graph, facts: Description) -> list[tuple[str, str]]:
-    agreement = {
-        "edge homophily": facts.edge_homophily,
-        "node homophily": facts.node_homophily,
-        "adjusted homophily": facts.adjusted_homophily,
-        "label informativeness": facts.label_informativeness,
-    }
-    return [
-        ("nodes", f"{facts.nodes:,}"),
-        ("edges", f"{facts.edges:,}"),
-        ("features", f"{facts.features:,}"),
-        ("classes", _class_list(graph, facts)),
-        ("unlabelled nodes", f"{facts.unlabelled:,}"),
+def _print_description(graph: Graph, description: Description) -> None:
+    d = description
+    names = graph.class_names or tuple(str(c) for c in range(len(d.class_sizes)))
+    sizes = [f"{name}: {size:,}" for name, size in zip(names, d.class_sizes, strict=False)]
+    classes = ", ".join(sizes[:MAX_CLASSES_SHOWN]) + (", …" if len(sizes) > MAX_CLASSES_SHOWN else "")
+    rows = [
+        ("nodes", f"{d.nodes:,}"),
+        ("edges", f"{d.edges:,}"),
+        ("features", f"{d.features:,}"),
+        ("classes", f"{len(sizes)} ({classes})" if sizes else "none"),
+        ("unlabelled nodes", f"{d.unlabelled:,}"),
         (
             "degree (min, median, mean, max)",
-            f"{facts.min_degree}, {facts.median_degree:g}, {facts.mean_degree:.2f}, {facts.max_degree:,}",
+            f"{d.min_degree}, {d.median_degree:g}, {d.mean_degree:.2f}, {d.max_degree:,}",
         ),
-        ("isolated nodes", f"{facts.isolated:,}"),
-        ("components (largest)", f"{facts.components:,} ({facts.largest_component:,} nodes)"),
-        *((name, f"{value:.4f}") for name, value in agreement.items()),
+        ("isolated nodes", f"{d.isolated:,}"),
+        ("components (largest)", f"{d.components:,} ({d.largest_component:,} nodes)"),
+        ("edge homophily", f"{d.edge_homophily:.4f}"),
+        ("node homophily", f"{d.node_homophily:.4f}"),
+        ("adjusted homophily", f"{d.adjusted_homophily:.4f}"),
+        ("label informativeness", f"{d.label_informativeness:.4f}"),
     ]
-
-
-def _class_list(graph: Graph, facts: Description) -> str:
-    names = graph.class_names or tuple(str(c) for c in range(len(facts.class_sizes)))
-    sizes = [f"{name}: {size:,}" for name, size in zip(names, facts.class_sizes, strict=False)]
-    shown = ", ".join(sizes[:8]) + (", …" if len(sizes) > 8 else "")
-    return f"{len(sizes)} ({shown})" if sizes else "none"
+    print_table(graph.name, ("", ""), rows)
 
 
 def _print_splits(graph: Graph) -> None:
@@ -212,22 +200,16 @@ def _print_splits(graph: Graph) -> None:
     for protocol, masks in graph.masks.items():
         for index in range(len(masks)):
             parts = (masks.train[index], masks.val[index], masks.test[index])
-            digest = (
-                masks.split(index).fingerprint[:12]
-                if all(part.any() for part in parts)
-                else "a part is empty"
-            )
+            is_complete = all(part.any() for part in parts)
+            digest = masks.split(index).fingerprint[:12] if is_complete else "a part is empty"
             rows.append((f"{protocol} {index}", *(f"{int(part.sum()):,}" for part in parts), digest))
     if rows:
         print_table("splits that come with the data", ("split", "train", "val", "test", "hash"), rows)
 
 
-def _print_entry(entry: Entry) -> None:
+def _print_entry(entry: DatasetEntry) -> None:
+    print(entry.title)
     print(f"metric: {entry.metric}; features: {entry.preprocessing}; licence: {entry.licence}")
     print(f"protocols: {', '.join(entry.protocols)}\ncitation: {entry.citation}")
     if entry.warning:
         print(f"warning: {entry.warning}")
-
-
-def _count(number: int | None) -> str:
-    return "?" if number is None else f"{number:,}"

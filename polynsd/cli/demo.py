@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
-from polynsd.data import heterophilous_graph, stratified_split
+from polynsd.data import heterophilous_graph, heterophily, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
 from polynsd.report import ProgressReporter, print_table, results_figure
@@ -74,19 +74,20 @@ class Demo:
         """Trains everything, prints the table, writes the picture and the numbers."""
         require_at_least("splits", self.splits, 1)
         arguments = {**GRAPH, "num_nodes": self.nodes, "heterophily": self.heterophily, "seed": self.seed}
-        data = heterophilous_graph(**arguments)
+        graph = heterophilous_graph(**arguments)
+        data, realised = graph.to_pyg(), heterophily(graph)
         splits = tuple(stratified_split(data.y, seed=self.seed + i) for i in range(self.splits))
         training = replace(TRAINING, epochs=self.epochs)
         results = _train(Problem(data, splits, get_task("accuracy"), self.seed), training, self.quiet)
         title = (
-            f"{data.num_nodes} nodes, {data.num_edges // 2} edges, {100 * data.heterophily:.0f} % of them "
+            f"{graph.num_nodes} nodes, {graph.num_edges} edges, {100 * realised:.0f} % of them "
             f"between different classes; {self.splits} splits"
         )
         _print(title, results)
         picture = results_figure(
             self.out / "demo.png", title, _scores(results), _responses(results), chance=0.5
         )
-        description = {"generator": "heterophily", **arguments, "realised_heterophily": data.heterophily}
+        description = {"generator": "heterophily", **arguments, "realised_heterophily": realised}
         numbers = write_json(
             self.out / "demo.json",
             {

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from polynsd.data import Graph, Split, get_splits
-from polynsd.data.datasets.reading import find_graph
-from polynsd.data.generators.embedded import get_embedded, make_graph, parse_arguments
+from polynsd.data.datasets.catalogue import open_graph
+from polynsd.data.generators import get_generator, make_graph, parse_arguments
 from polynsd.data.transforms import apply
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, require_at_least
@@ -175,10 +175,10 @@ class Source:
         if self.dataset is None:
             arguments = parse_arguments(self.generate, self.data)
             graph = make_graph(self.generate, **arguments)
-            return graph, arguments, {**GENERATED, "metric": get_embedded(self.generate).metric}
+            return graph, arguments, {**GENERATED, "metric": get_generator(self.generate).metric}
         if self.data:
             raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry, report = find_graph(self.dataset)
+        graph, entry, report = open_graph(self.dataset)
         if report is not None:
             print(report)  # noqa: T201
         if entry is None:

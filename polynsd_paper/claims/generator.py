@@ -6,12 +6,9 @@ features of variance s², means of the same law differ by a squared distance of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from polynsd.data.generators.heterophily import heterophilous_graph
-from polynsd.data.generators.synthetic import FloatArray, IntArray
+from polynsd.data import Graph, heterophilous_graph, heterophily
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, Claim, Evidence, Finding
 
 NODES, CLASSES, FEATURES, DEGREE = 500, 4, 4, 4
@@ -38,21 +35,22 @@ def _measured(legacy: bool, edge_noise: float = 0.0) -> dict[str, float]:
     degrees, shares, means = [], [], []
     for number, het in enumerate(LEVELS):
         graphs = [_graph(het, legacy, edge_noise, 100 * number + seed) for seed in SEEDS]
-        degrees += [graph.num_edges / NODES for graph in graphs]
-        shares.append(abs(float(np.mean([graph.heterophily for graph in graphs])) - het))
-        means += [_mean_distance(graph.x.double().numpy(), graph.y.numpy()) for graph in graphs]
+        degrees += [2 * graph.num_edges / NODES for graph in graphs]
+        shares.append(abs(float(np.mean([heterophily(graph) for graph in graphs])) - het))
+        means += [_mean_distance(graph) for graph in graphs]
     return {"degree": float(np.mean(degrees)), "share": max(shares), "means": float(np.mean(means))}
 
 
-def _graph(het: float, legacy: bool, edge_noise: float, seed: int) -> Any:
+def _graph(het: float, legacy: bool, edge_noise: float, seed: int) -> Graph:
     return heterophilous_graph(
         NODES, CLASSES, FEATURES, DEGREE, het, edge_noise=edge_noise, seed=seed, legacy=legacy
     )
 
 
-def _mean_distance(x: FloatArray, y: IntArray) -> float:
+def _mean_distance(graph: Graph) -> float:
     """Σ_{c<c'} ‖μ_c − μ_c'‖², divided by Σ (s_c²/n_c + s_c'²/n_c'), its mean where all share one mean."""
-    groups = [x[y == c] for c in range(CLASSES)]
+    x = graph.x.astype(np.float64)
+    groups = [x[graph.y == c] for c in range(CLASSES)]
     means = np.stack([group.mean(0) for group in groups])
     noise = np.array([group.var(0, ddof=1).sum() / len(group) for group in groups])
     squared = ((means[:, None] - means[None]) ** 2).sum(-1)

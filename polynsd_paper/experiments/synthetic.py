@@ -17,17 +17,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
-from polynsd.data.generators.heterophily import heterophilous_graph
+from polynsd.data import Graph, heterophilous_graph
 from polynsd.errors import require_at_least, require_choice
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 SEEDS = range(5)  # the paper averages over five graphs per cell
 
@@ -61,7 +58,7 @@ class Panel:
             yield settings
 
 
-def panel_graphs(name: str, seed: int = 0) -> Iterator[tuple[Settings, Data]]:
+def panel_graphs(name: str, seed: int = 0) -> Iterator[tuple[Settings, Graph]]:
     """The settings and the graph of every cell of a panel, built one at a time.
 
     Args:

@@ -12,7 +12,7 @@ import torch
 from polynsd.cli import main
 from polynsd.config import ModelConfig, from_options
 from polynsd.data import get_splits, load, save_graph
-from polynsd.data.generators.embedded import make_graph
+from polynsd.data.generators import make_graph
 from polynsd.runs import read_run
 from polynsd.training import get_task
 from polynsd.zoo import build_model

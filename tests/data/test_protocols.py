@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polynsd.data.datasets.catalogue import ENTRIES, load
-from polynsd.data.graph import Graph, Masks
+from polynsd.data import Graph, Masks
+from polynsd.data.datasets.catalogue import load
+from polynsd.data.datasets.entries import ENTRIES
 from polynsd.data.protocols import get_split, get_splits, num_splits, platonov_rule
 from polynsd.data.splits import stratified_split
 from polynsd.errors import ConfigError, DataError

@@ -160,7 +160,7 @@ def test_missing_masks_are_never_invented():
     [
         ([torch.zeros(2, 6, dtype=torch.bool)] * 3, r"train_mask must have shape \[6\].*Transpose"),
         ([torch.tensor([0, 1]), mask(1), mask(2)], "train_mask must have shape"),
-        ([torch.arange(6), mask(1), mask(2)], "train must be a bool tensor"),
+        ([torch.arange(6), mask(1), mask(2)], "train_mask must be boolean; got int64. Turn node numbers"),
         (
             [torch.ones(6, 2).bool(), torch.ones(6, 3).bool(), torch.ones(6, 3).bool()],
             r"same number of splits; got \[2, 3, 3\]",

@@ -25,13 +25,18 @@ def triangle(**changes):
         triangle(x=torch.ones(3, 2, dtype=torch.float64)),
         triangle(y=torch.tensor([0, 1, 1], dtype=torch.int32)),
         triangle(edge_index=torch.empty(2, 0, dtype=torch.long)),
-        heterophilous_graph(50),
-        heterophilous_graph(50, legacy=True),
-        minesweeper(3, 4),
+        heterophilous_graph(50).to_pyg(),
+        heterophilous_graph(50, legacy=True).to_pyg(),
+        minesweeper(3, 4).to_pyg(),
     ],
 )
 def test_usable_graphs_pass(data):
     check_graph(data)
+
+
+def test_a_graph_is_told_to_be_converted():
+    with pytest.raises(DataError, match=r"got a Graph. Convert it with graph.to_pyg\(\)"):
+        check_graph(minesweeper(3, 4))
 
 
 def test_checking_changes_nothing():

@@ -230,7 +230,7 @@ def test_wrong_parameters_are_refused_in_fit(options, message):
 def test_the_automatic_choice_beats_the_majority_on_a_heterophilous_graph():
     data = heterophilous_graph(
         num_nodes=150, num_classes=2, num_features=5, degree=6, heterophily=0.95, seed=1
-    )
+    ).to_pyg()
     hidden = np.arange(150) % 4 == 0
     y = np.where(hidden, -1, data.y.numpy())
     usual = {"num_layers": 1, "hidden_channels": 8, "dropout": 0.0, "learning_rate": 0.06}

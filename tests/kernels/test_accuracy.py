@@ -34,7 +34,7 @@ LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 def graph(name):
     if name == "generated":
-        return Topology.from_data(heterophilous_graph(300, degree=8, seed=0))
+        return Topology.from_data(heterophilous_graph(300, degree=8, seed=0).to_pyg())
     archive = np.load(f"{os.environ['POLYNSD_DATA']}/{name}.npz")
     return Topology.from_edge_index(torch.as_tensor(archive["edge_index"]), len(archive["y"]))
 

@@ -11,7 +11,7 @@ from small_experiment import SMALL, cell, runner
 
 from polynsd import cli, heterophilous_graph
 from polynsd.cli import main
-from polynsd.data import Graph, save_graph
+from polynsd.data import save_graph
 from polynsd.search.space import Space
 from polynsd.training.configuration import option_types
 from polynsd.zoo import registry
@@ -82,8 +82,7 @@ def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):
 
 def test_the_example_of_ones_own_graph_makes_its_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    data = heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3)
-    save_graph("graph.npz", Graph.from_pyg(data))
+    save_graph("graph.npz", heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3))
     code = GRAPH.replace("runner = ", "mine = fast(mine)\nrunner = ")
     code = re.sub(r"MODELS = .*", 'MODELS = ("gcn", "mlp")', code)
     exec(compile(code, "reproducing.md", "exec"), {"fast": fast})

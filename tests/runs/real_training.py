@@ -15,7 +15,7 @@ MODEL = ModelConfig(
 TRAINING = TrainConfig(epochs=20, patience=8, learning_rate=0.03)
 
 
-DATA = heterophilous_graph(num_nodes=60, num_classes=2, num_features=4, seed=0)
+DATA = heterophilous_graph(num_nodes=60, num_classes=2, num_features=4, seed=0).to_pyg()
 SPLITS = [stratified_split(DATA.y, seed=i) for i in range(3)]
 
 

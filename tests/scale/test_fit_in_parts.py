@@ -94,7 +94,7 @@ def test_the_best_epoch_is_restored_and_patience_ends_it():
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_it_learns_with_shallow_halos_in_every_precision(precision):
-    data, split = heterophilous_graph(300, heterophily=0.9, seed=0), thirds(300)
+    data, split = heterophilous_graph(300, heterophily=0.9, seed=0).to_pyg(), thirds(300)
     build = lambda: PolyNSD(data.num_features, 8, 1, int(data.y.max()) + 1, degree=2, stalk_dim=2)  # noqa: E731
     config = TrainConfig(epochs=15, learning_rate=0.02)
     result = fit_in_parts(

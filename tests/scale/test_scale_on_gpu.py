@@ -27,7 +27,7 @@ def test_parts_visit_the_device(maps, layerwise):
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_training_learns(precision, is_checkpointed):
-    data, split = heterophilous_graph(300, heterophily=0.9, seed=0), thirds(300)
+    data, split = heterophilous_graph(300, heterophily=0.9, seed=0).to_pyg(), thirds(300)
 
     def build():
         return PolyNSD(15, 8, 2, 4, degree=2, dropout=0.2, checkpoint_layers=is_checkpointed)

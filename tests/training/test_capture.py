@@ -170,7 +170,7 @@ def test_the_option_and_the_device_decide(mode, device, is_captured):
 
 @pytest.fixture(scope="module")
 def data():
-    return heterophilous_graph(60, 2, 5, 4, heterophily=1.0, seed=3)
+    return heterophilous_graph(60, 2, 5, 4, heterophily=1.0, seed=3).to_pyg()
 
 
 @pytest.fixture(scope="module")

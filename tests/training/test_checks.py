@@ -19,7 +19,7 @@ SHORT = TrainConfig(epochs=3, patience=3)
 
 @pytest.fixture
 def data():
-    return heterophilous_graph(60, 3, 5, 4, seed=1)
+    return heterophilous_graph(60, 3, 5, 4, seed=1).to_pyg()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ FEW = TrainConfig(epochs=15, patience=15)
 
 @pytest.fixture(scope="module")
 def data():
-    return heterophilous_graph(90, 2, 5, 4, heterophily=0.9, seed=3)
+    return heterophilous_graph(90, 2, 5, 4, heterophily=0.9, seed=3).to_pyg()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ SHORT = TrainConfig(epochs=8, patience=8)
 
 @pytest.fixture(scope="module")
 def data():
-    return heterophilous_graph(120, 2, 5, 4, heterophily=1.0, seed=3)
+    return heterophilous_graph(120, 2, 5, 4, heterophily=1.0, seed=3).to_pyg()
 
 
 @pytest.fixture(scope="module")

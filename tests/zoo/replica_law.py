@@ -40,7 +40,7 @@ def made(build, seed=0):
 def check_replicas(build):
     """Two replicas, trained together by vmap, become what they become alone."""
     check_no_looks(build)
-    data = heterophilous_graph(30, OUT, IN, 4, heterophily=0.9, seed=3)
+    data = heterophilous_graph(30, OUT, IN, 4, heterophily=0.9, seed=3).to_pyg()
     data.x = data.x.double()  # the rounding of batch norms is another in company
     config = TrainConfig(epochs=3, patience=3)
     replicas = [

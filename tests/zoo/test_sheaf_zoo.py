@@ -143,7 +143,7 @@ def test_a_wide_state_is_mixed_the_same_way(name, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_replica_in_company_is_the_one_it_is_alone(name, monkeypatch):
-    data = heterophilous_graph(30, 2, FEATURES, 4, seed=3)
+    data = heterophilous_graph(30, 2, FEATURES, 4, seed=3).to_pyg()
     kind = partial(model_class(name), FEATURES, CHANNELS, 2, 2, dropout=0.4, input_dropout=0.2, stalk_dim=2)
     make, verdicts, ask = partial(kind, **ZOO[name].preset), [], engine.is_vectorisable
     monkeypatch.setattr(engine, "is_vectorisable", lambda run: verdicts.append(ask(run)) or verdicts[-1])

@@ -72,7 +72,7 @@ def test_defaults_and_presets_have_the_types_of_their_options(name):
 @pytest.mark.parametrize(("name", "option"), GIVEN)
 def test_no_option_is_decoration(name, option):
     """It changes the parameters or, in training, what the model says."""
-    data = heterophilous_graph(30, OUT, IN, 4, heterophily=0.9, seed=3)
+    data = heterophilous_graph(30, OUT, IN, 4, heterophily=0.9, seed=3).to_pyg()
 
     def said(**options):
         model = build(name, num_layers=3, **options).train()

@@ -148,11 +148,6 @@ def locate(name: str, root: str | Path | None = None) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def is_at_hand(name: str) -> bool:
-    """Whether a dataset is in the catalogue and can be read without a download."""
-    return name in names() and locate(name) is not None
-
-
 def check_counts(entry: DatasetEntry, graph: Graph, origin: str) -> None:
     """Raises unless the graph has the counts of its entry; those that are not known may be any."""
     counts = {

@@ -4,9 +4,9 @@
     arrays = reader.read(["edge_index", "y"])
 
 Nothing is ever unpickled. Before NumPy reads an array, the zip directory and the headers of all arrays must
-agree with each other and with a limit on the total size, so that no file can ask for more memory than it
-has a right to. A file that is damaged, or made to do harm, ends in one `DataError` that names it. For files of
-your own with structured or big-endian arrays use `np.load`.
+agree with each other and with a limit on the total size: no memory is allocated for what a file only
+claims to hold. A file that is damaged, or made to do harm, ends in one `DataError` that names it. For files
+of your own with structured or big-endian arrays use `np.load`.
 """
 
 from __future__ import annotations

@@ -128,7 +128,8 @@ def fetch(
         ) from error
     except (requests.RequestException, OSError) as error:
         raise DataError(
-            f"the download of {url} stopped: {error}. Nothing of it was kept; check the connection and try again."
+            f"the download of {url} stopped: {error}. Nothing of it was kept; check the connection and try "
+            "again."
         ) from error
     except ValueError as error:  # pooch: the hash differs
         raise DataError(f"{url} is not the expected file: {error}") from error

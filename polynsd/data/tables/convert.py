@@ -16,8 +16,8 @@ from scipy import sparse
 
 from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Graph
+from polynsd.data.splits import read_masks
 from polynsd.data.tables.features import require_non_negative
-from polynsd.data.tables.masks import read_masks
 from polynsd.data.tables.options import ID, SOURCE, TARGET, ReadOptions
 from polynsd.data.tables.read import build_graph
 from polynsd.data.tables.table import Table, finite_float32
@@ -102,7 +102,7 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
     node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
     if node_ids is not None:
         node_ids = _convert_ids(node_ids, num_nodes)
-    graph = replace(graph, masks=read_masks(data, num_nodes), node_ids=node_ids)
+    graph = replace(graph, masks=read_masks(data), node_ids=node_ids)
     return replace(graph, **_read_names(data, graph))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch_geometric.data import Data
 
-from polynsd.data.graph import Graph, Masks
+from polynsd.data import Graph, Masks
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
 
 NAMES = st.text(st.characters(min_codepoint=32, exclude_categories=("Cs",)), min_size=1, max_size=6)

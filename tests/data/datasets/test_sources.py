@@ -20,9 +20,9 @@ from torch_geometric.data import Data
 from polynsd.data.datasets import sources
 from polynsd.data.datasets.archive import load_graph
 from polynsd.data.datasets.entries import ENTRIES, NpzFile, PygDataset
-from polynsd.data.datasets.sources import make_graph, obtain
+from polynsd.data.datasets.sources import _build_graph, download_graph
 from polynsd.data.protocols import get_split
-from polynsd.data.schema import check
+from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError
 
 DATA = Path(os.environ.get("POLYNSD_DATA", "."))
@@ -68,8 +68,8 @@ def fake(monkeypatch, dataset, data):
 
 
 def obtained(name, folder):
-    graph = obtain(ENTRIES[name].source, name, folder)
-    check(graph)
+    graph = download_graph(ENTRIES[name].source, name, folder)
+    check_arrays(graph)
     return graph
 
 
@@ -137,6 +137,13 @@ def test_masks_that_are_neither_are_refused(tmp_path, monkeypatch, wrong):
         obtained("paris", tmp_path)
 
 
+def test_progress_names_what_pyg_downloads(tmp_path, monkeypatch):
+    fake(monkeypatch, "Twitch", small_data())
+    calls = []
+    download_graph(ENTRIES["twitch_en"].source, "twitch_en", tmp_path, lambda *new: calls.append(new))
+    assert calls == [(0, "twitch_en")]
+
+
 def test_datasets_without_masks_have_none(tmp_path, monkeypatch):
     fake(monkeypatch, "Twitch", small_data())
     assert not obtained("twitch_en", tmp_path).masks
@@ -156,14 +163,14 @@ def test_planetoid_brings_both_splits_and_withdraws_made_up_labels(tmp_path, mon
 
 
 def test_features_are_stored_as_suits_them():
-    full = make_graph("full", np.array([[0], [1]]), np.ones((4, 2)), np.zeros(4), {})
+    full = _build_graph("full", np.array([[0], [1]]), np.ones((4, 2)), np.zeros(4), {})
     assert isinstance(full.x, np.ndarray)
     assert full.x.dtype == np.float32
-    assert sparse.issparse(make_graph("thin", np.array([[0], [1]]), np.eye(9), np.zeros(9), {}).x)
+    assert sparse.issparse(_build_graph("thin", np.array([[0], [1]]), np.eye(9), np.zeros(9), {}).x)
 
 
 def test_a_graph_without_edges_is_a_graph():
-    check(make_graph("points", np.zeros((2, 0), np.int64), np.ones((4, 2)), np.zeros(4), {}))
+    check_arrays(_build_graph("points", np.zeros((2, 0), np.int64), np.ones((4, 2)), np.zeros(4), {}))
 
 
 def heterophilous_file(path):
@@ -179,8 +186,8 @@ def test_filtered_graphs_come_from_a_file(name, tmp_path):
     assert ENTRIES[name].source.url.endswith(f"/data/{name}.npz")
     heterophilous_file(tmp_path / "source.npz")
     with serving(tmp_path) as address:
-        graph = obtain(NpzFile(f"{address}/source.npz"), name, tmp_path)
-    check(graph)
+        graph = download_graph(NpzFile(f"{address}/source.npz"), name, tmp_path)
+    check_arrays(graph)
     check_small(graph, name)
     assert graph.masks["default"].val.shape == (10, NODES)
     assert not list((tmp_path / "downloads").iterdir())
@@ -188,8 +195,8 @@ def test_filtered_graphs_come_from_a_file(name, tmp_path):
 
 def test_a_damaged_file_is_not_kept(tmp_path):
     (tmp_path / "source.npz").write_bytes(b"<html>not found</html>")
-    with serving(tmp_path) as address, pytest.raises(ValueError, match="pickled"):
-        obtain(NpzFile(f"{address}/source.npz"), "squirrel_filtered", tmp_path)
+    with serving(tmp_path) as address, pytest.raises(DataError, match="expected an intact"):
+        download_graph(NpzFile(f"{address}/source.npz"), "squirrel_filtered", tmp_path)
     assert not list((tmp_path / "downloads").iterdir())
 
 
@@ -214,11 +221,6 @@ def test_waiting_for_pyg_is_bounded_and_the_setting_is_restored(tmp_path, monkey
     obtained("texas", tmp_path)
     assert seen == [30.0]
     assert socket.getdefaulttimeout() is None
-
-
-def test_other_sources_are_a_bug():
-    with pytest.raises(TypeError, match="from a str"):
-        obtain("texas", "texas", Path())
 
 
 @pytest.mark.data

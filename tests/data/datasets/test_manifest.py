@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polynsd.data import Graph, Masks
 from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
-from polynsd.data.datasets.manifest import Entry, Manifest, sha256_of
-from polynsd.data.graph import Graph, Masks
+from polynsd.data.datasets.manifest import Manifest, ManifestRow, sha256_of
 from polynsd.errors import DataError
 
 DATA = os.environ.get("POLYNSD_DATA")
@@ -33,8 +33,8 @@ def folder(tmp_path):
 def test_a_folder_is_described_and_agrees_with_itself(folder):
     manifest = Manifest.of_folder(folder)
     size, digest = (folder / "two.npz").stat().st_size, sha256_of(folder / "two.npz")
-    assert [entry.name for entry in manifest.entries] == ["one", "two"]
-    assert manifest.entries[1] == Entry("two", 5, 4, 2, 5, 4, size, digest)
+    assert [row.name for row in manifest.rows] == ["one", "two"]
+    assert manifest.rows[1] == ManifestRow("two", 5, 4, 2, 5, 4, size, digest)
     assert manifest.verify(folder) == []
 
 
@@ -67,8 +67,8 @@ def test_every_difference_is_told(folder):
     save_graph(folder / "three.npz", graph("three", 2))
     save_graph(folder / "one.npz", graph("one", 4))
     (folder / "two.npz").write_bytes(b"damaged")
-    missing = replace(manifest.entries[0], name="four")
-    problems = Manifest((*manifest.entries, missing)).verify(folder)
+    missing = replace(manifest.rows[0], name="four")
+    problems = Manifest((*manifest.rows, missing)).verify(folder)
     assert problems[0] == "three: not in the manifest"
     assert "one: nodes is 4, expected 3" in problems
     assert any(problem.startswith("one: sha256 is ") for problem in problems)

@@ -14,8 +14,8 @@ from polynsd.data import protocols
 from polynsd.data import transforms as preprocess
 from polynsd.data.datasets import catalogue, sources
 from polynsd.data.datasets.archive import save_graph
-from polynsd.data.datasets.catalogue import ENTRIES, get_entry, load, locate, names
-from polynsd.data.datasets.entries import ArchiveOnly, PygDataset
+from polynsd.data.datasets.catalogue import get_entry, load, locate, names, open_graph
+from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, PygDataset
 from polynsd.data.graph import Graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.spec import parse_spec
@@ -62,7 +62,9 @@ def downloads(monkeypatch):
     """The names of the datasets that were asked for, the small graph being all there is."""
     asked = []
     monkeypatch.setattr(
-        sources, "obtain", lambda source, name, cache: asked.append(name) or replace(SMALL, name=name)
+        sources,
+        "download_graph",
+        lambda source, name, cache, progress: asked.append(name) or replace(SMALL, name=name),
     )
     return asked
 
@@ -137,19 +139,6 @@ def test_the_named_folder_comes_before_the_cache_and_root_before_both(folders, s
     assert load("texas", root=folders / "root").x.max() == 3
     assert locate("texas", folders / "root") == folders / "root" / "texas.npz"
     assert locate("wisconsin") is None
-
-
-def test_at_hand_is_what_needs_no_download(folders, small_entries, downloads, monkeypatch):
-    assert not catalogue.is_at_hand("texas")
-    (folders / "data").mkdir()
-    save_graph(folders / "data" / "texas.npz", SMALL)
-    monkeypatch.setenv("POLYNSD_DATA", str(folders / "data"))
-    assert catalogue.is_at_hand("texas")
-    load("film")  # which is then in the cache
-    assert catalogue.is_at_hand("film")
-    assert not catalogue.is_at_hand("wisconsin")
-    assert not catalogue.is_at_hand("no-such-graph")
-    assert downloads == ["film"]
 
 
 def test_a_folder_that_does_not_exist_is_an_error(folders, monkeypatch):
@@ -322,3 +311,38 @@ def test_a_cache_that_cannot_be_written(folders, small_entries, downloads):
     with pytest.raises(DataError, match=r"the cache folder .*cache cannot be written.*POLYNSD_CACHE"):
         load("texas")
     assert downloads == []
+
+
+def test_a_benchmark_comes_with_its_entry(monkeypatch):
+    monkeypatch.setattr(catalogue, "load", lambda name: SMALL)
+    assert open_graph("texas") == (SMALL, ENTRIES["texas"], None)
+
+
+def test_an_archive_has_neither_entry_nor_report(tmp_path):
+    graph = replace(SMALL, extras={"words": np.arange(3)})
+    save_graph(tmp_path / "mine.npz", graph)
+    opened, entry, report = open_graph(str(tmp_path / "mine.npz"))
+    assert (entry, report) == (None, None)
+    assert np.array_equal(opened.edge_index, graph.edge_index)
+    assert not opened.extras
+    assert open_graph(str(tmp_path / "mine.npz"), extras=True)[0].extras.keys() == graph.extras.keys()
+
+
+def test_tables_come_with_a_report(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,amount\n0,1,2.0\n1,2,3.0\n2,2,1.0\n")
+    (tmp_path / "nodes.csv").write_text("id,size,kind\n0,1.5,a\n1,2.5,b\n2,3.5,a\n")
+    tables = (str(tmp_path / "edges.csv"), tmp_path / "nodes.csv")
+    graph, entry, report = open_graph(*tables, label="kind", weight="amount")
+    assert entry is None
+    assert "1" in str(report)  # a loop was dropped
+    assert graph.edge_weight.tolist() == [2.0, 3.0]
+    assert graph.y.tolist() == [0, 1, 0]
+    assert graph.x.shape == (3, 1)
+    assert open_graph(*tables)[0].x.shape[1] > 1  # then the kind is a feature
+
+
+def test_a_name_of_nothing():
+    with pytest.raises(ConfigError, match=r"Did you mean 'texas'"):
+        open_graph("texsa")
+    with pytest.raises((DataError, OSError), match=r"nothing\.npz"):
+        open_graph("nothing.npz")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from polynsd.data import Graph, Masks
 from polynsd.data.datasets.archive import GraphArchive, load_graph
-from polynsd.data.graph import Graph, Masks
-from polynsd.data.schema import check
+from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError
 
-ROUNDS = 12_600
+ROUNDS = 4_000
 MEMORY = 8 * 2**20
 EDGES = np.array([[0, 0, 1, 2, 4], [1, 3, 2, 5, 6]])
 EDGE_BYTES = EDGES.tobytes()
@@ -197,7 +197,7 @@ def outcome(path):
     except DataError as error:
         message = str(error)
     else:
-        check(graph)
+        check_arrays(graph)
         return "loaded"
     assert message.startswith(f"{path}: ")
     return "refused"
@@ -233,7 +233,7 @@ def test_mutated_archives_load_soundly_or_are_refused(mutator, tmp_path):
 def test_lies_about_sizes_cost_no_memory(mutator, tmp_path):
     mutator.kinds = [mutator.header, mutator.directory]
     tracemalloc.start()
-    fuzz(mutator, 600, tmp_path)
+    fuzz(mutator, 400, tmp_path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MEMORY
@@ -275,9 +275,12 @@ HOSTILE = [
     (one_member(npy(version=b"\x04\x00")), "format 1.0 to 3.0"),
     (one_member(npy(descr="'|O'")), "never Python objects; got dtype '|O'"),
     (one_member(npy(descr="'>i8'")), "little-endian .* got dtype '>i8'"),
-    (one_member(npy(descr="[('a', '<i8')]")), "header of a plain array"),
-    (one_member(npy(shape="(-2, 5)")), "of known shape"),
-    (one_member(npy(length=60_000)), "may take 4096 bytes; this one declares 60000"),
+    (one_member(npy(descr="[('a', '<i8')]")), "never Python objects; got dtype .*'a'"),
+    (one_member(npy(descr="()")), "reading it failed with"),
+    (one_member(npy(shape="(-2, 5)")), r"must not be negative; got the shape \[-2, 5\]"),
+    (one_member(npy(shape="(1,) * 9")), "reading it failed with ValueError"),
+    (one_member(npy(length=60_000)), "header of at most 4096 bytes"),
+    (one_member(npy(version=b"\x02\x00", length=2**31, payload=bytes(5000))), "header of at most 4096 bytes"),
     (one_member(npy(shape="(2, 50)")), r"declares 800 bytes \(int64 of shape \[2, 50\]\), .* holds 80"),
     (one_member(npy(shape=f"(0, {2**62})", payload=b"")), "beyond 8589934592 bytes"),
     (one_member(npy(descr="'|b1'", shape="(2,)", payload=b"\1\2")), "stored as 0 or 1; got 2"),
@@ -323,12 +326,12 @@ def test_a_bomb_is_refused_before_it_is_read(tmp_path):
 
 
 def test_too_little_memory_is_told(tmp_path, monkeypatch):
-    def empty(*_):
+    def read_array(*_, **__):
         raise MemoryError
 
     np.savez(tmp_path / "a.npz", edge_index=EDGES)
-    monkeypatch.setattr(np, "empty", empty)
-    with pytest.raises(DataError, match="edge_index: needs 80 bytes, more memory than there is"):
+    monkeypatch.setattr(np.lib.format, "read_array", read_array)
+    with pytest.raises(DataError, match=r"edge_index: needs \d+ bytes, more memory than there is"):
         load_graph(tmp_path / "a.npz")
 
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from polynsd.data import load_graph
-from polynsd.data.datasets.archive import save_graph
-from polynsd.data.generators.embedded import EMBEDDED, make_graph
+from polynsd.data import Graph, load_graph, save_graph
+from polynsd.data.generators import GENERATORS, make_graph
 from polynsd.errors import ConfigError
 
 
@@ -31,9 +30,19 @@ def test_defaults_count_as_arguments():
     assert make_graph("streets", num_nodes=30, labels=False, seed=0).name == default.name
 
 
+def test_every_generator_makes_a_graph():
+    for name, arguments in {
+        "heterophily": {},
+        "minesweeper": {},
+        "streets": {"num_nodes": 50},
+        "chain": {},
+    }.items():
+        assert isinstance(GENERATORS[name].function(**arguments), Graph)
+
+
 def test_what_does_not_exist():
     with pytest.raises(ConfigError, match="unknown generator 'mines'"):
         make_graph("mines")
-    for name in EMBEDDED:
+    for name in GENERATORS:
         with pytest.raises(ConfigError, match=f"unknown {name} argument 'size'"):
             make_graph(name, size=3)

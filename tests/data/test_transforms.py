@@ -13,7 +13,8 @@ from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from polynsd.data.datasets.catalogue import ENTRIES, load
+from polynsd.data.datasets.catalogue import load
+from polynsd.data.datasets.entries import ENTRIES
 from polynsd.data.graph import Graph
 from polynsd.data.splits import Split, random_split
 from polynsd.data.transforms import RULES, applied_rules, apply
