@@ -104,7 +104,11 @@ def fetch(
             requests.get(url, stream=True, timeout=timeout, **options) as response,
             Path(output_file).open("wb") as file,
         ):
-            response.raise_for_status()
+            if not response.ok:
+                raise DataError(
+                    f"cannot download {url}: the server answered {response.status_code} {response.reason}. "
+                    "Check the address or try later."
+                )
             for chunk in response.iter_content(CHUNK_BYTES):
                 received += len(chunk)
                 if received > max_bytes:
@@ -121,11 +125,6 @@ def fetch(
         pooch.retrieve(url, sha256, path.name, path.parent, downloader=receive)
     except DataError:
         raise
-    except requests.HTTPError as error:
-        raise DataError(
-            f"cannot download {url}: the server answered {error.response.status_code} "
-            f"{error.response.reason}. Check the address or try later."
-        ) from error
     except (requests.RequestException, OSError) as error:
         raise DataError(
             f"the download of {url} stopped: {error}. Nothing of it was kept; check the connection and try "

@@ -1,4 +1,4 @@
-"""Laws of the synthetic generator: exact counts, exact extremes, independent streams; and the published one."""
+"""Laws of the synthetic generator and of the published one: exact counts, independent streams."""
 
 import numpy as np
 import pytest
