@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from polynsd.cli.own_graph import prediction_table, unlabelled, write_predictions
-from polynsd.data.tables import read_tables_like
+from polynsd.data.tables import TableSchema, read_tables_like
 from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
-from polynsd.data.tables import TableSchema
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.runs.files import require_file_name
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from polynsd.data.graph import Graph, Masks
+from polynsd.data import Graph, Masks
 from polynsd.data.tables import predictions_table, read_graph, write_graph
 from polynsd.errors import ConfigError, DataError, ShapeError
 
