@@ -15,15 +15,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from polynsd.search.settings import SearchConfig
-from polynsd.search.space import Space
-from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Problem, train
+from polynsd.search import SearchConfig, Space, Trial, group_by_shape, train_together
+from polynsd.training import Configuration, Problem
 from polynsd_paper.experiment import Budget, Cell
 from polynsd_paper.records import digest
 
 if TYPE_CHECKING:
-    from polynsd.search.batch import Search
+    from polynsd.search import Search
 
 RUN_OFF = 5_000  # the first seed of the run-off; searches use those from 0 on
 ENDED = ("complete", "pruned", "failed")  # not lost with an interruption
@@ -43,7 +41,7 @@ def choose(
         folder: of the study; a search that was interrupted goes on.
         on_step: is told what goes on.
     """
-    from polynsd.search import spent, trial_rows
+    from polynsd.search import seconds_spent, trial_rows
 
     search = _searched(cell, budget, problem, folder, on_step)
     rows = [row for row in trial_rows(search.study) if row["state"] in ENDED]
@@ -51,7 +49,7 @@ def choose(
     configuration, run_off = _decided(search, budget, problem, lambda text: on_step(f"{cell}: {text}"))
     about = {
         "trials": len(rows),
-        "seconds": round(spent(search.study) + time.perf_counter() - start, 1),
+        "seconds": round(seconds_spent(search.study) + time.perf_counter() - start, 1),
         "splits": len(search.problem.splits),
         "val": run_off[0]["val"],
         "run_off": run_off,
@@ -82,42 +80,27 @@ def _decided(
     search: Search, budget: Budget, problem: Problem, on_step: OnStep
 ) -> tuple[Configuration, list[dict[str, Any]]]:
     """The winner of the run-off, and how the finalists did, best first."""
-    finalists = _finalists(search.study, budget.finalists)
-    values = [float(trial.value) for trial in finalists]
+    from polynsd.search import best_trials
+
+    finalists = best_trials(search)[: budget.finalists]
+    values = [trial.value for trial in finalists]
     if len(finalists) > 1:
         on_step(f"the best {len(finalists)} on {len(problem.splits)} splits")
-        values = _validations(search.space, [trial.params for trial in finalists], problem)
+        values = _validations(finalists, problem)
     order = sorted(range(len(finalists)), key=lambda i: (-values[i], i))
-    run_off = [
-        {"trial": finalists[i].number, "search": float(finalists[i].value), "val": values[i]} for i in order
-    ]
-    return search.space.configuration(finalists[order[0]].params), run_off
+    run_off = [{"trial": finalists[i].number, "search": finalists[i].value, "val": values[i]} for i in order]
+    return finalists[order[0]].configuration, run_off
 
 
-def _finalists(study: Any, count: int) -> Sequence[Any]:
-    from polynsd.search import best_trial
-
-    best = best_trial(study)  # raises where there is none
-    complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
-    others = sorted((t for t in complete if t.number != best.number), key=lambda t: (-t.value, t.number))
-    return [best, *others][:count]
-
-
-def _validations(space: Space, params: Sequence[dict[str, Any]], problem: Problem) -> list[float]:
-    """Mean validation over all splits; configurations of one shape train together."""
-    shapes: dict[str, list[int]] = {}
-    for number, one in enumerate(params):
-        shapes.setdefault(digest(space.shape(one)), []).append(number)
-    values = [-math.inf] * len(params)
-    for alike in shapes.values():
-        configurations = [space.configuration(params[number]) for number in alike]
-        every = range(len(problem.splits))
-        for number, scores in zip(
-            alike, train(replace(problem, seed=RUN_OFF), configurations, every), strict=True
-        ):
-            if all(map(math.isfinite, scores.val)):
-                values[number] = fmean(scores.val)
-    return values
+def _validations(trials: Sequence[Trial], problem: Problem) -> list[float]:
+    """Mean validation over all splits, −∞ where it is not finite; trials of one shape train together."""
+    fresh, splits, values = replace(problem, seed=RUN_OFF), range(len(problem.splits)), {}
+    for group in group_by_shape(trials):
+        fits = train_together(fresh, [trial.configuration for trial in group], splits)
+        for trial, results in zip(group, fits, strict=True):
+            mean = fmean(fit.val_metric for fit in results)
+            values[trial.number] = mean if math.isfinite(mean) else -math.inf
+    return [values[trial.number] for trial in trials]
 
 
 def _told(cell: Cell, told: dict[str, Any]) -> str:

@@ -193,7 +193,7 @@ class Runner:
 
 
 def _plain(configuration: Configuration) -> dict[str, Any]:
-    from polynsd.search import plain_configuration
+    from polynsd.training.configuration import plain_configuration
 
     return plain_configuration(configuration)
 

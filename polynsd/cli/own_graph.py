@@ -84,20 +84,20 @@ class OwnGraph:
 
 def train_own_graph(asked: OwnGraph) -> Path:
     """Trains an estimator on tables; the same call on a finished run trains nothing and reports it."""
-    from polynsd.estimator.storage import KIND, describe, learned, weights
+    from polynsd.estimator.storage import KIND, describe_parameters, learned_values, model_weights
     from polynsd.runs import Run
 
     given = read_first(asked.edges, asked.nodes, read_options(asked))
     _say(asked, f"{given.graph.name}: {given.report}")
     estimator = _estimator(asked, given)
     estimator.check(given.graph)  # before there is a folder, which would belong to these options
-    config = {**describe(estimator), "tables": vars(read_options(asked))}
+    config = {**describe_parameters(estimator), "tables": vars(read_options(asked))}
     inputs = {part: _sha256(path) for part, path in (("edges", asked.edges), ("nodes", asked.nodes)) if path}
     with Run.start(asked.out, KIND, config, inputs) as run:
         if run.result is None:
             _fit(estimator, given.graph, asked.quiet or asked.json, run.log)
-            result = {**learned(estimator), "schema": given.schema.to_dict()}
-            run.finish(result, weights(estimator), unlabelled_rows(estimator, given))
+            result = {**learned_values(estimator), "schema": given.schema.to_dict()}
+            run.finish(result, model_weights(estimator), unlabelled_rows(estimator, given))
         else:
             _say(asked, f"{asked.out} was finished before; nothing is trained.")
         facts = _facts(asked, given, run.result or {})
@@ -166,7 +166,7 @@ def _estimator(asked: OwnGraph, given: Assembled) -> SheafEstimator:
 
 
 def _fit(estimator: SheafEstimator, graph: Graph, quiet: bool, log: Callable[[dict[str, Any]], None]) -> None:
-    from polynsd.estimator.search import most_epochs
+    from polynsd.search.halving import most_epochs
 
     with ProgressReporter(most_epochs(estimator.candidates(graph)), quiet=quiet) as progress:
 

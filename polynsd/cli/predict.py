@@ -49,13 +49,13 @@ class Predict:
 
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes."""
-        from polynsd.estimator.storage import restored
+        from polynsd.estimator.storage import restore_estimator
         from polynsd.runs import read_run
 
         require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
         require_file_name(self.out)
         record = read_run(self.run_folder)
-        estimator, schema = restored(record), _schema(record)
+        estimator, schema = restore_estimator(record), _schema(record)
         names = {"id_column": self.id_column, "source": self.source, "target": self.target}
         given = read_tables_like(schema, self.edges, self.nodes, unseen=self.unseen, **names)
         table = prediction_table(estimator, given.graph, schema.class_names)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, SearchView, print_table
-from polynsd.search.settings import SearchConfig
+from polynsd.search.study import SearchConfig
 from polynsd.training.callback import Callback, SearchPlan, TrialStatus
 from polynsd.training.problem import Source
 
 if TYPE_CHECKING:
-    from polynsd.search import Problem
-
-FAILED = {"FAIL": "failed"}
+    from polynsd.training import Problem
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Search:
         return JsonLines() if self.json else SearchView(quiet=self.quiet)
 
     def _plan(self, study: Any, problem: Problem) -> SearchPlan:
-        from polynsd.search.table import trial_rows
+        from polynsd.search import trial_rows
 
         return SearchPlan(
             self.search.trials, problem.task.metric, _earlier(trial_rows(study)), study.study_name
@@ -89,8 +87,7 @@ class Search:
 
 
 def _told(record: dict[str, Any]) -> TrialStatus:
-    state = FAILED.get(record["state"], record["state"].lower())
-    return TrialStatus(record["trial"], state, record["value"], record["params"], record["is_best"])
+    return TrialStatus(record["trial"], record["state"], record["value"], record["params"], record["is_best"])
 
 
 def _earlier(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:

@@ -1,6 +1,6 @@
-"""A model for your own graph with the manners of scikit-learn: `fit`, `predict`, `score`, `save`, `load`.
+"""scikit-learn estimators for a graph of your own: `fit`, `predict`, `score`, `save`, `load`.
 
-scikit-learn itself is not needed; where it is installed, these are estimators of its own kind.
+scikit-learn itself is not needed; where it is installed, these derive from its base classes.
 """
 
 from polynsd.estimator.classifier import SheafClassifier

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,15 +16,13 @@ from torch import Tensor, nn
 from polynsd.data import Graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError
-from polynsd.estimator.candidates import DEFAULTS, Candidate, candidates
-from polynsd.estimator.inputs import as_graph, features_of, is_table
-from polynsd.estimator.manners import BaseEstimator, NotFittedError
-from polynsd.estimator.parameters import as_python, seed_of
-from polynsd.estimator.scaling import Scaling
-from polynsd.estimator.search import OnEpoch, Problem, find_best, seconds_of
-from polynsd.estimator.targets import HeldOut, Labels, divide, labelled, own_labels, read_labels
-from polynsd.estimator.tensors import as_data, edge_inputs
-from polynsd.training import Task, get_task
+from polynsd.estimator.candidates import DEFAULTS, label_of, make_candidates, parameters_of
+from polynsd.estimator.inputs import Scaling, as_data, as_graph, edge_inputs, features_of, is_table
+from polynsd.estimator.labels import HeldOut, Labels, divide, graph_labels, labelled, read_labels
+from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, seed_of
+from polynsd.search.halving import successive_halving
+from polynsd.search.trials import Trial
+from polynsd.training import Configuration, Epoch, Problem, Task, get_task
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("polynsd")
 
 E = TypeVar("E", bound="SheafEstimator")
+OnEpoch = Callable[[str, Epoch], None]  # the name of what trains, and its epoch
+
+SHORT = "short"
 
 
 class SheafEstimator(BaseEstimator):  # type: ignore[misc]
@@ -93,23 +95,22 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self, graph: Any, y: Any = None, *, train: Any = None, val: Any = None, edges: Any = None
     ) -> None:
         """Raises what `fit` would raise before it trains; the estimator stays as it is."""
-        trial = copy.deepcopy(self)
-        trial.candidates(trial._prepare(graph, y, train, val, edges)[0])
+        other = copy.deepcopy(self)
+        other.candidates(other._prepare(graph, y, train, val, edges)[0])
 
     def _prepare(self, graph: Any, y: Any, train: Any, val: Any, edges: Any) -> tuple[Graph, Tensor, HeldOut]:
         """Graph, target and split; everything of `fit` that comes before training."""
-        seconds_of(as_python(self.budget))
+        self._seconds()
         self._device()
         self.seed_ = seed_of(self.random_state)
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
         if source.masks and train is None and val is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
-        given = own_labels(source) if y is None and not self._in_table else y
+        given = graph_labels(source) if y is None and not self._in_table else y
         self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
         strata = self._learn_classes(self._labels)
-        known = self._labels.known
-        split = divide(known, strata, train, val, self.validation_fraction, self.seed_)
+        split = divide(self._labels.known, strata, train, val, self.validation_fraction, self.seed_)
         self.train_mask_, self.val_mask_ = split.train.numpy(), split.val.numpy()
         self.n_train_, self.n_val_ = int(split.train.sum()), int(split.val.sum())
         self._learn_scaling(source)
@@ -130,7 +131,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             self._require_fitted()
             source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
-            outputs, given = self._outputs(source), own_labels(source) if y is None else y
+            outputs, given = self._outputs(source), graph_labels(source) if y is None else y
             labels = read_labels(given, len(outputs), in_table, self.is_regression)
             chosen = labels.known
         chosen = chosen if nodes is None else labelled("nodes", nodes, labels.known)
@@ -138,25 +139,41 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return get_task(self.metric_).score(torch.from_numpy(outputs[chosen]), target)
 
     def _train(self, source: Graph, target: Tensor, split: HeldOut, on_epoch: OnEpoch | None) -> None:
-        """Finds the best candidate, and keeps it."""
+        """Searches the candidates, and keeps the best."""
         self.graph_ = self._as_data(source)
         data = copy.copy(self.graph_)
         data.x, data.y = data.x.float(), target.to(data.x.device)
-        problem = Problem(data, split, self._task(target), self._num_outputs(), self.seed_)
-        seconds = seconds_of(as_python(self.budget))
-        best, trials = find_best(self.candidates(source), problem, seconds, on_epoch)
-        self._keep(best.candidate, best.result.model)
-        self.val_score_, self.best_epoch_ = best.result.val_metric, best.result.best_epoch
-        self.search_results_ = [trial.row(trial is best) for trial in trials]
+        problem = Problem(data, (split,), self._task(target), self.seed_)
 
-    def candidates(self, source: Graph) -> list[Candidate]:
-        """What `fit` will try on a graph."""
+        def report(trial: Trial, epoch: Epoch) -> None:
+            if on_epoch is not None:
+                on_epoch(label_of(trial.configuration), epoch)
+
+        trials = successive_halving(problem, self.candidates(source), self._seconds(), report)
+        best = trials[0]
+        self._keep(best.configuration, best.models[0])
+        self.val_score_, self.best_epoch_ = best.val[0], best.best_epoch[0]
+        self.search_results_ = [_search_row(trial, trial is best) for trial in trials]
+
+    def candidates(self, source: Graph) -> list[Configuration]:
+        """The configurations that `fit` will try on a graph."""
         given = {name: as_python(getattr(self, name)) for name in DEFAULTS}
         edge_dim = 0 if source.edge_attr is None else source.edge_attr.shape[1]
-        return candidates(given, self.budget is not None, edge_dim)
+        return make_candidates(given, self.budget is not None, edge_dim)
 
-    def _keep(self, candidate: Candidate, model: nn.Module) -> None:
-        self.config_, self.train_config_ = candidate.model, candidate.training
+    def _seconds(self) -> float | None:
+        """The budget in seconds; None where epochs alone decide."""
+        budget = as_python(self.budget)
+        if budget is None or budget == SHORT:
+            return None
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+            raise ConfigError(
+                f"budget must be '{SHORT}', a positive number of seconds or None; got {budget!r}."
+            )
+        return float(budget)
+
+    def _keep(self, configuration: Configuration, model: nn.Module) -> None:
+        self.config_, self.train_config_ = configuration
         self.model_ = model.double().eval()
 
     def _learn_scaling(self, source: Graph) -> None:
@@ -179,9 +196,9 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
 
     @torch.no_grad()
     def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:
-        """What the model says of every node `[N, O]`."""
+        """Logits or standardised targets of every node `[N, O]`."""
         self._require_fitted()
-        data = self._known_graph() if graph is None else self._as_data(as_graph(self, graph, edges))
+        data = self._fit_graph() if graph is None else self._as_data(as_graph(self, graph, edges))
         extra = edge_inputs(data, self.has_edge_weights_, self.config_.layer.edge_dim)
         return self.model_.to(data.x.device)(data.x, data.edge_index, **extra).cpu().numpy()
 
@@ -189,7 +206,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit or load first.")
 
-    def _known_graph(self) -> Data:
+    def _fit_graph(self) -> Data:
         if getattr(self, "graph_", None) is None:
             raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
         return self.graph_
@@ -219,7 +236,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _learn_classes(self, labels: Labels) -> NDArray[Any]:
-        """Looks at all labels, and says which strata `[N]` to divide them by."""
+        """Learns the classes; returns the strata `[N]` by which validation nodes are drawn."""
         raise NotImplementedError
 
     def _as_target(self, labels: Labels) -> Tensor:
@@ -236,4 +253,17 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _calibrate(self, target: Tensor) -> None:
-        """Nothing, unless there are probabilities."""
+        """Rescales probabilities, where there are any."""
+
+
+def _search_row(trial: Trial, is_chosen: bool) -> dict[str, Any]:
+    return {
+        **parameters_of(trial.configuration),
+        "rung": trial.rung,
+        "trained_epochs": trial.epochs[0],
+        "best_epoch": trial.best_epoch[0],
+        "val_score": trial.val[0],
+        "val_loss": trial.val_loss[0],
+        "diverged": trial.state == "failed",
+        "chosen": is_chosen,
+    }

@@ -8,12 +8,12 @@ parameter that was given has that value in every candidate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.sheaf.families import get_family
+from polynsd.training.configuration import Configuration
 
 AUTO = "auto"
 PATIENCE = 100
@@ -43,43 +43,30 @@ REGULARISATIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A model and the rules to train it by."""
-
-    model: ModelConfig
-    training: TrainConfig
-
-    @property
-    def shape(self) -> ModelConfig:
-        """Candidates of equal shape can train as replicas of each other."""
-        return replace(self.model, layer=replace(self.model.layer, dropout=0.0))
-
-    @property
-    def label(self) -> str:
-        """How it is called while it trains."""
-        layer = self.model.layer
-        return f"{layer.maps}, d={layer.stalk_dim}, K={layer.degree}"
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The parameters of the estimator that mean this candidate."""
-        layer, training = self.model.layer, self.training
-        return {
-            "maps": layer.maps,
-            "stalk_dim": layer.stalk_dim,
-            "degree": layer.degree,
-            "hidden_channels": self.model.hidden_channels,
-            "num_layers": self.model.num_layers,
-            "dropout": layer.dropout,
-            "learning_rate": training.learning_rate,
-            "weight_decay": training.weight_decay,
-            "epochs": training.epochs,
-        }
+def label_of(configuration: Configuration) -> str:
+    """A short name for a progress bar."""
+    layer = configuration.model.layer
+    return f"{layer.maps}, d={layer.stalk_dim}, K={layer.degree}"
 
 
-def candidates(given: Mapping[str, Any], search: bool, edge_dim: int = 0) -> list[Candidate]:
-    """The candidates that agree with the given parameters (`"auto"`: free), the usual one first.
+def parameters_of(configuration: Configuration) -> dict[str, Any]:
+    """The parameters of the estimator that give this configuration."""
+    model, training = configuration
+    return {
+        "maps": model.layer.maps,
+        "stalk_dim": model.layer.stalk_dim,
+        "degree": model.layer.degree,
+        "hidden_channels": model.hidden_channels,
+        "num_layers": model.num_layers,
+        "dropout": model.layer.dropout,
+        "learning_rate": training.learning_rate,
+        "weight_decay": training.weight_decay,
+        "epochs": training.epochs,
+    }
+
+
+def make_candidates(given: Mapping[str, Any], search: bool, edge_dim: int = 0) -> list[Configuration]:
+    """The configurations that agree with the given parameters (`"auto"`: free), the usual one first.
 
     Args:
         given: the parameters in `DEFAULTS`, each a value or `"auto"`.
@@ -93,27 +80,27 @@ def candidates(given: Mapping[str, Any], search: bool, edge_dim: int = 0) -> lis
                 f"{name} must be '{AUTO}' or a value such as {DEFAULTS[name]!r}; got {value!r}."
             )
     if not search or fixed.keys() == DEFAULTS.keys():
-        return [_candidate({**DEFAULTS, **fixed}, edge_dim)]
+        return [_configure({**DEFAULTS, **fixed}, edge_dim)]
     tries = [{**s, **r, **fixed} for s in _structures(fixed) for r in REGULARISATIONS]
-    return list(dict.fromkeys(_candidate({**DEFAULTS, **one}, edge_dim) for one in tries))
+    return list(dict.fromkeys(_configure({**DEFAULTS, **options}, edge_dim) for options in tries))
 
 
 def _structures(fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The structures whose family admits what was given; those of the given family if there are any."""
-    fitting = [one for one in STRUCTURES if _admits({**one, **fixed})]
-    same = [one for one in fitting if one["maps"] == fixed.get("maps")]
+    fitting = [structure for structure in STRUCTURES if _is_valid({**structure, **fixed})]
+    same = [structure for structure in fitting if structure["maps"] == fixed.get("maps")]
     return same or fitting or [STRUCTURES[0]]  # whose error says what is wrong
 
 
-def _admits(one: Mapping[str, Any]) -> bool:
+def _is_valid(options: Mapping[str, Any]) -> bool:
     try:
-        LayerConfig(maps=one["maps"], stalk_dim=one["stalk_dim"])
+        LayerConfig(maps=options["maps"], stalk_dim=options["stalk_dim"])
     except ConfigError:
         return False
     return True
 
 
-def _candidate(options: Mapping[str, Any], edge_dim: int) -> Candidate:
+def _configure(options: Mapping[str, Any], edge_dim: int) -> Configuration:
     maps, degree = options["maps"], options["degree"]
     layer = LayerConfig(
         maps=maps,
@@ -134,4 +121,4 @@ def _candidate(options: Mapping[str, Any], edge_dim: int) -> Candidate:
         weight_decay=options["weight_decay"],
         select="loss",  # of few nodes the metric has ties, and says nothing of probabilities
     )
-    return Candidate(model, training)
+    return Configuration(model, training)

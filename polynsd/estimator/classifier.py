@@ -1,7 +1,8 @@
-"""`SheafClassifier`."""
+"""`SheafClassifier`: classes of nodes; and the temperature that calibrates its probabilities."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,13 +14,12 @@ from torch import Tensor
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.calibration import fit_temperature
-from polynsd.estimator.manners import ClassifierMixin
-from polynsd.estimator.parameters import as_python
-from polynsd.estimator.targets import UNLABELLED, Labels
+from polynsd.estimator.labels import UNLABELLED, Labels
+from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task, get_task
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
+LARGEST = 20.0  # a temperature lies in [1/20, 20]
 UNKNOWN = -2  # a label that is none of the classes: never right
 
 
@@ -192,9 +192,42 @@ def sorted_classes(labels: Labels) -> NDArray[Any]:
 
 
 def class_numbers(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of every label in `classes`; −1 without a label, −2 for others."""
-    number = {name: place for place, name in enumerate(classes.tolist())}
+    """The index of every label in `classes`; −1 without a label, −2 for others."""
+    number = {name: index for index, name in enumerate(classes.tolist())}
     distinct, codes = np.unique(labels.values[labels.known], return_inverse=True)
     numbers = np.full(len(labels.known), UNLABELLED, dtype=np.int64)
     numbers[labels.known] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
     return numbers
+
+
+def fit_temperature(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """T of softmax(z / T) with the smallest loss on these nodes; 1 where that would not lower the loss.
+
+    One node is added whose class is unknown (Laplace's rule): if all nodes are right, nothing else keeps T
+    from 0. The order of the classes, hence every prediction, stays as it is.
+    """
+    from scipy.optimize import minimize_scalar
+
+    bound = math.log(LARGEST)
+    best = minimize_scalar(
+        lambda log_t: _smoothed_loss(logits / math.exp(log_t), y), bounds=(-bound, bound), method="bounded"
+    )
+    temperature = math.exp(float(best.x))
+    return temperature if mean_loss(logits / temperature, y) < mean_loss(logits, y) else 1.0
+
+
+def mean_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
+    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
+
+
+def _smoothed_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
+    unknown = float(-_log_softmax(logits).mean())
+    return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import log_softmax
+
+    return log_softmax(logits, axis=1)

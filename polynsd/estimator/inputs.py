@@ -1,18 +1,63 @@
-"""What an estimator is given, as a `Graph`: a graph, PyG's `Data`, a pair, or a plain table of features."""
+"""What an estimator is given, as a `Graph`, and the graph as the model sees it: scaled, in double precision.
+
+An estimator takes a graph, PyG's `Data`, a pair (x, edges) or a plain table of features. Features are put on
+a common scale by the training nodes: a column that is 0 or 1 on every training node (one-hot, a bag of words,
+a flag) stays as it is; any other becomes (x − mean) / deviation; a constant column is only shifted. Double
+precision makes a prediction independent of the order of nodes and of other components.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import DataError, GraphError, ShapeError
-from polynsd.estimator.manners import check_table, count_features, forget_feature_names
+from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """x ↦ (x − mean) / scale, column by column."""
+
+    mean: Numbers
+    scale: Numbers
+
+    @classmethod
+    def none(cls, width: int) -> Scaling:
+        """The identity on `width` columns."""
+        return cls(np.zeros(width), np.ones(width))
+
+    @classmethod
+    def of(cls, values: Numbers) -> Scaling:
+        """Standardises every column."""
+        mean, deviation = values.mean(axis=0), values.std(axis=0)
+        is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
+        return cls(mean, np.where(is_constant, 1.0, deviation))
+
+    @classmethod
+    def of_features(cls, values: Numbers) -> Scaling:
+        """Standardises every column but those of 0 and 1."""
+        scaling, is_flag = cls.of(values), ((values == 0) | (values == 1)).all(axis=0)
+        return cls(np.where(is_flag, 0.0, scaling.mean), np.where(is_flag, 1.0, scaling.scale))
+
+    def apply(self, values: Numbers) -> Numbers:
+        return (values - self.mean) / self.scale
+
+    def undo(self, values: Numbers) -> Numbers:
+        """The inverse of `apply`."""
+        return values * self.scale + self.mean
 
 
 def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = False) -> Graph:
@@ -28,7 +73,7 @@ def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = Fal
     if isinstance(given, tuple) and len(given) == 2:
         given, edges = given
     if not _has_edges(given):
-        return _table_graph(check_table(estimator, _plain(given), reset), edges)
+        return _table_graph(check_table(estimator, _to_numpy(given), reset), edges)
     graph = given if isinstance(given, Graph) else Graph.from_pyg(given)
     if edges is not None:
         raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
@@ -40,7 +85,7 @@ def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = Fal
     if reset:
         _remember_features(estimator, graph)
         return graph
-    graph = _aligned(estimator, graph)
+    graph = _align_features(estimator, graph)
     count_features(estimator, graph.num_features, reset)
     return graph
 
@@ -61,7 +106,7 @@ def _has_edges(given: Any) -> bool:
     return isinstance(given, Graph) or hasattr(given, "edge_index")
 
 
-def _plain(given: Any) -> Any:
+def _to_numpy(given: Any) -> Any:
     return given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
 
 
@@ -73,7 +118,7 @@ def _table_graph(x: NDArray[np.float64], edges: Any) -> Graph:
         return Graph("table", np.empty((2, 0), dtype=np.int64), len(x), x=x)
     from torch_geometric.data import Data
 
-    index = np.array(_plain(edges))
+    index = np.array(_to_numpy(edges))
     if index.shape == (len(x), len(x)) and len(x) != 2:
         raise ShapeError(
             f"edges must be an edge index [2, E] or a sparse adjacency matrix; got a dense {index.shape}. "
@@ -89,17 +134,53 @@ def _remember_features(estimator: Any, graph: Graph) -> None:
         estimator.feature_names_in_ = np.array(graph.feature_names, dtype=object)
 
 
-def _aligned(estimator: Any, graph: Graph) -> Graph:
-    """The features in the order of `fit`, where both sides have names; others must not be there."""
-    known = getattr(estimator, "feature_names_in_", None)
-    if known is None or graph.feature_names is None or tuple(known) == graph.feature_names:
+def _align_features(estimator: Any, graph: Graph) -> Graph:
+    """The graph with its features in the order of `fit`, where both have names, which must be the same."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or graph.feature_names is None or tuple(names) == graph.feature_names:
         return graph
-    place = {name: number for number, name in enumerate(graph.feature_names)}
-    missing = [name for name in known if name not in place]
-    extra = sorted(place.keys() - set(known))
+    column = {name: number for number, name in enumerate(graph.feature_names)}
+    missing = [name for name in names if name not in column]
+    extra = sorted(column.keys() - set(names))
     if missing or extra:
         raise DataError(
             f"the features must be those of fit; missing: {', '.join(missing) or 'none'}; unknown: "
             f"{', '.join(extra) or 'none'}. Give the graph the same columns."
         )
-    return replace(graph, x=graph.x[:, [place[name] for name in known]], feature_names=tuple(known))
+    return replace(graph, x=graph.x[:, [column[name] for name in names]], feature_names=tuple(names))
+
+
+def as_data(graph: Graph, features: Scaling, edge_features: Scaling | None) -> Data:
+    """PyG's `Data` with scaled features and both directions of every edge."""
+    from torch_geometric.data import Data
+
+    once = torch.from_numpy(graph.edge_index.astype(np.int64))
+    data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes)
+    data.x = torch.from_numpy(features.apply(features_of(graph)))
+    if graph.edge_weight is not None:
+        data.edge_weight = _both_ways(graph.edge_weight)
+    if graph.edge_attr is not None and edge_features is not None:
+        data.edge_attr = _both_ways(edge_features.apply(graph.edge_attr.astype(np.float64)))
+    return data
+
+
+def edge_inputs(data: Data, has_weights: bool, edge_dim: int) -> dict[str, Tensor]:
+    """What the model is given of the edges, which must carry what those of `fit` did."""
+    if not data.num_edges:
+        return {"edge_attr": data.x.new_zeros(0, edge_dim)} if edge_dim else {}
+    if has_weights != (data.edge_weight is not None):
+        wanted, came = ("with", "without") if has_weights else ("without", "with")
+        raise DataError(
+            f"the model was fitted {wanted} edge weights; this graph comes {came} them. Give it the same."
+        )
+    count = 0 if data.edge_attr is None else data.edge_attr.size(1)
+    if edge_dim and count != edge_dim:
+        raise DataError(
+            f"the model was fitted with {edge_dim} edge features; this graph has {count}. Give it the same."
+        )
+    extra = {"edge_weight": data.edge_weight} if has_weights else {}
+    return {**extra, "edge_attr": data.edge_attr} if edge_dim else extra
+
+
+def _both_ways(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.concatenate([values, values]).astype(np.float64))

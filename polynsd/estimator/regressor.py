@@ -1,4 +1,4 @@
-"""`SheafRegressor`."""
+"""`SheafRegressor`: a number per node."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from polynsd.errors import DataError
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.manners import RegressorMixin
-from polynsd.estimator.scaling import Scaling
-from polynsd.estimator.targets import Labels
+from polynsd.estimator.inputs import Scaling
+from polynsd.estimator.labels import Labels
+from polynsd.estimator.sklearn_compat import RegressorMixin
 from polynsd.training import Task, get_task
 
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from polynsd.config import ModelConfig, TrainConfig, from_options, to_dict
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.candidates import Candidate
 from polynsd.estimator.classifier import SheafClassifier
-from polynsd.estimator.parameters import from_plain, to_plain
+from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.regressor import SheafRegressor
-from polynsd.estimator.scaling import Scaling
+from polynsd.estimator.sklearn_compat import as_python
 from polynsd.runs import Run, RunRecord, read_run
+from polynsd.training.configuration import Configuration
 from polynsd.zoo import build_model
 
 KIND = "model"
@@ -46,20 +46,20 @@ VALUES = (
 def save_estimator(estimator: SheafEstimator, folder: str | Path) -> Path:
     """Writes a fitted estimator into a new folder."""
     estimator._require_fitted()
-    result = learned(estimator)  # refuses what cannot be stored before there is a folder
-    with Run.start(folder, KIND, describe(estimator), {}) as run:
+    result = learned_values(estimator)  # refuses what cannot be stored before there is a folder
+    with Run.start(folder, KIND, describe_parameters(estimator), {}) as run:
         if run.result is not None:
             raise ConfigError(f"{folder} holds a model already. Choose another folder, or remove it.")
-        run.finish(result, weights(estimator))
+        run.finish(result, model_weights(estimator))
     return Path(folder)
 
 
 def load_estimator(folder: str | Path) -> SheafEstimator:
     """The estimator in a folder, of whichever kind it is."""
-    return restored(read_run(folder))
+    return restore_estimator(read_run(folder))
 
 
-def restored(record: RunRecord) -> SheafEstimator:
+def restore_estimator(record: RunRecord) -> SheafEstimator:
     """The estimator of a finished run."""
     name, result = record.config.get("estimator"), record.result
     if record.kind != KIND or name not in ESTIMATORS:
@@ -67,22 +67,22 @@ def restored(record: RunRecord) -> SheafEstimator:
     if result is None:
         raise DataError(f"the run {record.folder} has not finished. Start it again to go on.")
     try:
-        estimator = ESTIMATORS[name](**from_plain(record.config["parameters"]))
-        _restore(estimator, result, record.weights())
+        estimator = ESTIMATORS[name](**_from_plain(record.config["parameters"]))
+        _set_learned(estimator, result, record.weights())
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{record.folder} is damaged or of another version: {error!r}.") from error
     return estimator
 
 
-def describe(estimator: SheafEstimator) -> dict[str, Any]:
+def describe_parameters(estimator: SheafEstimator) -> dict[str, Any]:
     """The estimator before `fit`, as plain data; of a RandomState the seed that was drawn."""
     parameters = estimator.get_params()
     if isinstance(parameters["random_state"], np.random.RandomState):
         parameters["random_state"] = estimator.seed_
-    return {"estimator": type(estimator).__name__, "parameters": to_plain(parameters)}
+    return {"estimator": type(estimator).__name__, "parameters": _to_plain(parameters)}
 
 
-def learned(estimator: SheafEstimator) -> dict[str, Any]:
+def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
     """What `fit` has learned beside the weights, as plain data."""
     state = vars(estimator)
     names = state.get("feature_names_in_")
@@ -96,12 +96,12 @@ def learned(estimator: SheafEstimator) -> dict[str, Any]:
     }
 
 
-def weights(estimator: SheafEstimator) -> dict[str, Tensor]:
+def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
     """The parameters of the model, as they were trained."""
     return {name: value.float().cpu() for name, value in estimator.model_.state_dict().items()}
 
 
-def _restore(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
     estimator.edge_scaling_ = estimator.graph_ = None
     for name, value in result["values"].items():
         setattr(estimator, name, value)
@@ -115,7 +115,7 @@ def _restore(estimator: SheafEstimator, result: Mapping[str, Any], state: Mappin
     training = from_options(TrainConfig, result["training"])
     network = build_model(model, estimator.n_features_in_, estimator._num_outputs())
     network.load_state_dict(dict(state))
-    estimator._keep(Candidate(model, training), network)
+    estimator._keep(Configuration(model, training), network)
 
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:
@@ -128,3 +128,18 @@ def _classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     if classes.dtype.kind not in "biufU":
         raise ConfigError(f"classes are stored if they are numbers or strings; got {classes.dtype}.")
     return {"names": classes.tolist(), "dtype": classes.dtype.str}
+
+
+def _to_plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them: class weights are pairs, because keys of JSON are strings."""
+    stored = {name: as_python(value) for name, value in parameters.items()}
+    weights = stored.get("class_weight")
+    if isinstance(weights, Mapping):
+        stored["class_weight"] = [[as_python(name), as_python(weight)] for name, weight in weights.items()]
+    return stored
+
+
+def _from_plain(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `_to_plain`."""
+    weights = stored.get("class_weight")
+    return {**stored, "class_weight": dict(weights)} if isinstance(weights, list) else dict(stored)

@@ -1,36 +1,48 @@
-"""Search: spaces as data, trials in batches, studies that many workers share.
+"""Search: many configurations, compared on validation; the best is trained afresh and tested once.
 
-`open_study` opens or resumes a study, `work` trains its trials, `conclude` tests the best of them.
+`open_study` opens or resumes a study of Optuna, `work` trains its trials, `conclude` tests the best of them.
+`successive_halving` searches a fixed list of configurations without Optuna, as `SheafClassifier` does.
 """
 
-from polynsd.search.final import best_trial, conclude, plain_configuration, write_choice
-from polynsd.search.settings import SearchConfig
+from polynsd.search.final import conclude, write_choice
+from polynsd.search.halving import successive_halving
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
 from polynsd.search.storage import open_storage
-from polynsd.search.study import begin_with, finished, open_study, spent, work
-from polynsd.search.table import trial_rows, write_trials
-from polynsd.training.configuration import Configuration, configure
-from polynsd.training.problem import Problem
+from polynsd.search.study import (
+    Search,
+    SearchConfig,
+    begin_with,
+    best_trials,
+    count_finished,
+    open_study,
+    seconds_spent,
+    trial_rows,
+    write_trials,
+)
+from polynsd.search.trials import Trial, group_by_shape, rank_trials, train_together
+from polynsd.search.worker import work
 
 __all__ = [
     "Choice",
-    "Configuration",
     "Fixed",
-    "Problem",
     "Range",
+    "Search",
     "SearchConfig",
     "Space",
+    "Trial",
     "begin_with",
-    "best_trial",
+    "best_trials",
     "conclude",
-    "configure",
-    "finished",
+    "count_finished",
     "get_space",
+    "group_by_shape",
     "open_storage",
     "open_study",
-    "plain_configuration",
-    "spent",
+    "rank_trials",
+    "seconds_spent",
+    "successive_halving",
+    "train_together",
     "trial_rows",
     "work",
     "write_choice",

@@ -1,8 +1,8 @@
-"""Trials that fall behind are ended early, by their mean validation over all splits.
+"""Pruning: trials that fall behind are ended early, by their mean validation over all splits.
 
-At a look a trial reports the value it would have if it ended there: the mean over its splits of the
-validation metric at the epoch selected so far. A split that stopped early keeps its value, so trials
-are always compared at equal epochs and over the same splits.
+Every few epochs a trial reports the value it would have if it ended there: the mean over its splits of the
+validation metric at the epoch selected so far. A split that stopped early keeps its value, so trials are
+always compared at equal epochs and over the same splits.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from polynsd.config import TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.search.optional import optuna
+from polynsd.search.trials import Trial
 from polynsd.spec import parse_spec, resolve
-from polynsd.training import Epoch
+from polynsd.training.replica import Epoch
 
-WARMUP_LOOKS = 2  # nothing is pruned before
+WARMUP_REPORTS = 2  # nothing is pruned before
 
 
-def get_pruner(name: str, startup: int, look: int) -> Any:
+def get_pruner(name: str, startup: int, interval: int) -> Any:
     """`median`, `percentile(q)` (ends the trials outside the best q percent) or `none`."""
     pruners = optuna().pruners
-    options = {"n_startup_trials": startup, "n_warmup_steps": WARMUP_LOOKS * look}
+    options = {"n_startup_trials": startup, "n_warmup_steps": WARMUP_REPORTS * interval}
 
     def percentile(q: float) -> Any:
         if not 0 < q < 100:
@@ -41,15 +42,14 @@ def get_pruner(name: str, startup: int, look: int) -> Any:
 
 
 @dataclass
-class Curve:
-    """The validation metric at the selected epoch, as training goes on."""
+class ValidationCurve:
+    """The validation metric of one split at the epoch selected so far, epoch by epoch."""
 
     config: TrainConfig
     best: list[float] = field(default_factory=list)
     best_epoch: int = 0
 
     def add(self, epoch: Epoch) -> None:
-        """One more epoch."""
         if epoch.is_best or not self.best:
             self.best_epoch = epoch.epoch
             self.best.append(epoch.val_metric)
@@ -57,89 +57,75 @@ class Curve:
             self.best.append(self.best[-1])
 
     @property
-    def ended(self) -> bool:
-        """Whether training is over by the rules."""
+    def has_ended(self) -> bool:
+        """Whether training is over by its rules."""
         epochs = len(self.best)
         return epochs >= self.config.epochs or epochs - self.best_epoch >= self.config.patience
 
-    def reaches(self, epoch: int) -> bool:
-        """Whether the value at an epoch is known: it was trained so far, or will not be trained further."""
-        return len(self.best) >= epoch or (self.ended and bool(self.best))
+    def has_value_at(self, epoch: int) -> bool:
+        """Whether it was trained so far, or will not be trained further."""
+        return len(self.best) >= epoch or (self.has_ended and bool(self.best))
 
-    def at(self, epoch: int) -> float:
+    def value_at(self, epoch: int) -> float:
         """The value if training had ended at the epoch."""
         return self.best[min(epoch, len(self.best)) - 1]
 
 
-class TrialCurves:
-    """The curves of one trial, one per split, and what was reported of them."""
+class BatchPruning:
+    """Stops trials of a batch while it trains, through `on_epoch` and `stop` of `fit_replicas`.
 
-    def __init__(self, trial: Any, config: TrainConfig, num_splits: int, look: int) -> None:
-        self.trial = trial
-        self.curves = [Curve(config) for _ in range(num_splits)]
-        self._looks = [*range(look, config.epochs, look), config.epochs]
-
-    def is_behind(self) -> bool:
-        """Reports what is known by now; whether the trial should end."""
-        while self._looks and all(curve.reaches(self._looks[0]) for curve in self.curves):
-            epoch = self._looks.pop(0)
-            self.trial.report(fmean(curve.at(epoch) for curve in self.curves), epoch)
-            if not self._is_complete and self.trial.should_prune():
-                return True
-        return False
-
-    @property
-    def _is_complete(self) -> bool:
-        """Then its final value stands for all looks to come, and there is nothing left to save."""
-        return all(curve.ended for curve in self.curves)
-
-
-class Watch:
-    """Follows a batch as it trains, through `on_epoch` and `stop` of `fit_replicas`.
+    Args:
+        trials: with the trials of Optuna as their `handle`.
+        splits: how many each is trained on.
+        interval: epochs between two reports.
 
     Attributes:
-        pruned: the places in the batch of the trials that fell behind.
-        diverged: the places of those whose loss was not finite on some split; they end, too.
+        pruned: positions in the batch of the trials that fell behind.
+        diverged: positions of those whose loss was not finite on some split; they end, too.
     """
 
-    def __init__(self, trials: Sequence[Any], configs: Sequence[TrainConfig], splits: int, look: int) -> None:
+    def __init__(self, trials: Sequence[Trial], splits: int, interval: int) -> None:
         self.pruned: set[int] = set()
         self.diverged: set[int] = set()
-        self._splits = splits
-        self._trials = [
-            TrialCurves(trial, config, splits, look) for trial, config in zip(trials, configs, strict=True)
-        ]
+        self._splits, self._handles = splits, [trial.handle for trial in trials]
+        rules = [trial.configuration.training for trial in trials]
+        self._curves = [[ValidationCurve(config) for _ in range(splits)] for config in rules]
+        self._due = [[*range(interval, config.epochs, interval), config.epochs] for config in rules]
 
     def on_epoch(self, replica: int, epoch: Epoch) -> None:
-        """One epoch of one replica."""
-        place, split = divmod(replica, self._splits)
+        index, split = divmod(replica, self._splits)
         if not math.isfinite(epoch.train_loss):
-            self.diverged.add(place)
-        self._trials[place].curves[split].add(epoch)
+            self.diverged.add(index)
+        self._curves[index][split].add(epoch)
 
     def stop(self, _: int = 0) -> list[int]:
         """The replicas of all trials that are to end."""
-        for place, trial in enumerate(self._trials):
-            if place not in self.pruned | self.diverged and _is_out(trial):
-                self.pruned.add(place)
+        for index in range(len(self._handles)):
+            if index not in self.pruned | self.diverged and self._is_behind(index):
+                self.pruned.add(index)
         ended = self.pruned | self.diverged
-        return [place * self._splits + split for place in ended for split in range(self._splits)]
+        return [index * self._splits + split for index in ended for split in range(self._splits)]
 
+    def _is_behind(self, index: int) -> bool:
+        """Reports the values that are known by now; whether the trial should end.
 
-def _is_out(trial: TrialCurves) -> bool:
-    """Also true if the trial was taken from us: another worker believes that we are dead."""
-    try:
-        return trial.is_behind()
-    except optuna().exceptions.UpdateFinishedTrialError:
-        return True
+        A trial that another worker has finished, because it took this worker for dead, ends as well.
+        """
+        handle, curves, due = self._handles[index], self._curves[index], self._due[index]
+        try:
+            while due and all(curve.has_value_at(due[0]) for curve in curves):
+                epoch = due.pop(0)
+                handle.report(fmean(curve.value_at(epoch) for curve in curves), epoch)
+                # of a trial that has ended on all splits there is nothing left to save
+                if not all(curve.has_ended for curve in curves) and handle.should_prune():
+                    return True
+        except optuna().exceptions.UpdateFinishedTrialError:
+            return True
+        return False
 
 
 def fails_screening(study: Any, screened: Sequence[float], startup: int) -> bool:
-    """Is the mean over the first splits below the median of the complete trials, on the same splits?"""
+    """Whether the mean over the first splits is below the median of complete trials on the same splits."""
     complete = study.get_trials(deepcopy=False, states=(optuna().trial.TrialState.COMPLETE,))
-    others = sorted(fmean(trial.user_attrs["val"][: len(screened)]) for trial in complete)
-    if len(others) < startup:
-        return False
-    middle = len(others) // 2
-    median = (others[middle] + others[-middle - 1]) / 2
-    return fmean(screened) < median
+    others = [fmean(trial.user_attrs["val"][: len(screened)]) for trial in complete]
+    return len(others) >= startup and fmean(screened) < median(others)

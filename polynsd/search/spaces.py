@@ -9,8 +9,7 @@ from typing import Any
 
 from polynsd.config import published_layer
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.search.check import check_space
-from polynsd.search.space import Space
+from polynsd.search.space import Space, check_space
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class
 
 

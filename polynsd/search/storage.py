@@ -57,7 +57,8 @@ def _open_database(url: str, engine: dict[str, Any], attempt: int = 1) -> Any:
         return optuna().storages.RDBStorage(url, engine_kwargs=engine)
     except (SQLAlchemyError, optuna().exceptions.OptunaError, RuntimeError) as error:
         if attempt == ATTEMPTS or not any(word in str(error) for word in CROWDED):
-            raise ConfigError(f"the storage {shown(url)} cannot be opened: {_reason(error)}") from error
+            reason = str(error.__cause__ or error).splitlines()[0]
+            raise ConfigError(f"the storage {hide_password(url)} cannot be opened: {reason}") from error
     time.sleep(0.1 * attempt)
     return _open_database(url, engine, attempt + 1)
 
@@ -77,12 +78,8 @@ def _one_at_a_time(storage: Any) -> Any:
     return storage
 
 
-def shown(url: str) -> str:
+def hide_password(url: str) -> str:
     """The address without a password."""
     scheme, _, rest = url.partition("://")
     account, at, host = rest.rpartition("@")
     return f"{scheme}://{account.partition(':')[0]}{at}{host}"
-
-
-def _reason(error: Exception) -> str:
-    return str(error.__cause__ or error).splitlines()[0]

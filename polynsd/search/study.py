@@ -1,30 +1,83 @@
-"""A study: opened or resumed, worked on by one or many processes, read back as a table."""
+"""A study: trials proposed by Optuna, stored where any number of workers can reach them.
+
+    search = open_study("sqlite:///study.db", "mine", get_space("default"), problem, SearchConfig(trials=50))
+    work(search)
+    best_trials(search)[0].configuration
+
+The storage holds parameters, states and validation scores, never a test score.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from polynsd.errors import ConfigError
-from polynsd.search.batch import Candidate, Search, ask_batch, is_finished, run_batch
+from polynsd.errors import ConfigError, require_at_least
 from polynsd.search.optional import optuna
 from polynsd.search.pruning import get_pruner
-from polynsd.search.settings import SearchConfig
 from polynsd.search.space import Space
-from polynsd.search.storage import open_storage, shown
-from polynsd.search.workers import GRACE, Watchman
+from polynsd.search.storage import hide_password, open_storage
+from polynsd.search.trials import Trial, rank_trials
 from polynsd.training.problem import Problem
 
-POLL_SECONDS = 0.5
+SURPLUS = "surplus: other workers were quicker"
+COLUMNS = ("trial", "state", "value", "best_so_far", "seconds", "val", "best_epoch", "epochs", "reason")
+OPTION_OF = {"look": "prune_interval"}  # a stored name that differs from its option
 
-OnTrial = Callable[[dict[str, Any]], None]
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How many trials, and which come next."""
+
+    trials: int = 100
+    """In total, of all workers and all times the study was resumed."""
+    batch: int = 8
+    """Trials of one shape that train together; 1 lets every trial have its own."""
+    sampler: str = "tpe"
+    """tpe (learns from the trials so far) or random."""
+    pruner: str = "median"
+    """What ends a trial early: median, percentile(q) or none."""
+    screen: int = 0
+    """Train on so many splits first, and on the rest only where they look good; 0 for all at once."""
+    startup: int = 16
+    """Trials before anything is learned or pruned."""
+    prune_interval: int = 25
+    """Epochs between two comparisons with other trials."""
+    seed: int = 0
+    """Of the sampler."""
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "batch", "startup", "prune_interval"):
+            require_at_least(name, getattr(self, name), 1)
+        for name in ("screen", "seed"):
+            require_at_least(name, getattr(self, name), 0)
+
+    def stages(self, splits: int) -> list[range]:
+        """The splits of the first training and those of the second, if there is one."""
+        if self.screen >= splits:
+            raise ConfigError(f"screen must be less than the number of splits, {splits}; got {self.screen}.")
+        return [range(self.screen), range(self.screen, splits)] if self.screen else [range(splits)]
+
+
+@dataclass(frozen=True)
+class Search:
+    """An open study, with all that a worker needs to train its trials."""
+
+    study: Any
+    """Optuna's."""
+    space: Space
+    problem: Problem
+    config: SearchConfig
 
 
 def open_study(url: str, name: str, space: Space, problem: Problem, config: SearchConfig) -> Search:
-    """Begins a study, or goes on with the one of this name if it is the same question.
+    """Begins a study, or resumes the one of this name.
 
     Raises:
         ConfigError: the stored study has another space, graph, split, metric, seed or screening.
@@ -38,62 +91,31 @@ def open_study(url: str, name: str, space: Space, problem: Problem, config: Sear
         study_name=name,
         direction="maximize",
         sampler=BatchSampler(space, config.sampler, config.batch, startup, config.seed),
-        pruner=get_pruner(config.pruner, startup, config.look),
+        pruner=get_pruner(config.pruner, startup, config.prune_interval),
         load_if_exists=True,
     )
-    question = {"space": space.to_dict(), **problem.identity(), "screen": config.screen, "look": config.look}
-    _require_same(study, json.loads(json.dumps(question)), url)
+    identity = {
+        "space": space.to_dict(),
+        **problem.identity(),
+        "screen": config.screen,
+        "look": config.prune_interval,
+    }
+    _require_same(study, json.loads(json.dumps(identity)), url)
     return Search(study, space, problem, config)
 
 
-def _require_same(study: Any, question: dict[str, Any], url: str) -> None:
-    stored = study.user_attrs.get("question")
+def _require_same(study: Any, identity: dict[str, Any], url: str) -> None:
+    stored = study.user_attrs.get("question")  # the name in studies since the first version
     if stored is None:
-        study.set_user_attr("question", question)
+        study.set_user_attr("question", identity)
         return
-    differing = [key for key in {**stored, **question} if stored.get(key) != question.get(key)]
+    differing = [key for key in {**stored, **identity} if stored.get(key) != identity.get(key)]
     if differing:
         raise ConfigError(
-            f"the study '{study.study_name}' in {shown(url)} was begun with other values of: "
-            f"{', '.join(differing)}. Give these as before, or begin another study (--study NAME, or "
-            "another --storage)."
+            f"the study '{study.study_name}' in {hide_password(url)} was begun with other values of: "
+            f"{', '.join(OPTION_OF.get(key, key) for key in differing)}. Give these as before, or begin "
+            "another study (--study NAME, or another --storage)."
         )
-
-
-def work(
-    search: Search,
-    on_trial: OnTrial | None = None,
-    wait: bool = True,
-    grace: float = GRACE,
-    seconds: float = math.inf,
-) -> None:
-    """Trains trials until the number ordered is reached, by this worker and all others.
-
-    Args:
-        search: from `open_study`.
-        on_trial: called with a record of every trial that this worker finished.
-        wait: also for the trials of other workers that are still under way.
-        grace: seconds without a sign of life after which another worker is taken for dead.
-        seconds: no batch is begun once the trials of the study have taken so long together.
-    """
-    watchman = Watchman(search.study, grace)
-    told = None if on_trial is None else lambda candidate: on_trial(record(search, candidate))
-    while True:
-        watchman.recover()
-        if spent(search.study) >= seconds:
-            return
-        trials = ask_batch(search)
-        if trials:
-            run_batch(search, trials, told)
-        elif not wait or finished(search.study) >= search.config.trials:
-            return
-        else:
-            time.sleep(POLL_SECONDS)
-
-
-def finished(study: Any) -> int:
-    """How many of the trials ordered have come to their end."""
-    return sum(is_finished(trial) for trial in study.get_trials(deepcopy=False))
 
 
 def begin_with(search: Search, starts: Sequence[Mapping[str, Any]]) -> None:
@@ -105,27 +127,84 @@ def begin_with(search: Search, starts: Sequence[Mapping[str, Any]]) -> None:
             search.study.enqueue_trial(search.space.stored(start))
 
 
-def spent(study: Any) -> float:
+def state_of(trial: Any) -> str:
+    """complete, pruned, failed, running, waiting; lost with its worker, or surplus; of a trial of Optuna."""
+    if trial.state.name != "FAIL":
+        return str(trial.state.name.lower())
+    reason = trial.user_attrs.get("reason")
+    return "lost" if reason is None else ("surplus" if reason == SURPLUS else "failed")
+
+
+def count_finished(study: Any) -> int:
+    """How many trials have ended and count: lost and surplus ones do not."""
+    trials = study.get_trials(deepcopy=False)
+    return sum(state_of(trial) in ("complete", "pruned", "failed") for trial in trials)
+
+
+def seconds_spent(study: Any) -> float:
     """Seconds that the trials of a study have taken, whoever trained them and whenever."""
     return sum(trial.user_attrs.get("seconds", 0.0) for trial in study.get_trials(deepcopy=False))
 
 
-def record(search: Search, candidate: Candidate) -> dict[str, Any]:
-    """What a progress view shows of a trial and of the search so far."""
-    trials = search.study.get_trials(deepcopy=False)
-    trial = trials[candidate.trial.number]
-    others = [one.value for one in trials if one.state.name == "COMPLETE" and one.number != trial.number]
-    is_best = trial.state.name == "COMPLETE" and trial.value > max(others, default=-math.inf)
-    return {
-        "trial": trial.number,
-        "state": trial.state.name,
-        "value": trial.value,
-        "params": dict(trial.params),
-        "reason": candidate.reason,
-        "seconds": trial.user_attrs.get("seconds"),
-        "is_best": is_best,
-        "best": trial.value if is_best else max(others, default=None),
-        "finished": sum(map(is_finished, trials)),
-        "pruned": sum(one.state.name == "PRUNED" for one in trials),
-        "total": search.config.trials,
-    }
+def best_trials(search: Search) -> list[Trial]:
+    """The complete trials, best mean validation first; ties in the order of their numbers.
+
+    Raises:
+        ConfigError: no trial is complete; the message has the reasons of those that failed.
+    """
+    stored = search.study.get_trials(deepcopy=False)
+    complete = [
+        Trial(
+            trial.number,
+            search.space.configuration(trial.params),
+            dict(trial.params),
+            val=trial.user_attrs["val"],
+            best_epoch=trial.user_attrs["best_epoch"],
+            epochs=trial.user_attrs["epochs"],
+        )
+        for trial in stored
+        if trial.state.name == "COMPLETE"
+    ]
+    if not complete:
+        reasons = {trial.user_attrs.get("reason") for trial in stored} - {None}
+        because = f" Reasons: {'; '.join(sorted(reasons))}" if reasons else ""
+        raise ConfigError(f"no trial is complete, so there is nothing to choose.{because}")
+    return rank_trials(complete)
+
+
+def trial_rows(study: Any) -> list[dict[str, Any]]:
+    """One row per trial, in the order of their numbers; lists are written as JSON.
+
+    `best_so_far` is the best value of all complete trials up to that row.
+    """
+    rows, best = [], None
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state.name == "COMPLETE":
+            best = trial.value if best is None else max(best, trial.value)
+        lists = {name: trial.user_attrs.get(name) for name in ("val", "best_epoch", "epochs")}
+        rows.append(
+            {
+                "trial": trial.number,
+                "state": state_of(trial),
+                "value": trial.value,
+                "seconds": trial.user_attrs.get("seconds"),
+                "reason": trial.user_attrs.get("reason"),
+                **{name: None if values is None else json.dumps(values) for name, values in lists.items()},
+                "best_so_far": best,
+                **trial.params,
+            }
+        )
+    return rows
+
+
+def write_trials(path: Path, study: Any) -> Path:
+    """Writes the rows as CSV, all or nothing."""
+    rows = trial_rows(study)
+    params = sorted({name for row in rows for name in row} - set(COLUMNS))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *params], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    unfinished.write_text(text.getvalue(), encoding="utf-8")
+    return unfinished.replace(path)

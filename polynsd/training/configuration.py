@@ -16,14 +16,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from polynsd.config import ModelConfig, TrainConfig, from_options, read_options
+from polynsd.config import ModelConfig, TrainConfig, from_options, read_options, to_dict
 from polynsd.errors import ConfigError, unknown_name
+from polynsd.runs.files import flatten
 from polynsd.zoo import all_model_options
 
 ROOTS = {"model": ModelConfig, "training": TrainConfig}
@@ -66,6 +68,18 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         node[leaf] = value
     model, training = from_options(ModelConfig, tree["model"]), from_options(TrainConfig, tree["training"])
     return Configuration(model, training)
+
+
+def plain_configuration(configuration: Configuration) -> dict[str, Any]:
+    """{model: …, training: …} as plain data, as `best.yaml` of a search holds it."""
+    parts = {"model": to_dict(configuration.model), "training": to_dict(configuration.training)}
+    return json.loads(json.dumps(parts))
+
+
+def shape_key(configuration: Configuration) -> str:
+    """Equal for configurations that can train as replicas of each other: all options but those in `FREE`."""
+    options = flatten(plain_configuration(configuration))
+    return json.dumps({name: value for name, value in options.items() if name not in FREE}, sort_keys=True)
 
 
 def require_option(name: str) -> None:

@@ -9,7 +9,7 @@ A problem is a graph on its device, with splits, a task and the first seed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,19 +23,15 @@ from polynsd.data.transforms import apply
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, require_at_least
 from polynsd.training.configuration import Configuration
-from polynsd.training.replica import Epoch, FitResult, Replica
-from polynsd.training.replicas import fit_replicas
+from polynsd.training.replica import Replica
 from polynsd.training.task import Task, get_task
 from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-OnEpoch = Callable[[int, Epoch], None]
 GENERATED = {"protocol": "stratified(0.6, 0.2, 0.2)", "features": "raw"}
 FROM_FILE = {"protocol": "stored", "features": "raw"}
-
-Stop = Callable[[int], Collection[int]]
 
 
 @dataclass(frozen=True)
@@ -71,51 +67,6 @@ class Problem:
         outputs = self.task.num_outputs(self.data.y)
         build = partial(build_model, one.model, self.data.num_features, outputs)
         return [Replica(build, self.splits[i], seed + i, one.training) for i in splits]
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What a search may know of a trained configuration: validation only, split by split."""
-
-    val: list[float]
-    best_epoch: list[int]
-    epochs: list[int]
-    diverged: list[int]
-    """Numbers of the splits where the loss was not finite."""
-
-    def __add__(self, other: Scores) -> Scores:
-        return Scores(
-            self.val + other.val,
-            self.best_epoch + other.best_epoch,
-            self.epochs + other.epochs,
-            self.diverged + other.diverged,
-        )
-
-
-def train(
-    problem: Problem,
-    configurations: Sequence[Configuration],
-    splits: Sequence[int],
-    on_epoch: OnEpoch | None = None,
-    stop: Stop | None = None,
-) -> list[Scores]:
-    """Trains configurations of one shape on the given splits, all in one call.
-
-    Replica r is split r mod S of configuration r div S, S being the number of splits.
-    """
-    replicas = [r for one in configurations for r in problem.replicas(one, splits, problem.seed)]
-    fits = fit_replicas(replicas, problem.data, problem.task, on_epoch=on_epoch, stop=stop)
-    count = len(splits)
-    return [_scores(fits[at : at + count], splits) for at in range(0, len(fits), count)]
-
-
-def _scores(fits: Sequence[FitResult], splits: Sequence[int]) -> Scores:
-    return Scores(
-        [fit.val_metric for fit in fits],
-        [fit.best_epoch for fit in fits],
-        [fit.epochs for fit in fits],
-        [split for split, fit in zip(splits, fits, strict=True) if fit.diverged],
-    )
 
 
 def fingerprint(data: Data) -> str:

@@ -54,6 +54,7 @@ class FitResult:
     epochs: int
     val_metric: float
     test_metric: float
+    """NaN where the test set was not scored."""
     val_loss: float
     seed: int
     diverged: bool = False

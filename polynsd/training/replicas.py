@@ -62,6 +62,7 @@ def fit_replicas(
     stop: Stop | None = None,
     snapshots: Snapshots | None = None,
     chunk: int | None = None,
+    score_test: bool = True,
 ) -> list[FitResult]:
     """Trains all replicas; the results are in their order.
 
@@ -74,6 +75,7 @@ def fit_replicas(
         stop: called at every look with the number of the last epoch; replicas that it returns end there.
         snapshots: where the state is kept, and from which an interrupted training goes on.
         chunk: how many train at once; as many as fit into memory unless given.
+        score_test: whether to score the test set, once, at the best epoch; False leaves `test_metric` NaN.
 
     The global random state is left as it was.
     """
@@ -81,7 +83,7 @@ def fit_replicas(
     with torch.random.fork_rng(), _current(data.x.device):
         training = _Training(replicas, data, task, chunk)
         training.run(on_epoch, stop, snapshots)
-        return training.results()
+        return training.results(score_test)
 
 
 def fit(
@@ -294,10 +296,10 @@ class _Training:
             raise DataError("the snapshot is of another training: it speaks of other replicas.")
         return epoch
 
-    def results(self) -> list[FitResult]:
-        """The test set is read here, once, with the best state of every replica."""
-        tests: list[float] = []
-        for start in range(0, len(self.replicas), self.size):
+    def results(self, score_test: bool) -> list[FitResult]:
+        """The test set is read here, once, with the best state of every replica, or not at all."""
+        tests: list[float] = [] if score_test else [math.nan] * len(self.replicas)
+        for start in range(0, len(self.replicas) if score_test else 0, self.size):
             rows = self.everyone.take(self._members(start))
             output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
             tests += self.task.metrics(output, self.y, rows.test).tolist()

@@ -37,12 +37,16 @@ class SplitResult:
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SplitResult:
         """Reads a row of `ProtocolResult.to_dict`; null, which stands for NaN in files, becomes NaN."""
-        names = ("val", "val_loss", "test")
-        scores = {name: math.nan if row.get(name) is None else float(row[name]) for name in names}
-        rest: dict[str, Any] = {
-            name: row[name] for name in ("split", "seed", "fingerprint", "best_epoch", "epochs")
-        }
-        return cls(**rest, **scores, diverged=bool(row.get("diverged", False)))
+        scores = [row.get(name) for name in ("val", "val_loss", "test")]
+        return cls(
+            row["split"],
+            row["seed"],
+            row["fingerprint"],
+            *(math.nan if score is None else float(score) for score in scores),
+            best_epoch=row["best_epoch"],
+            epochs=row["epochs"],
+            diverged=bool(row.get("diverged", False)),
+        )
 
 
 @dataclass(frozen=True)

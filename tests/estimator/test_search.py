@@ -7,8 +7,16 @@ import pytest
 from toy import QUICK, classifier, toy_graph
 
 from polynsd import ConfigError
-from polynsd.estimator import SheafClassifier, search
-from polynsd.estimator.candidates import DEFAULTS, REGULARISATIONS, STRUCTURES, candidates
+from polynsd.estimator import SheafClassifier
+from polynsd.estimator.candidates import (
+    DEFAULTS,
+    REGULARISATIONS,
+    STRUCTURES,
+    make_candidates,
+    parameters_of,
+)
+from polynsd.search.halving import RUNGS, most_epochs
+from polynsd.training.configuration import shape_key
 
 AUTO = dict.fromkeys(DEFAULTS, "auto")
 
@@ -25,10 +33,10 @@ def found():
 
 
 def test_everything_free_gives_every_structure_with_every_regularisation():
-    tries = candidates(AUTO, search=True)
+    tries = make_candidates(AUTO, search=True)
     assert len(tries) == len(STRUCTURES) * len(REGULARISATIONS)
-    assert len({one.shape for one in tries}) == len(STRUCTURES)
-    assert candidates(AUTO, search=False) == tries[:1]
+    assert len({shape_key(one) for one in tries}) == len(STRUCTURES)
+    assert make_candidates(AUTO, search=False) == tries[:1]
 
 
 @pytest.mark.parametrize(
@@ -36,22 +44,22 @@ def test_everything_free_gives_every_structure_with_every_regularisation():
     [("maps", "general"), ("maps", "orthogonal(cayley)"), ("stalk_dim", 2), ("degree", 3), ("dropout", 0.3)],
 )
 def test_a_given_parameter_has_its_value_in_every_candidate(name, value):
-    tries = candidates({**AUTO, name: value}, search=True)
+    tries = make_candidates({**AUTO, name: value}, search=True)
     assert len(tries) > 1
-    assert all(one.options[name] == value for one in tries)
+    assert all(parameters_of(one)[name] == value for one in tries)
     assert len(set(tries)) == len(tries)
 
 
 def test_families_that_do_not_admit_the_dimension_are_left_out():
-    tries = candidates({**AUTO, "maps": "orthogonal(euler)"}, search=True)
-    assert {one.options["stalk_dim"] for one in tries} <= {2, 3}
+    tries = make_candidates({**AUTO, "maps": "orthogonal(euler)"}, search=True)
+    assert {parameters_of(one)["stalk_dim"] for one in tries} <= {2, 3}
     with pytest.raises(ConfigError):
-        candidates({**AUTO, "maps": "orthogonal(euler)", "stalk_dim": 7}, search=True)
+        make_candidates({**AUTO, "maps": "orthogonal(euler)", "stalk_dim": 7}, search=True)
 
 
 def test_no_hops_means_no_neighbours():
-    nothing = next(one for one in candidates(AUTO, search=True) if one.options["degree"] == 0)
-    model = classifier(**{**nothing.options, "epochs": 2}).fit(toy_graph())
+    nothing = next(one for one in make_candidates(AUTO, search=True) if parameters_of(one)["degree"] == 0)
+    model = classifier(**{**parameters_of(nothing), "epochs": 2}).fit(toy_graph())
     graph = toy_graph(10, seed=4)
     np.testing.assert_allclose(model.predict_proba(graph), model.predict_proba(graph.x), atol=1e-12)
 
@@ -59,11 +67,11 @@ def test_no_hops_means_no_neighbours():
 def test_all_candidates_are_recorded_and_the_first_is_the_best_of_the_last_rung(found):
     rows = found.search_results_
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
-    assert rows[0]["rung"] == len(search.RUNGS) - 1
+    assert rows[0]["rung"] == len(RUNGS) - 1
     assert rows[0]["val_score"] == found.val_score_
     assert {row["maps"] for row in rows} == {"identity", "diagonal", "orthogonal", "general"}
     assert all(row["hidden_channels"] == QUICK["hidden_channels"] for row in rows)
-    for rung in range(len(search.RUNGS)):
+    for rung in range(len(RUNGS)):
         scores = [row["val_score"] for row in rows if row["rung"] == rung]
         assert scores == sorted(scores, reverse=True)
     assert found.config_.layer.maps == rows[0]["maps"]
@@ -91,10 +99,10 @@ def test_a_budget_in_seconds_ends_in_time_and_gives_everyone_a_part():
 
 def test_what_the_search_may_cost_is_known_before():
     model, seen = small(), []
-    planned = search.most_epochs(model.candidates(toy_graph()))
+    planned = most_epochs(model.candidates(toy_graph()))
     model.fit(toy_graph(), on_epoch=lambda *_: seen.append(1))
     assert len(seen) == planned == (len(model.search_results_) + 3 + 1) * 4
-    assert search.most_epochs(classifier(epochs=9).candidates(toy_graph())) == 9
+    assert most_epochs(classifier(epochs=9).candidates(toy_graph())) == 9
 
 
 def test_progress_is_told_epoch_by_epoch():

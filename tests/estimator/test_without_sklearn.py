@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polynsd import ConfigError, DataError, ShapeError
-from polynsd.estimator import manners
+from polynsd.estimator import sklearn_compat
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def plain(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    spec = importlib.util.spec_from_file_location("plain_manners", manners.__file__)
+    spec = importlib.util.spec_from_file_location("without_sklearn", sklearn_compat.__file__)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert not module.HAS_SKLEARN

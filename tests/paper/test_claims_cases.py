@@ -6,7 +6,7 @@ import pytest
 from test_claims_readers import BY_ID, NO, of, record
 from test_claims_records import BAD, EQUAL, GOOD, cells, cost_of, is_ours, made
 
-from polynsd.search import plain_configuration
+from polynsd.training.configuration import plain_configuration
 from polynsd_paper.claims import Evidence
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.sweeps import ABLATIONS

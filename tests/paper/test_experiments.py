@@ -8,8 +8,7 @@ import pytest
 import polynsd
 from polynsd import PolyNSDError
 from polynsd.data.datasets.entries import ENTRIES
-from polynsd.search.check import check_space
-from polynsd.search.space import Space
+from polynsd.search.space import Space, check_space
 from polynsd.training.configuration import Configuration
 from polynsd.zoo import build_model
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment

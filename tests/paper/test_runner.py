@@ -8,10 +8,11 @@ from small_experiment import SMALL, cell, runner
 
 from polynsd import PolyNSDError
 from polynsd.runs.lock import hold_lock
-from polynsd.search import open_storage, plain_configuration, trial_rows
+from polynsd.search import open_storage, trial_rows, trials
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
-from polynsd.training import SplitResult, problem, protocol
+from polynsd.training import SplitResult, protocol
+from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Source
 from polynsd_paper import runner as module
 from polynsd_paper.choice import RUN_OFF
@@ -34,7 +35,7 @@ def trainings(monkeypatch):
 
         monkeypatch.setattr(where, "fit_replicas", fit)
 
-    watch(problem, "search")
+    watch(trials, "search")
     watch(protocol, "scores")
     return seen
 
@@ -172,7 +173,7 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
         runner(tmp_path).record(cell())
     monkeypatch.setattr(protocol, "fit_replicas", train)
     searches = []
-    monkeypatch.setattr(problem, "fit_replicas", lambda *_, **__: searches.append(1))
+    monkeypatch.setattr(trials, "fit_replicas", lambda *_, **__: searches.append(1))
     assert runner(tmp_path).record(cell()).by_split().shape == (3, 2)
     assert not searches
 

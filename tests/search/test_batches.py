@@ -1,16 +1,15 @@
 """A trial is worth the same alone and in a batch, and a batch shares its shape."""
 
 import json
+import math
 from statistics import fmean
 
 import pytest
 from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.search import configure, work
-from polynsd.training import problem
-from polynsd.training.configuration import FREE
-from polynsd.training.problem import train
+from polynsd.search import train_together, trials, work
+from polynsd.training.configuration import FREE, configure
 from polynsd.zoo import ZOO, model_options
 
 SMALL = {
@@ -19,6 +18,10 @@ SMALL = {
     "model.layer.degree": 2,
     "training.epochs": 6,
 }
+
+
+def vals(fits):
+    return [fit.val_metric for fit in fits]
 
 
 def test_a_configuration_scores_the_same_in_a_batch_as_alone():
@@ -31,33 +34,33 @@ def test_a_configuration_scores_the_same_in_a_batch_as_alone():
         configure({**SMALL, "model.layer.map_dropout": 0.2, "training.sheaf_decay": 0.3}),
     ]
     toy = toy_problem()
-    together = train(toy, batch, range(2))
-    for one, scores in zip(batch, together, strict=True):
-        alone = train(toy, [one], range(2))[0]
-        assert scores.val == pytest.approx(alone.val, abs=1e-5)
-        assert scores.best_epoch == alone.best_epoch
-        assert scores.epochs == alone.epochs
+    together = train_together(toy, batch, range(2))
+    for one, fits in zip(batch, together, strict=True):
+        alone = train_together(toy, [one], range(2))[0]
+        assert vals(fits) == pytest.approx(vals(alone), abs=1e-5)
+        assert [(f.best_epoch, f.epochs) for f in fits] == [(f.best_epoch, f.epochs) for f in alone]
+        assert all(math.isnan(fit.test_metric) for fit in fits)  # the test set is not scored
 
 
 def test_the_value_of_every_trial_is_that_of_its_configuration_alone():
     search = toy_search(trials=6)
     work(search)
     for trial in search.study.trials:
-        alone = train(search.problem, [search.space.configuration(trial.params)], range(2))[0]
-        assert trial.value == pytest.approx(fmean(alone.val), abs=1e-5)
-        assert trial.user_attrs["val"] == pytest.approx(alone.val, abs=1e-5)
+        alone = vals(train_together(search.problem, [search.space.configuration(trial.params)], range(2))[0])
+        assert trial.value == pytest.approx(fmean(alone), abs=1e-5)
+        assert trial.user_attrs["val"] == pytest.approx(alone, abs=1e-5)
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_a_batch_differs_only_in_what_replicas_may_differ_in(sampler, monkeypatch):
     calls = []
-    fit_replicas = problem.fit_replicas
+    fit_replicas = trials.fit_replicas
 
     def counting(replicas, *arguments, **options):
         calls.append(len(replicas))
         return fit_replicas(replicas, *arguments, **options)
 
-    monkeypatch.setattr(problem, "fit_replicas", counting)
+    monkeypatch.setattr(trials, "fit_replicas", counting)
     search = toy_search(trials=10, sampler=sampler, startup=4)
     work(search)
     assert calls == [8, 8, 4]  # trials × splits
@@ -89,14 +92,14 @@ def test_a_trial_that_diverges_fails_with_its_reason_and_spoils_no_other():
 
 
 def test_where_a_batch_cannot_be_trained_its_trials_are_trained_alone(monkeypatch):
-    fit_replicas = problem.fit_replicas
+    fit_replicas = trials.fit_replicas
 
     def refuse(replicas, *arguments, **options):
         if any(replica.config.learning_rate > 0.01 for replica in replicas):
             raise ConfigError("too fast")
         return fit_replicas(replicas, *arguments, **options)
 
-    monkeypatch.setattr(problem, "fit_replicas", refuse)
+    monkeypatch.setattr(trials, "fit_replicas", refuse)
     search = toy_search(trials=4)
     work(search)
     for trial in search.study.trials:
@@ -121,7 +124,7 @@ def test_free_options_are_all_that_a_replica_may_change():
     of_zoo = {name for name in FREE if name.startswith("model.options.")}
     plain = configure(SMALL)
     batch = [plain, *(configure({**SMALL, name: values.get(name, 0.2)}) for name in sorted(FREE - of_zoo))]
-    assert len(train(toy_problem(1), batch, range(1))) == len(batch)
+    assert len(train_together(toy_problem(1), batch, range(1))) == len(batch)
 
 
 ZOO_SHAPE = {"model.hidden_channels": 8, "model.num_layers": 2, "training.epochs": 3}
@@ -135,8 +138,8 @@ def test_free_options_of_the_zoo_score_the_same_in_a_batch_as_alone(model, name)
     shape = {"model.model": model, **ZOO_SHAPE}
     batch = [configure({**shape, f"model.options.{name}": rate}) for rate in (0.1, 0.6)]
     toy = toy_problem(1)
-    for one, scores in zip(batch, train(toy, batch, range(1)), strict=True):
-        assert scores.val == pytest.approx(train(toy, [one], range(1))[0].val, abs=1e-5)
+    for one, fits in zip(batch, train_together(toy, batch, range(1)), strict=True):
+        assert vals(fits) == pytest.approx(vals(train_together(toy, [one], range(1))[0]), abs=1e-5)
 
 
 def test_free_options_of_the_zoo_belong_to_someone():

@@ -6,9 +6,9 @@ import pytest
 from toys import toy_search, toy_space
 
 from polynsd.config import TrainConfig
-from polynsd.search import best_trial, work
-from polynsd.search.pruning import Curve, Watch, fails_screening
-from polynsd.training import Epoch, problem
+from polynsd.search import Trial, best_trials, trials, work
+from polynsd.search.pruning import BatchPruning, ValidationCurve, fails_screening
+from polynsd.training import Configuration, Epoch
 
 
 def epochs(values):
@@ -18,7 +18,7 @@ def epochs(values):
         best = max(best, value)
 
 
-class StubTrial:
+class StubHandle:
     """Notes reports; falls behind where its value is below `least`."""
 
     def __init__(self, least=0.0):
@@ -33,56 +33,62 @@ class StubTrial:
 
 
 def test_a_curve_is_the_value_if_training_ended_there():
-    curve = Curve(TrainConfig(epochs=10, patience=3))
+    curve = ValidationCurve(TrainConfig(epochs=10, patience=3))
     for epoch in epochs([0.2, 0.5, 0.4]):
         curve.add(epoch)
-    assert [curve.at(epoch) for epoch in (1, 2, 3)] == [0.2, 0.5, 0.5]
-    assert not curve.reaches(4)
+    assert [curve.value_at(epoch) for epoch in (1, 2, 3)] == [0.2, 0.5, 0.5]
+    assert not curve.has_value_at(4)
     for epoch in [Epoch(number, 0.5, 0.5, 0.1, False) for number in (4, 5)]:
         curve.add(epoch)
-    assert curve.ended  # patience
-    assert curve.at(10) == 0.5
+    assert curve.has_ended  # patience
+    assert curve.value_at(10) == 0.5
 
 
-def feed(watch, replica, values):
+def pruning_of(handles, splits, **rules):
+    configuration = Configuration(training=TrainConfig(**rules))
+    batch = [Trial(number, configuration, handle=handle) for number, handle in enumerate(handles)]
+    return BatchPruning(batch, splits, interval=2)
+
+
+def feed(pruning, replica, values):
     for epoch in epochs(values):
-        watch.on_epoch(replica, epoch)
+        pruning.on_epoch(replica, epoch)
 
 
 def test_reports_are_means_over_splits_at_equal_epochs():
     """Also where one split is ahead of the other, as in trainings in parts."""
-    trial = StubTrial()
-    watch = Watch([trial], [TrainConfig(epochs=4)], 2, look=2)
-    feed(watch, 0, [0.1, 0.3, 0.5, 0.7])
-    assert watch.stop(4) == []
+    trial = StubHandle()
+    pruning = pruning_of([trial], 2, epochs=4)
+    feed(pruning, 0, [0.1, 0.3, 0.5, 0.7])
+    assert pruning.stop(4) == []
     assert trial.reports == {}
-    feed(watch, 1, [0.5, 0.5, 0.9])
-    watch.stop(3)
+    feed(pruning, 1, [0.5, 0.5, 0.9])
+    pruning.stop(3)
     assert trial.reports == {2: pytest.approx(0.4)}
 
 
 def test_all_replicas_of_a_trial_that_falls_behind_end():
-    good, bad = StubTrial(0.0), StubTrial(0.9)
-    watch = Watch([good, bad], [TrainConfig(epochs=9)] * 2, 2, look=2)
+    good, bad = StubHandle(0.0), StubHandle(0.9)
+    pruning = pruning_of([good, bad], 2, epochs=9)
     for replica in range(4):
-        feed(watch, replica, [0.5, 0.5])
-    assert watch.stop(2) == [2, 3]
-    assert watch.pruned == {1}
-    assert watch.stop(3) == [2, 3]
+        feed(pruning, replica, [0.5, 0.5])
+    assert pruning.stop(2) == [2, 3]
+    assert pruning.pruned == {1}
+    assert pruning.stop(3) == [2, 3]
 
 
-def test_a_trial_that_is_through_is_not_pruned_but_fills_its_looks():
-    trial = StubTrial(0.9)
-    watch = Watch([trial], [TrainConfig(epochs=10, patience=1)], 1, look=2)
-    feed(watch, 0, [0.5, 0.4])
-    assert watch.stop(2) == []
+def test_a_trial_that_is_through_is_not_pruned_but_reports_to_the_end():
+    trial = StubHandle(0.9)
+    pruning = pruning_of([trial], 1, epochs=10, patience=1)
+    feed(pruning, 0, [0.5, 0.4])
+    assert pruning.stop(2) == []
     assert trial.reports == dict.fromkeys((2, 4, 6, 8, 10), 0.5)
 
 
 def test_a_diverged_trial_ends_on_all_splits():
-    watch = Watch([StubTrial(), StubTrial()], [TrainConfig()] * 2, 3, look=2)
-    watch.on_epoch(4, Epoch(1, float("nan"), 0.5, 0.5, False))
-    assert watch.stop(1) == [3, 4, 5]
+    pruning = pruning_of([StubHandle(), StubHandle()], 3)
+    pruning.on_epoch(4, Epoch(1, float("nan"), 0.5, 0.5, False))
+    assert pruning.stop(1) == [3, 4, 5]
 
 
 def pruning_search(**config):
@@ -93,7 +99,7 @@ def pruning_search(**config):
         training__learning_rate=[1e-7, 0.05],
         training__epochs=40,
     )
-    return toy_search(space=space, trials=16, pruner="median", startup=4, look=5, **config)
+    return toy_search(space=space, trials=16, pruner="median", startup=4, prune_interval=5, **config)
 
 
 def test_pruned_trials_are_stored_with_what_they_reached():
@@ -106,8 +112,11 @@ def test_pruned_trials_are_stored_with_what_they_reached():
         assert len(trial.user_attrs["val"]) == 2
         assert max(trial.user_attrs["epochs"]) < 40
         assert trial.value == pytest.approx(fmean(trial.user_attrs["val"]))
-    assert best_trial(search.study).state.name == "COMPLETE"
-    assert best_trial(search.study).value == search.study.best_value
+    best = best_trials(search)
+    assert {trial.number for trial in best} == {
+        trial.number for trial in search.study.trials if trial.state.name == "COMPLETE"
+    }
+    assert best[0].value == search.study.best_value
 
 
 def test_pruning_does_not_change_what_complete_trials_are_worth():
@@ -126,13 +135,13 @@ def test_screening_trains_the_rest_of_the_splits_for_survivors_only(monkeypatch)
     search = pruning_search(splits=3, screen=1)
     search.study.pruner = type("Never", (), {"prune": lambda *_: False})()
     calls = []
-    fit_replicas = problem.fit_replicas
+    fit_replicas = trials.fit_replicas
 
     def counting(replicas, *arguments, **options):
         calls.append(len(replicas))
         return fit_replicas(replicas, *arguments, **options)
 
-    monkeypatch.setattr(problem, "fit_replicas", counting)
+    monkeypatch.setattr(trials, "fit_replicas", counting)
     work(search)
     states = {trial.number: trial.state.name for trial in search.study.trials}
     assert "PRUNED" in states.values()

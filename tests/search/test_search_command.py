@@ -12,11 +12,11 @@ from polynsd.cli.search import Search
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
-from polynsd.search import SearchConfig, best_trial, conclude, final, work
+from polynsd.search import SearchConfig, best_trials, conclude, final, work
 from polynsd.search.final import SEED_OFFSET
 from polynsd.training.problem import Source
 
-CONFIG = SearchConfig(trials=5, batch=3, startup=2, look=2)
+CONFIG = SearchConfig(trials=5, batch=3, startup=2, prune_interval=2)
 
 
 def command(tmp_path, **options):
@@ -37,7 +37,7 @@ def test_from_end_to_end_and_once_more(tmp_path, capsys):
     assert len(rows) == 5
     assert float(rows[result["chosen"]["trial"]]["value"]) == result["chosen"]["val_mean"]
 
-    more = command(tmp_path, search=SearchConfig(trials=7, batch=3, startup=2, look=2)).run()
+    more = command(tmp_path, search=SearchConfig(trials=7, batch=3, startup=2, prune_interval=2)).run()
     assert more["trials"] == 7
     assert more["chosen"]["val_mean"] >= result["chosen"]["val_mean"]
 
@@ -94,8 +94,8 @@ def test_only_the_chosen_configuration_is_tested(tmp_path, monkeypatch):
 
     monkeypatch.setattr(final, "fit_splits", counting)
     result = conclude(tmp_path, search)
-    best = best_trial(search.study)
-    chosen = search.space.configuration(best.params)
+    best = best_trials(search)[0]
+    chosen = best.configuration
     assert calls == [(chosen, SEED_OFFSET, "new")]
     assert [row["seed"] for row in result["final"]["splits"]] == [SEED_OFFSET, SEED_OFFSET + 1]
     assert result["chosen"]["val_mean"] == best.value == max(trial.value for trial in search.study.trials)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.search import Choice, Fixed, Range, Space, configure, get_space
+from polynsd.search import Choice, Fixed, Range, Space, get_space
 from polynsd.search.spaces import PUBLISHED
-from polynsd.training.configuration import FREE, option_types
+from polynsd.training.configuration import FREE, configure, option_types
 from polynsd.zoo import ALL_MODELS, all_model_options, build_model
 
 LEARNED = ("diagonal", "orthogonal", "general")

@@ -8,30 +8,38 @@ import pytest
 from toys import by_params, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.search import SearchConfig, batch, finished, spent, trial_rows, work, write_trials
-from polynsd.training import problem
+from polynsd.search import (
+    SearchConfig,
+    count_finished,
+    seconds_spent,
+    trial_rows,
+    trials,
+    work,
+    worker,
+    write_trials,
+)
 
 SECRET = 0.123456789  # a test score that would be recognised anywhere
 
 
 @pytest.fixture
 def secret_test_scores(monkeypatch):
-    fit_replicas = problem.fit_replicas
+    fit_replicas = trials.fit_replicas
 
     def fit(*arguments, **options):
         return [replace(result, test_metric=SECRET) for result in fit_replicas(*arguments, **options)]
 
-    monkeypatch.setattr(problem, "fit_replicas", fit)
+    monkeypatch.setattr(trials, "fit_replicas", fit)
 
 
 @pytest.mark.parametrize("config", [{"sampler": "random"}, {"sampler": "tpe", "batch": 1, "startup": 3}])
 def test_resuming_equals_never_stopping(config, tmp_path):
     whole = toy_search(trials=10, **config)
     work(whole)
-    for trials in (5, 10):
-        parts = toy_search(f"sqlite:///{tmp_path}/study.db", trials=trials, **config)
+    for count in (5, 10):
+        parts = toy_search(f"sqlite:///{tmp_path}/study.db", trials=count, **config)
         work(parts)
-        assert finished(parts.study) == trials
+        assert count_finished(parts.study) == count
     assert by_params(parts.study) == by_params(whole.study)
 
 
@@ -40,20 +48,20 @@ def test_a_budget_of_seconds_ends_a_search_that_can_be_resumed(tmp_path):
     whole = toy_search(trials=8, batch=2)
     work(whole)
     url = f"sqlite:///{tmp_path}/study.db"
-    for seconds, trials in ((0.0, 0), (1e-9, 2), (1e-9, 2)):  # the second time there is nothing left
+    for seconds, count in ((0.0, 0), (1e-9, 2), (1e-9, 2)):  # the second time there is nothing left
         parts = toy_search(url, trials=8, batch=2)
         work(parts, seconds=seconds)
-        assert finished(parts.study) == trials
+        assert count_finished(parts.study) == count
     times = [trial.user_attrs["seconds"] for trial in parts.study.trials]
-    assert spent(parts.study) == pytest.approx(sum(times))
-    work(parts, seconds=spent(parts.study) + 1e-9)
-    assert finished(parts.study) == 4
+    assert seconds_spent(parts.study) == pytest.approx(sum(times))
+    work(parts, seconds=seconds_spent(parts.study) + 1e-9)
+    assert count_finished(parts.study) == 4
     work(parts)
     assert by_params(parts.study) == by_params(whole.study)
 
 
 def test_what_is_spent_begins_with_nothing():
-    assert spent(toy_search(trials=2).study) == 0
+    assert seconds_spent(toy_search(trials=2).study) == 0
 
 
 def test_a_study_that_is_done_asks_for_nothing():
@@ -64,7 +72,9 @@ def test_a_study_that_is_done_asks_for_nothing():
 
 
 def test_no_test_score_reaches_the_storage(tmp_path, secret_test_scores):
-    search = toy_search(f"sqlite:///{tmp_path}/study.db", trials=4, pruner="median", look=2, startup=1)
+    search = toy_search(
+        f"sqlite:///{tmp_path}/study.db", trials=4, pruner="median", prune_interval=2, startup=1
+    )
     work(search)
     write_trials(tmp_path / "trials.csv", search.study)
     with sqlite3.connect(tmp_path / "study.db") as database:
@@ -92,7 +102,7 @@ def test_trials_hold_validation_split_by_split():
         ({"splits": 3}, "splits"),
         ({"seed": 1}, "seed"),
         ({"screen": 1}, "screen"),
-        ({"look": 5}, "look"),
+        ({"prune_interval": 5}, "prune_interval"),
         ({"space": toy_space(training__epochs=5)}, "space"),
     ],
 )
@@ -109,7 +119,7 @@ def test_every_trial_is_told():
     search, told = toy_search(trials=5), []
     work(search, on_trial=told.append)
     assert [record["trial"] for record in told] == list(range(5))
-    assert {record["state"] for record in told} == {"COMPLETE"}
+    assert {record["state"] for record in told} == {"complete"}
     bests = [record["value"] for record in told if record["is_best"]]
     assert bests == sorted(set(bests))
     assert bests[-1] == told[-1]["best"] == search.study.best_value
@@ -130,7 +140,7 @@ def test_an_interrupted_batch_is_queued_again(monkeypatch):
     """Ctrl-C in the second batch; the same parameters are trained later, and none is lost."""
     whole = toy_search(trials=8)
     work(whole)
-    search, real, calls = toy_search(trials=8), batch.train, []
+    search, real, calls = toy_search(trials=8), worker.train_together, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -138,17 +148,17 @@ def test_an_interrupted_batch_is_queued_again(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(batch, "train", interrupted)
+    monkeypatch.setattr(worker, "train_together", interrupted)
     with pytest.raises(KeyboardInterrupt):
         work(search)
-    assert finished(search.study) == 4
+    assert count_finished(search.study) == 4
     work(search)
     assert by_params(search.study) == by_params(whole.study)
     assert [row["state"] for row in trial_rows(search.study)].count("lost") == 4
 
 
 def test_settings_are_checked():
-    for bad in ({"trials": 0}, {"batch": 0}, {"look": 0}, {"screen": -1}, {"startup": True}):
+    for bad in ({"trials": 0}, {"batch": 0}, {"prune_interval": 0}, {"screen": -1}, {"startup": True}):
         with pytest.raises(ConfigError):
             SearchConfig(**bad)
     with pytest.raises(ConfigError, match="screen must be less"):

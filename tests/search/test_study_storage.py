@@ -15,8 +15,8 @@ from test_workers import share
 from toys import toy_search
 
 from polynsd.errors import ConfigError
-from polynsd.search import finished, open_storage, work
-from polynsd.search.storage import shown
+from polynsd.search import count_finished, open_storage, work
+from polynsd.search.storage import hide_password
 
 OWNER = "postgres"  # the server refuses to run as root
 
@@ -52,13 +52,13 @@ def test_a_server_that_is_not_there_is_an_error_without_the_password():
     with pytest.raises(ConfigError, match="cannot be opened") as error:
         open_storage("postgresql://me:secret@localhost:1/studies")
     assert "secret" not in str(error.value)
-    assert shown("postgresql://me:secret@host/studies") == "postgresql://me@host/studies"
+    assert hide_password("postgresql://me:secret@host/studies") == "postgresql://me@host/studies"
 
 
 def test_a_journal_keeps_a_study(tmp_path):
     url = f"journal:///{tmp_path}/study.log"
     work(toy_search(url, trials=2))
-    assert finished(toy_search(url, trials=2).study) == 2
+    assert count_finished(toy_search(url, trials=2).study) == 2
 
 
 def _owner():

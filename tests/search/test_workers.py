@@ -10,9 +10,10 @@ import pytest
 from toys import by_params, toy_search
 from worker import PATIENCE, start_worker, wait_for
 
-from polynsd.search import finished, trial_rows, work
-from polynsd.search.batch import SURPLUS, ask_batch, run_batch
-from polynsd.search.workers import Watchman, beating, place, release
+from polynsd.search import count_finished, trial_rows, work
+from polynsd.search.heartbeat import LostTrials, heartbeat, machine_id, requeue_trial
+from polynsd.search.study import SURPLUS
+from polynsd.search.worker import ask_batch, run_batch
 
 TRIALS = 18
 
@@ -20,7 +21,7 @@ TRIALS = 18
 def check_shared(study, trials):
     """Exactly so many trials that count, no parameters twice."""
     values = by_params(study)
-    assert len(values) == finished(study) == trials
+    assert len(values) == count_finished(study) == trials
     assert len({str(params) for params, *_ in values}) == trials
     assert not [trial for trial in study.trials if trial.state.name in ("RUNNING", "WAITING")]
 
@@ -72,8 +73,8 @@ def dead_process():
 def test_a_dead_process_of_this_machine_is_seen_at_once():
     search = toy_search(trials=4)
     lost = ask_batch(search)
-    lost[0].set_user_attr("worker", f"{place()}:{dead_process()}")
-    assert Watchman(search.study).recover() == [0]
+    lost[0].set_user_attr("worker", f"{machine_id()}:{dead_process()}")
+    assert LostTrials(search.study).requeue() == [0]
     retried = ask_batch(search)
     assert retried[0].params == lost[0].params
     assert search.study.trials[retried[0].number].user_attrs["retry_of"] == 0
@@ -83,15 +84,15 @@ def test_containers_of_one_name_do_not_take_each_others_trials(monkeypatch):
     """Equal host names; but a process number means another process there."""
     search = toy_search(trials=4)
     trial = ask_batch(search)[0]
-    elsewhere = place().rpartition("/")[0] + "/12345"
+    elsewhere = machine_id().rpartition("/")[0] + "/12345"
     for where in (elsewhere, platform.node()):
         trial.set_user_attr("worker", f"{where}:{dead_process()}")
-        assert Watchman(search.study).recover() == []
+        assert LostTrials(search.study).requeue() == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_place_is_a_machine_since_its_start_and_a_container():
-    name, boot, namespace = place().rsplit("/", 2)
+def test_a_machine_id_names_host_boot_and_container():
+    name, boot, namespace = machine_id().rsplit("/", 2)
     assert name == platform.node()
     assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert namespace.isdigit()
@@ -103,50 +104,51 @@ def test_parameters_that_kill_their_workers_are_given_up():
     for _ in range(4):
         (trial,) = ask_batch(search)
         poison.append(trial.params)
-        release(search.study, trial.number)
+        requeue_trial(search.study, trial.number)
     assert poison[0] == poison[1] == poison[2] != poison[3]
 
 
-def test_a_beat_that_stands_still_is_a_lost_trial(monkeypatch):
-    """Time is the watchman's own: clocks of other machines do not matter."""
+def test_a_trial_without_a_new_heartbeat_is_lost(monkeypatch):
+    """By the clock of the process that checks: clocks of other machines do not matter."""
     now = [0.0]
-    monkeypatch.setattr("polynsd.search.workers.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("polynsd.search.heartbeat.time.monotonic", lambda: now[0])
     search = toy_search(trials=2, batch=2)
     silent, alive = ask_batch(search)
     for trial in (silent, alive):
         trial.set_user_attr("worker", "elsewhere:1")
-    watchman = Watchman(search.study, grace=10)
+    lost = LostTrials(search.study, timeout=10)
     for moment in (0, 9, 18):
         now[0] = moment
-        alive.set_user_attr("beat", moment)
-        assert watchman.recover() == ([] if moment < 10 else [silent.number])
+        alive.set_user_attr("heartbeat", moment)
+        assert lost.requeue() == ([] if moment < 10 else [silent.number])
 
 
-def test_trials_beat_while_they_train():
+def test_heartbeats_are_written_while_trials_train():
     search = toy_search(trials=1)
     trials = ask_batch(search)
-    with beating(trials, seconds=0.01):
-        while "beat" not in search.study.trials[0].user_attrs:
+    with heartbeat(trials, seconds=0.01):
+        while "heartbeat" not in search.study.trials[0].user_attrs:
             pass
 
 
 def test_who_was_taken_for_dead_does_no_harm(caplog):
     """Its trial was given away; what it says of it afterwards does not count."""
-    search = toy_search(trials=2, batch=2, pruner="median", look=1, startup=1)
+    search = toy_search(trials=2, batch=2, pruner="median", prune_interval=1, startup=1)
     slow = ask_batch(search)
     for trial in slow:
-        assert release(search.study, trial.number)
-        assert not release(search.study, trial.number)
+        assert requeue_trial(search.study, trial.number)
+        assert not requeue_trial(search.study, trial.number)
     run_batch(search, slow)
     assert "given to another worker" in caplog.text
-    assert finished(search.study) == 0
+    assert count_finished(search.study) == 0
     work(search)
     check_shared(search.study, 2)
 
 
 def test_workers_that_ask_at_once_do_not_exceed_the_order(monkeypatch):
     search = toy_search(trials=3)
-    monkeypatch.setattr("polynsd.search.batch._num_taken", lambda study: 0)  # neither sees the other's trials
+    # neither sees the trials of the other
+    monkeypatch.setattr("polynsd.search.worker._count_taken", lambda study: 0)
     assert len(ask_batch(search)) == 3
     assert ask_batch(search) == []
     surplus = search.study.trials[3:]
@@ -159,14 +161,13 @@ def test_a_worker_that_only_helps_does_not_wait():
     search = toy_search(trials=4)
     other = ask_batch(search)
     work(search, wait=False)
-    assert finished(search.study) == 0
+    assert count_finished(search.study) == 0
     run_batch(search, other)
 
 
-@pytest.mark.parametrize("grace", [0.2])
-def test_who_waits_takes_over_in_the_end(grace):
+def test_who_waits_takes_over_in_the_end():
     search = toy_search(trials=2, batch=2)
     for trial in ask_batch(search):
         trial.set_user_attr("worker", "elsewhere:1")
-    work(search, grace=grace)
+    work(search, timeout=0.2)
     check_shared(search.study, 2)

@@ -4,8 +4,8 @@ import torch
 from torch_geometric.data import Data
 
 from polynsd.data.splits import random_split
-from polynsd.search import Problem, SearchConfig, Space, open_study
-from polynsd.training import get_task
+from polynsd.search import SearchConfig, Space, open_study
+from polynsd.training import Problem, get_task
 
 NODES, FEATURES = 30, 4
 

@@ -12,7 +12,8 @@ import torch
 from forks import FORKS
 from toys import toy_search
 
-from polynsd.search import batch, work
+from polynsd.search import work
+from polynsd.search import worker as module
 
 PATIENCE = 100  # seconds
 
@@ -39,7 +40,7 @@ def start_worker(url, trials, folder=None):
 def run(url, trials, folder):
     torch.set_num_threads(1)
     if folder is None:
-        batch.train = die
+        module.train_together = die
     else:
         (folder / "ready").touch()
         wait_for(folder / "go")

@@ -1,4 +1,7 @@
-"""scikit-learn's base classes and checks where it is installed, and small stand-ins where it is not."""
+"""scikit-learn's base classes and checks where it is installed, and small stand-ins where it is not.
+
+Also what its users pass as parameters: NumPy scalars and random states.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.errors import DataError, PolyNSDError, ShapeError, unknown_name
+from polynsd.errors import DataError, PolyNSDError, ShapeError, require_at_least, unknown_name
 
 __all__ = ["BaseEstimator", "ClassifierMixin", "NotFittedError", "RegressorMixin"]
+
+SEEDS = 2**31
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -31,7 +36,6 @@ except ImportError:
             return sorted(name for name in inspect.signature(cls).parameters if name != "self")
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """The parameters by name."""
             return {name: getattr(self, name) for name in self._get_param_names()}
 
         def set_params(self, **params: Any) -> BaseEstimator:
@@ -48,10 +52,10 @@ except ImportError:
             return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in changed.items())})"
 
     class ClassifierMixin:  # type: ignore[no-redef]
-        """Nothing without scikit-learn."""
+        """Stands in for the mixin of scikit-learn."""
 
     class RegressorMixin:  # type: ignore[no-redef]
-        """Nothing without scikit-learn."""
+        """Stands in for the mixin of scikit-learn."""
 
 
 class NotFittedError(PolyNSDError, _SklearnNotFitted):  # type: ignore[misc]
@@ -84,7 +88,7 @@ def count_features(estimator: Any, count: int, reset: bool) -> None:
 
 
 def forget_feature_names(estimator: Any) -> None:
-    """The names of an earlier fit are no longer true."""
+    """Removes the names of an earlier fit."""
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
 
@@ -104,3 +108,18 @@ def check_table_labels(y: Any, is_regression: bool) -> NDArray[Any]:
     if HAS_SKLEARN:
         check_classification_targets(values)
     return values
+
+
+def as_python(value: Any) -> Any:
+    """NumPy's scalars as Python's numbers; everything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed that a parameter means: itself, one drawn from a RandomState, or a fresh one for None."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(SEEDS))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(SEEDS, dtype=np.int64))
+    require_at_least("random_state", random_state, 0)
+    return int(random_state)

@@ -1,4 +1,4 @@
-"""Labels and masks: who is labelled, who trains, who validates.
+"""Labels and masks: which nodes have a label, which train, which validate.
 
 In a graph a node without a label is one to predict: NaN or None, and −1 among integer classes; a number
 to regress on may be −1. In a plain table every row has a label, and −1 is a class like any other.
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from polynsd.data import Graph, Split
 from polynsd.errors import ConfigError, DataError, ShapeError
-from polynsd.estimator.manners import check_table_labels
+from polynsd.estimator.sklearn_compat import check_table_labels
 
 logger = logging.getLogger("polynsd")
 
@@ -27,17 +27,18 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels as they were given `[N]`, and which of them are labels."""
+    """Labels as they were given `[N]`, and which nodes have one."""
 
     values: NDArray[Any]
     known: Mask
+    """Whether a node has a label."""
 
 
 class HeldOut(Split):
-    """Training and validation nodes without a test set: the validation nodes stand in its place."""
+    """Training and validation nodes without a test set."""
 
     def __init__(self, train: Mask, val: Mask) -> None:
-        for name, mask in (("train", train), ("val", val), ("test", val)):
+        for name, mask in (("train", train), ("val", val), ("test", np.zeros_like(val))):
             object.__setattr__(self, name, torch.from_numpy(mask.copy()))
 
     __eq__, __hash__ = Split.__eq__, Split.__hash__
@@ -45,12 +46,12 @@ class HeldOut(Split):
 
 def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> Labels:
     """Labels that were given, one per node; those in a plain table are all known."""
-    values = check_table_labels(y, is_regression) if in_table else _array(y)
+    values = check_table_labels(y, is_regression) if in_table else _to_array(y)
     if is_regression and values.dtype.kind == "O":
-        values = _numbers(values)
+        values = _to_numbers(values)
     if values.shape != (num_nodes,):
         raise ShapeError(f"y must hold one label per node, [{num_nodes}]; got {list(values.shape)}.")
-    known = np.ones(num_nodes, dtype=bool) if in_table else _known(values, is_regression)
+    known = np.ones(num_nodes, dtype=bool) if in_table else _has_label(values, is_regression)
     if not known.any():
         raise DataError("no node has a label, and some are needed. Check the labels, or pass y.")
     if not is_regression:
@@ -58,8 +59,8 @@ def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> 
     return Labels(values, known)
 
 
-def own_labels(graph: Graph) -> NDArray[Any] | None:
-    """The labels that a graph carries, under the owner's names, None where a node has no class."""
+def graph_labels(graph: Graph) -> NDArray[Any] | None:
+    """The labels that a graph carries, as class names where it has them; None where a node has no class."""
     if graph.y is None or graph.class_names is None or graph.is_regression:
         return graph.y
     names = np.array([*graph.class_names, None], dtype=object)
@@ -127,14 +128,14 @@ def _draw(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
     return chosen
 
 
-def _array(y: Any) -> NDArray[Any]:
+def _to_array(y: Any) -> NDArray[Any]:
     if y is None:
         raise DataError("there are no labels; pass y, or read the graph with label=….")
     values = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _known(values: NDArray[Any], is_regression: bool) -> Mask:
+def _has_label(values: NDArray[Any], is_regression: bool) -> Mask:
     if values.dtype.kind == "f":
         return ~np.isnan(values)
     if values.dtype.kind == "i" and not is_regression:
@@ -148,7 +149,7 @@ def _is_given(value: Any) -> bool:
     return value is not None and str(value) != "<NA>" and value == value
 
 
-def _numbers(values: NDArray[Any]) -> NDArray[Any]:
+def _to_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Targets with gaps as floats, NaN in the gaps; as they are if there is anything else among them."""
     known = np.array([_is_given(value) for value in values.ravel()]).reshape(values.shape)
     if not all(isinstance(value, int | float | np.number) for value in values[known]):

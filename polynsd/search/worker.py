@@ -1,0 +1,201 @@
+"""`work`: one worker of a study asks for trials, trains them in batches and tells the study their scores."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from polynsd.errors import PolyNSDError
+from polynsd.search.heartbeat import (
+    TIMEOUT_SECONDS,
+    LostTrials,
+    claim_trial,
+    heartbeat,
+    ignore_finished,
+    requeue_trial,
+)
+from polynsd.search.optional import optuna
+from polynsd.search.pruning import BatchPruning, fails_screening
+from polynsd.search.study import SURPLUS, Search, count_finished, seconds_spent, state_of
+from polynsd.search.trials import Trial, group_by_shape, train_together
+from polynsd.training.configuration import Configuration
+
+logger = logging.getLogger("polynsd")
+
+POLL_SECONDS = 0.5
+OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+
+OnTrial = Callable[[dict[str, Any]], None]
+
+
+def work(
+    search: Search,
+    on_trial: OnTrial | None = None,
+    wait: bool = True,
+    timeout: float = TIMEOUT_SECONDS,
+    seconds: float = math.inf,
+) -> None:
+    """Trains trials until `search.config.trials` have ended, by this worker and all others.
+
+    Args:
+        search: from `open_study`.
+        on_trial: called with a record of every trial that this worker finished.
+        wait: also for running trials of other workers.
+        timeout: seconds without a heartbeat after which a trial of another worker is lost.
+        seconds: no batch is begun once the trials of the study have taken so long together.
+    """
+    lost = LostTrials(search.study, timeout)
+    while True:
+        lost.requeue()
+        if seconds_spent(search.study) >= seconds:
+            return
+        trials = ask_batch(search)
+        if trials:
+            run_batch(search, trials, on_trial)
+        elif not wait or count_finished(search.study) >= search.config.trials:
+            return
+        else:
+            time.sleep(POLL_SECONDS)
+
+
+def ask_batch(search: Search) -> list[Any]:
+    """New trials of Optuna up to the end of a batch or the number ordered; none if all are taken."""
+    trials: list[Any] = []
+    total, size = search.config.trials, search.config.batch
+    while len(trials) < size and _count_taken(search.study) < total:
+        trial = search.study.ask(search.space.distributions())
+        claim_trial(trial)
+        earlier = [one for one in search.study.get_trials(deepcopy=False) if one.number < trial.number]
+        if sum(map(_counts, earlier)) >= total:  # another worker asked at the same moment and has the last
+            trial.set_user_attr("reason", SURPLUS)
+            search.study.tell(trial, state=optuna().trial.TrialState.FAIL)
+            break
+        trials.append(trial)
+        if (trial.number + 1) % size == 0:
+            break
+    return trials
+
+
+def _counts(trial: Any) -> bool:
+    return state_of(trial) not in ("lost", "surplus")
+
+
+def _count_taken(study: Any) -> int:
+    """How many of the trials ordered have ended or are running; queued ones are still to be asked for."""
+    trials = study.get_trials(deepcopy=False)
+    return sum(_counts(trial) and trial.state.name != "WAITING" for trial in trials)
+
+
+def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None = None) -> None:
+    """Trains trials of Optuna and tells the study; those of one shape train together.
+
+    Whatever interrupts it, Ctrl-C included, queues the running trials again.
+    """
+    try:
+        with heartbeat(handles):
+            for group in _configure(search, handles):
+                start = time.perf_counter()
+                _train_in_stages(search, group)
+                seconds = (time.perf_counter() - start) / len(group)
+                for trial in group:
+                    tell(search.study, trial, seconds)
+                    if on_trial is not None:
+                        on_trial(progress_record(search, trial))
+    except BaseException:
+        for handle in handles:
+            requeue_trial(search.study, handle.number)
+        raise
+
+
+def _configure(search: Search, handles: Sequence[Any]) -> list[list[Trial]]:
+    """Groups of trials of one shape; a trial whose configuration is not valid has failed."""
+    failed: list[Trial] = []
+    valid: list[Trial] = []
+    for handle in handles:
+        trial = Trial(handle.number, Configuration(), handle.params, handle=handle)
+        try:
+            trial.configuration = search.space.configuration(handle.params)
+        except PolyNSDError as error:
+            trial.fail(str(error))
+        (valid if trial.reason is None else failed).append(trial)
+    return [[trial] for trial in failed] + group_by_shape(valid)
+
+
+def _train_in_stages(search: Search, trials: Sequence[Trial]) -> None:
+    """A trial that was pruned, screened out or has failed is not in the next stage."""
+    for stage, splits in enumerate(search.config.stages(len(search.problem.splits))):
+        remaining = [trial for trial in trials if trial.state == "complete"]
+        if stage:
+            for trial in remaining:
+                if fails_screening(search.study, trial.val, search.config.startup):
+                    trial.state = "pruned"
+            remaining = [trial for trial in remaining if trial.state == "complete"]
+        if remaining:
+            _train(search, remaining, splits, prune=stage == 0)
+
+
+def _train(search: Search, trials: Sequence[Trial], splits: range, prune: bool) -> None:
+    configurations = [trial.configuration for trial in trials]
+    pruning = BatchPruning(trials, len(splits), search.config.prune_interval)
+    callbacks = (pruning.on_epoch, pruning.stop) if prune else (None, None)
+    try:
+        fits = train_together(search.problem, configurations, splits, *callbacks)
+    except (PolyNSDError, torch.OutOfMemoryError) as error:
+        if len(trials) == 1:
+            trials[0].fail(str(error).splitlines()[0])
+        else:  # one of the trials may be the cause
+            for trial in trials:
+                _train(search, [trial], splits, prune=False)
+        return
+    for index, (trial, new) in enumerate(zip(trials, fits, strict=True)):
+        trial.add(new)
+        diverged = [split for split, fit in zip(splits, new, strict=True) if fit.diverged]
+        val = [fit.val_metric for fit in new]
+        if diverged:
+            trial.fail(f"the loss was not finite on splits {diverged}; a lower learning_rate may help.")
+        elif not all(map(math.isfinite, val)):
+            trial.fail(f"the validation metric is not finite: {val}.")
+        elif index in pruning.pruned:
+            trial.state = "pruned"
+
+
+def tell(study: Any, trial: Trial, seconds: float) -> None:
+    """Stores the outcome of a trial: validation only."""
+    handle = trial.handle
+    with ignore_finished() as errors:
+        handle.set_user_attr("seconds", round(seconds, 3))
+        if trial.reason is not None:
+            handle.set_user_attr("reason", trial.reason)
+        if trial.val:
+            for name in ("val", "best_epoch", "epochs"):
+                handle.set_user_attr(name, getattr(trial, name))
+        value = trial.value if trial.state == "complete" else None
+        study.tell(handle, value, state=optuna().trial.TrialState[OPTUNA_STATES[trial.state]])
+    if errors:
+        logger.warning("trial %d was given to another worker; its result is not used.", trial.number)
+
+
+def progress_record(search: Search, trial: Trial) -> dict[str, Any]:
+    """A trial and the search so far, for a progress view."""
+    stored = search.study.get_trials(deepcopy=False)
+    this = stored[trial.number]
+    others = [one.value for one in stored if one.state.name == "COMPLETE" and one.number != trial.number]
+    is_best = this.state.name == "COMPLETE" and this.value > max(others, default=-math.inf)
+    return {
+        "trial": trial.number,
+        "state": "failed" if this.state.name == "FAIL" else this.state.name.lower(),
+        "value": this.value,
+        "params": dict(this.params),
+        "reason": trial.reason,
+        "seconds": this.user_attrs.get("seconds"),
+        "is_best": is_best,
+        "best": this.value if is_best else max(others, default=None),
+        "finished": count_finished(search.study),
+        "pruned": sum(one.state.name == "PRUNED" for one in stored),
+        "total": search.config.trials,
+    }
