@@ -9,8 +9,8 @@ READY  := $(VENV)/.ready
 help:
 	@echo "make demo       train PolyNSD and its controls on an embedded graph (about a minute)"
 	@echo "make test       run the test suite with coverage"
-	@echo "make lint       ruff: style, imports, formatting"
-	@echo "make typecheck  mypy --strict over polynsd/"
+	@echo "make lint       ruff (style, formatting) and import-linter (which folder may import which)"
+	@echo "make typecheck  mypy --strict over polynsd/ and polynsd_paper/"
 	@echo "make bench      time the filter, a training step and a protocol on the CPU (a few minutes)"
 
 $(READY): pyproject.toml constraints.txt
@@ -28,6 +28,7 @@ test: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 typecheck: $(READY)
 	$(BIN)/mypy
@@ -38,4 +39,4 @@ bench: $(READY)
 	$(BIN)/polynsd bench protocol
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
