@@ -23,7 +23,6 @@ from torch.nn import functional
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
 from polynsd.kernels.ops import blocks
-from polynsd.nn.mixing import fully_mixed, mixed
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import append_channels, fixed_maps
@@ -32,6 +31,7 @@ from polynsd.sheaf.learner import SheafLearner, constant_maps
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
+NARROW = 128  # width of a state, up to which W₁ ⊗ W₂ is cheaper than W₁ and W₂
 NORMS: dict[str, Callable[[int], Any]] = {
     "none": lambda width: None,
     "layer": nn.LayerNorm,
@@ -152,11 +152,11 @@ class SheafLayer(nn.Module):
                 raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
         else:
-            y = self._normed(x, is_counted=False)  # it is when the filter sees it
+            y = self._normalize(x, is_counted=False)  # it is when the filter sees it
             maps = self.learner(self._dropout(y, config.learner_dropout), topology, edge_attr)
-        return self._assembled(maps, topology, edge_weight, batch)
+        return self._build_laplacian(maps, topology, edge_weight, batch)
 
-    def _assembled(
+    def _build_laplacian(
         self, maps: Tensor, topology: Topology, edge_weight: Tensor | None, batch: Tensor | None
     ) -> SheafLaplacian | DirectSum:
         """Learned and fixed coordinates; apart, where the learned blocks are dense."""
@@ -181,10 +181,10 @@ class SheafLayer(nn.Module):
 
     def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         """The update of a state by a given Laplacian."""
-        early, y = self.config.dropout_position == "before", self._normed(x)
+        early, y = self.config.dropout_position == "before", self._normalize(x)
         y = self._dropout(y, self.config.dropout) if early else y
         h = self._mix(y)
-        z = self._filtered(h, L)
+        z = self._filter(h, L)
         if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
             z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
         z = z if early else self._dropout(z, self.config.dropout)
@@ -194,7 +194,7 @@ class SheafLayer(nn.Module):
         return self.residual_gain() * x - activate(z)
 
     @in_full_precision
-    def _filtered(self, h: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
+    def _filter(self, h: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:
@@ -214,27 +214,39 @@ class SheafLayer(nn.Module):
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)
 
-    def _normed(self, x: Tensor, is_counted: bool = True) -> Tensor:
+    def _normalize(self, x: Tensor, is_counted: bool = True) -> Tensor:
         """norm(x); running statistics count a state once, though learner and filter both see it."""
         if self.norm is None:
             return x
-        normed = partial(_by_batch, self.norm, is_counted) if self.config.norm == "batch" else self.norm
-        return normed(x.flatten(-2)).unflatten(-1, x.shape[-2:])
+        normalize = partial(_batch_norm, self.norm, is_counted) if self.config.norm == "batch" else self.norm
+        return normalize(x.flatten(-2)).unflatten(-1, x.shape[-2:])
 
     def _mix(self, x: Tensor) -> Tensor:
         """(I ⊗ W₁) x W₂ᵀ."""
         if self.config.mixing == "idle":
             return x
         if self.full_mixing is not None:
-            return fully_mixed(x, self.full_mixing)
-        return mixed(x, self.stalk_mixing, self.channel_mixing)
+            return mix_fully(x, self.full_mixing)
+        return mix(x, self.stalk_mixing, self.channel_mixing)
 
     def extra_repr(self) -> str:
-        """Channels and family."""
         return f"channels={self.channels}, maps={self.config.maps}, D={self.config.total_stalk_dim}"
 
 
-def _by_batch(norm: nn.BatchNorm1d, is_counted: bool, x: Tensor) -> Tensor:
+def mix(x: Tensor, stalk: Tensor | None, channel: Tensor | None) -> Tensor:
+    """(I ⊗ W₁) x W₂ᵀ; None stands for the identity."""
+    if stalk is not None and channel is not None and x.shape[-2:].numel() <= NARROW:
+        return mix_fully(x, torch.kron(stalk, channel))  # one product in place of N small ones
+    x = x if stalk is None else stalk @ x
+    return x if channel is None else x @ channel.mT
+
+
+def mix_fully(x: Tensor, weight: Tensor) -> Tensor:
+    """W vec(x) at every node, W `[dC, dC]`."""
+    return functional.linear(x.flatten(-2), weight).unflatten(-1, x.shape[-2:])
+
+
+def _batch_norm(norm: nn.BatchNorm1d, is_counted: bool, x: Tensor) -> Tensor:
     """`[N, width]`, every column to mean 0 and deviation 1 over the nodes."""
     if x.dim() > 2:
         raise ShapeError(

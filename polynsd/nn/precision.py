@@ -22,7 +22,7 @@ PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.fl
 M = TypeVar("M", bound=Callable[..., Any])
 
 
-def lowered(precision: str, device: torch.device | str) -> AbstractContextManager[object]:
+def autocast(precision: str, device: torch.device | str) -> AbstractContextManager[object]:
     """Linear maps inside the `with` block run in `bf16` or `fp16`; with `float32` nothing changes.
 
     For forward passes and losses only; `backward()` goes outside. Gradients of `fp16` may underflow and need

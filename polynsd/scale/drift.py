@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from polynsd.errors import ConfigError
 from polynsd.scale.halo import Halo, Halos
-from polynsd.scale.inference import core_output, evaluating
+from polynsd.scale.inference import core_output, eval_mode
 from polynsd.scale.partition import members
 from polynsd.scale.reach import receptive_field
 from polynsd.training import Task
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HaloDrift:
-    """One depth, compared with the exact outputs at the same nodes."""
+    """Errors of one depth of halos, compared with the exact outputs at the same nodes."""
 
     depth: int
+    """Of the halos, in hops."""
     nodes: float
     """Mean size of a part with its halo, as a share of the graph."""
     output: float
@@ -60,12 +61,13 @@ def halo_drift(
     halos, mask = Halos(data), None
     if task is not None:
         mask = torch.ones(halos.num_nodes, dtype=torch.bool) if train is None else train.cpu()
-    with evaluating(model):
+    with eval_mode(model):
         truth = _measure(model, _exact_halos(model, halos, cores), task, mask)
         rows = []
         for depth in depths:
-            found = [halos.around(core, depth) for core in cores]
-            rows.append(_compared(depth, found, _measure(model, found, task, mask), truth, halos.num_nodes))
+            parts_with_halos = [halos.around(core, depth) for core in cores]
+            measured = _measure(model, parts_with_halos, task, mask)
+            rows.append(_compare(depth, parts_with_halos, measured, truth, halos.num_nodes))
     return rows
 
 
@@ -82,11 +84,11 @@ def _exact_halos(model: nn.Module, halos: Halos, cores: Sequence[Tensor]) -> lis
 
 
 def _measure(
-    model: nn.Module, found: Sequence[Halo], task: Task | None, mask: Tensor | None
+    model: nn.Module, halos: Sequence[Halo], task: Task | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """(outputs of all cores, gradient of the mean loss over their training nodes)."""
     outputs, gradient, count = [], None, 0
-    for halo in found:
+    for halo in halos:
         with torch.set_grad_enabled(task is not None):
             output = core_output(model, halo, halo.data.edge_index.device)
         outputs.append(output.detach())
@@ -108,19 +110,21 @@ def _gradient(loss: Tensor, model: nn.Module) -> Tensor:
     return torch.cat([g.flatten() for g in gradients])
 
 
-def _compared(
+def _compare(
     depth: int,
-    found: Sequence[Halo],
+    halos: Sequence[Halo],
     measured: tuple[Tensor, Tensor | None],
     truth: tuple[Tensor, Tensor | None],
     num_nodes: int,
 ) -> HaloDrift:
     (output, gradient), (true_output, true_gradient) = measured, truth
-    size = sum(halo.nodes.numel() for halo in found) / (len(found) * num_nodes)
+    size = sum(halo.nodes.numel() for halo in halos) / (len(halos) * num_nodes)
     largest = float((output - true_output).abs().max())
-    missed = None if gradient is None or true_gradient is None else _relative(gradient, true_gradient)
-    return HaloDrift(depth, size, _relative(output, true_output), largest, missed)
+    gradient_error = (
+        None if gradient is None or true_gradient is None else _relative_error(gradient, true_gradient)
+    )
+    return HaloDrift(depth, size, _relative_error(output, true_output), largest, gradient_error)
 
 
-def _relative(a: Tensor, b: Tensor) -> float:
+def _relative_error(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())

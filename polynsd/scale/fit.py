@@ -23,9 +23,9 @@ from polynsd.config import TrainConfig
 from polynsd.data import Split
 from polynsd.errors import DataError, require_at_least, require_choice
 from polynsd.nn.models import sheaf_parameters
-from polynsd.nn.precision import grad_scaler, lowered
-from polynsd.scale.inference import core_output, current, evaluating
-from polynsd.scale.parts import PartHalos
+from polynsd.nn.precision import autocast, grad_scaler
+from polynsd.scale.halo import PartHalos
+from polynsd.scale.inference import core_output, eval_mode, on_device
 from polynsd.scale.reach import resolve_depth
 from polynsd.training import Epoch, FitResult, Replica, Task, get_task
 from polynsd.training.checks import check_replicas
@@ -79,7 +79,7 @@ def fit_in_parts(
     require_at_least("parts_per_step", parts_per_step, 1)
     require_choice("update", update, ("part", "epoch"))
     device = data.x.device if device is None else torch.device(device)
-    with torch.random.fork_rng(), current(device):
+    with torch.random.fork_rng(), on_device(device):
         torch.manual_seed(seed)
         model = build().to(device)
         halos = PartHalos(data, num_parts, method, seed)
@@ -108,9 +108,9 @@ class _Training:
     ) -> None:
         self.model, self.halos, self.rules = model, halos, rules
         self.depth, self.eval_depth = depth, eval_depth
-        place = halos.graph.data.edge_index.device
-        self.train, self.val, self.test = (mask.to(place) for mask in (split.train, split.val, split.test))
-        with torch.no_grad(), evaluating(model):  # lets lazy layers learn their size
+        device = halos.graph.data.edge_index.device
+        self.train, self.val, self.test = (mask.to(device) for mask in (split.train, split.val, split.test))
+        with torch.no_grad(), eval_mode(model):  # lets lazy layers learn their size
             core_output(model, halos.around([0], eval_depth), rules.device)
         groups = _parameter_groups(model, rules.config)
         self.optimizer = torch.optim.Adam(groups, lr=rules.config.learning_rate)
@@ -169,9 +169,9 @@ class _Training:
         rules, halo = self.rules, self.halos.around(parts, self.depth)
         chosen = self.train[halo.core].nonzero().squeeze(-1)
         y = halo.data.y[chosen].to(rules.device)
-        with lowered(rules.precision, rules.device):
+        with autocast(rules.precision, rules.device):
             output = core_output(self.model, halo, rules.device)
-        loss = rules.task.loss(_raised(output)[chosen.to(rules.device)], y)
+        loss = rules.task.loss(_to_full_precision(output)[chosen.to(rules.device)], y)
         if not math.isfinite(value := float(loss.detach())):
             raise DataError(
                 "the training loss is not finite; lower learning_rate or check the features' scale."
@@ -195,7 +195,7 @@ class _Training:
     @torch.no_grad()
     def _predict(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs and labels of the nodes of a mask, part by part."""
-        with evaluating(self.model):
+        with eval_mode(self.model):
             outputs, labels = zip(*self._outputs(mask), strict=True)
         return torch.cat(outputs), torch.cat(labels)
 
@@ -205,10 +205,10 @@ class _Training:
             if chosen.numel():
                 halo = self.halos.around([part], self.eval_depth)
                 output = core_output(self.model, halo, self.rules.device)
-                yield _raised(output).to(chosen.device)[chosen], halo.data.y[chosen]
+                yield _to_full_precision(output).to(chosen.device)[chosen], halo.data.y[chosen]
 
 
-def _raised(output: Tensor) -> Tensor:
+def _to_full_precision(output: Tensor) -> Tensor:
     return output if output.dtype == torch.float64 else output.float()
 
 

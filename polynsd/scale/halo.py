@@ -3,11 +3,14 @@
 A model that reads r hops gives the core nodes of a halo of depth r exactly what it gives them in the
 whole graph (`polynsd.scale.receptive_field` knows r). Rows outside the core are wrong, because
 neighbours are missing there.
+
+`Halos` cuts halos out of a graph, `PartHalos` does it for the parts of a partition, and `neighbor_batches`
+samples neighbours at random, which bounds the number of nodes and is approximate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +19,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from polynsd.errors import GraphError, require_at_least
+from polynsd.errors import ConfigError, GraphError, require_at_least
+from polynsd.scale.partition import members, partition
 from polynsd.topology import Topology, as_topology
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+CACHED = 4  # times the nodes of the graph: so many may be in halos that are kept for the next epoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +124,61 @@ class Halos:
         if result is None:
             raise GraphError("the graph has no nodes; there is nothing to compute.")
         return result
+
+
+class PartHalos:
+    """Halos of the parts of a graph; those of single parts are kept while there is room."""
+
+    def __init__(self, data: Data, num_parts: int, method: str, seed: int) -> None:
+        self.graph = Halos(data)
+        self.cores = members(partition(self.graph.topology, num_parts, method, seed))
+        self._cache: dict[tuple[int, int], Halo] = {}
+        self._room = CACHED * self.graph.num_nodes
+
+    def around(self, parts: Sequence[int], depth: int) -> Halo:
+        """The halo of some parts, given by their numbers."""
+        key = parts[0], depth
+        if len(parts) == 1 and key in self._cache:
+            return self._cache[key]
+        halo = self.graph.around(torch.cat([self.cores[part] for part in parts]), depth)
+        if len(parts) == 1 and halo.nodes.numel() <= self._room:
+            self._room -= halo.nodes.numel()
+            self._cache[key] = halo
+        return halo
+
+
+def neighbor_batches(
+    data: Data, nodes: Tensor, num_neighbors: Sequence[int], batch_size: int, *, shuffle: bool = True
+) -> Iterator[Halo]:
+    """Batches of core nodes with sampled halos; degrees, and so the normaliser, are those of the sample.
+
+    Args:
+        data: a PyG graph.
+        nodes: mask or numbers of the core nodes.
+        num_neighbors: how many neighbours are drawn at every hop, −1 for all.
+        batch_size: core nodes per batch.
+        shuffle: draws the batches by the global random state.
+
+    Needs pyg-lib or torch-sparse, which are not on the package index; `Halos` and `partition` need neither.
+    """
+    require_at_least("batch_size", batch_size, 1)
+    if not _sampler_is_installed():
+        raise ConfigError(
+            "neighbor_batches needs pyg-lib, which is not on the package index; see "
+            "https://github.com/pyg-team/pyg-lib for how to install it, or use fit_in_parts."
+        )
+    from torch_geometric.loader import NeighborLoader
+
+    loader = NeighborLoader(
+        data, num_neighbors=list(num_neighbors), input_nodes=nodes, batch_size=batch_size, shuffle=shuffle
+    )
+    return (Halo(batch, batch.n_id, int(batch.batch_size), len(num_neighbors)) for batch in loader)
+
+
+def _sampler_is_installed() -> bool:
+    from torch_geometric import typing
+
+    return bool(typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE)
 
 
 def _graph(edge_index: Tensor, num_nodes: int, values: dict[str, Any]) -> Data:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.nn import PolyNSD
-from polynsd.nn.precision import lowered
+from polynsd.nn.inputs import prepare_graph
+from polynsd.nn.precision import autocast
 from polynsd.scale.halo import Halo, Halos
-from polynsd.scale.layerwise import predict_by_layers
 from polynsd.scale.partition import members, partition
 from polynsd.scale.reach import layer_reach, resolve_depth
 from polynsd.training.replica import output_of
@@ -57,10 +57,40 @@ def predict_in_parts(
     model.to(device)
     halos, hops = Halos(data), _hops(model, depth, layerwise)
     cores = _cores(halos, hops, num_parts, max_nodes, method, seed)
-    with current(device), evaluating(model), lowered(precision, device):
+    with on_device(device), eval_mode(model), autocast(precision, device):
         if layerwise and isinstance(model, PolyNSD):
-            return predict_by_layers(model, halos, cores, device)
+            return _predict_by_layers(model, halos, cores, device)
         return halos.assemble(cores, lambda core: core_output(model, halos.around(core, hops), device))
+
+
+def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], device: torch.device) -> Tensor:
+    """[N, out], one layer at a time: halos of one layer's reach suffice; all states are kept."""
+    x, reach = halos.data.x, layer_reach(model.config)
+    state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))
+    for layer in model.layers:
+        learner, seen = (model.layers[0], first) if model.shared_maps else (layer, state)
+        step = _LayerStep(model, layer, learner, state, seen, device)
+        state = halos.assemble(cores, lambda core, step=step: step(halos.around(core, reach)))  # type: ignore[misc]
+    return halos.assemble(cores, lambda core: model.decoder(state[core].to(device).flatten(-2)))
+
+
+class _LayerStep:
+    """One layer on one halo: its Laplacian from the state that `learner` sees, its update of `state`."""
+
+    def __init__(
+        self, model: PolyNSD, layer: Any, learner: Any, state: Tensor, seen: Tensor, device: torch.device
+    ) -> None:
+        self.has_attributes = bool(model.config.edge_dim)
+        self.layer, self.learner, self.state, self.seen, self.device = layer, learner, state, seen, device
+
+    def __call__(self, halo: Halo) -> Tensor:
+        """The updated states `[num_core, D, C]` of the core."""
+        data = halo.to(self.device).data
+        seen, state = (t[halo.nodes].to(self.device) for t in (self.seen, self.state))
+        attributes = data.edge_attr if self.has_attributes else None
+        graph = prepare_graph(seen.flatten(1), data.edge_index, data.edge_weight, attributes)
+        updated: Tensor = self.layer.diffuse(state, self.learner.laplacian(seen, *graph))
+        return updated[: halo.num_core]
 
 
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:
@@ -69,7 +99,7 @@ def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """The model in evaluation mode; afterwards it is in the mode it was in."""
     was_training = model.training
     model.eval()
@@ -79,8 +109,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def current(device: torch.device) -> AbstractContextManager[object]:
-    """Kernels are launched on CUDA's current device."""
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Makes a GPU CUDA's current device, where kernels are launched; nothing on a CPU."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 

@@ -1,14 +1,168 @@
-"""The tables: eight classical families, and the register that names them."""
+"""Polynomial bases on [−1, 1] as tables of three-term recurrences.
+
+    B_0 = 1,   B_{k+1}(ξ) = (a_k ξ + b_k) B_k(ξ) − c_k B_{k−1}(ξ),   c_0 = 0.
+
+A basis is its table (a_k, b_k, c_k) and the largest value M_k = max |B_k| on [−1, 1]; one evaluator
+serves all. `normalized` bases use B_k / M_k. That is the default, because only then does a convex
+mixture Σ θ_k B_k stay within [−1, 1] for every family, so that the filter p(L̃) is nonexpansive:
+raw U, V and W reach k + 1, 2k + 1 and 2k + 1.
+
+Filters never run these recurrences on a graph. They change to the Chebyshev basis T_k once
+(`Basis.to_chebyshev`, a small matrix), where the recurrence is reversible and perfectly
+conditioned.
+
+Eight classical families are registered by name. A basis of your own takes a few lines::
+
+    hermite = Basis("hermite", lambda k: (2.0, 0.0, 2.0 * k))
+    PolynomialFilter(hermite, degree=8)
+    register_basis("hermite", lambda: hermite)  # now "hermite" can be named anywhere
+"""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pickle import PicklingError
+from typing import Any
 
+import numpy as np
+from numpy.polynomial import chebyshev as cheb
+from numpy.typing import NDArray
 from scipy.special import binom
 
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, require_at_least
 from polynsd.spec import parse_spec, resolve
-from polynsd.spectral.basis import Basis, Row
+
+Row = tuple[float, float, float]  # a_k, b_k, c_k
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A family of polynomials B_k of degree k.
+
+    Args:
+        name: how the basis prints, e.g. `jacobi(0.5, 0.0)`.
+        recurrence: k ↦ (a_k, b_k, c_k) for the raw polynomials.
+        sup: k ↦ max |B_k| on [−1, 1] of the raw polynomials; computed when not given.
+        normalized: divide B_k by that maximum.
+    """
+
+    name: str
+    recurrence: Callable[[int], Row]
+    sup: Callable[[int], float] | None = None
+    normalized: bool = True
+
+    def raw(self) -> Basis:
+        """The same basis in its textbook scaling."""
+        return replace(self, normalized=False)
+
+    def sup_norm(self, degree: int) -> float:
+        """Max |B_degree| on [−1, 1] of the raw polynomial."""
+        return _sup_norm(replace(self, normalized=True), degree)
+
+    def polynomials(self, times_xi: Callable[[Any], Any], one: Any, degree: int) -> Iterator[Any]:
+        """B_0, …, B_degree, given what multiplication by ξ means and what 1 is.
+
+        The same evaluator serves numbers (`lambda t: xi * t`), operators (`lambda t: L @ t`) and
+        coefficient vectors.
+        """
+        require_at_least("degree", degree, 0)
+        for k, polynomial in enumerate(_recur(self.recurrence, times_xi, one, degree)):
+            yield polynomial / self.sup_norm(k) if self.normalized else polynomial
+
+    def evaluate(self, xi: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+        """[degree + 1, ...] values at ξ."""
+        xi = np.asarray(xi, dtype=np.float64)
+        return np.stack(list(self.polynomials(lambda t: xi * t, np.ones_like(xi), degree)))
+
+    def to_chebyshev(self, degree: int) -> NDArray[np.float64]:
+        """M `[K + 1, K + 1]` with B_k = Σ_j M_{jk} T_j."""
+        return np.stack(list(self.polynomials(_times_xi, _unit(degree), degree)), axis=1)
+
+    def nodes(self, count: int) -> NDArray[np.float64]:
+        """The zeros of B_count, ascending: where interpolation is well conditioned."""
+        require_at_least("count", count, 1)
+        a, b, c = np.array([self.recurrence(k) for k in range(count)]).T
+        coupling = c[1:] / (a[1:] * a[:-1])  # Golub–Welsch: the symmetric Jacobi matrix of the recurrence
+        if (coupling <= 0).any():
+            raise ConfigError(
+                f"{self.name} has no distinct real zeros to interpolate at; use an orthogonal basis "
+                "such as 'chebyshev1', or coefficients='free'."
+            )
+        off = np.sqrt(coupling)
+        return np.linalg.eigvalsh(np.diag(-b / a) + np.diag(off, 1) + np.diag(off, -1))
+
+    def __repr__(self) -> str:
+        return self.name if self.normalized else f"{self.name}.raw()"
+
+    def __deepcopy__(self, memo: object) -> Basis:
+        return self  # immutable
+
+    def __reduce__(self) -> tuple[Callable[..., Basis], tuple[str, bool]]:
+        """Pickles the name: tables are functions, which only the register can bring back."""
+        if not _is_registered(self):
+            raise PicklingError(f"the basis {self.name} is not registered; call register_basis first.")
+        return _by_name, (self.name, self.normalized)
+
+
+def _is_registered(basis: Basis) -> bool:
+    try:
+        registered = _by_name(basis.name, basis.normalized)
+    except ConfigError:
+        return False
+    return all(registered.recurrence(k) == basis.recurrence(k) for k in range(4))
+
+
+def _by_name(name: str, normalized: bool) -> Basis:
+    return replace(get_basis(name), normalized=normalized)
+
+
+def _recur(
+    recurrence: Callable[[int], Row], times_xi: Callable[[Any], Any], one: Any, degree: int
+) -> Iterator[Any]:
+    previous, current = one, one
+    yield current
+    for k in range(degree):
+        a, b, c = recurrence(k)
+        following = a * times_xi(current) + b * current
+        if k:
+            following = following - c * previous
+        previous, current = current, following
+        yield current
+
+
+def _unit(degree: int) -> NDArray[np.float64]:
+    return np.eye(1, degree + 1)[0]
+
+
+def _times_xi(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Multiplies a Chebyshev series by ξ: ξ T_0 = T_1 and ξ T_j = (T_{j+1} + T_{j−1}) / 2.
+
+    The length stays the same; the caller has left room at the end.
+    """
+    product = np.zeros_like(series)
+    product[1] = series[0]
+    product[2:] = series[1:-1] / 2
+    product[:-1] += series[1:] / 2
+    return product
+
+
+@lru_cache(maxsize=4096)
+def _sup_norm(basis: Basis, degree: int) -> float:
+    if basis.sup is not None:
+        return float(basis.sup(degree))
+    series = list(_recur(basis.recurrence, _times_xi, _unit(degree), degree))[-1]
+    return sup_norm(series)
+
+
+def sup_norm(series: NDArray[np.float64]) -> float:
+    """Max |p| on [−1, 1] of a Chebyshev series: at an end point or where p′ vanishes."""
+    series = np.asarray(cheb.chebtrim(series, np.abs(series).max() * np.finfo(np.float64).eps))
+    stationary = cheb.chebroots(cheb.chebder(series)) if len(series) > 2 else np.empty(0)
+    inside = np.real(stationary[np.abs(np.real(stationary)) < 1.0])
+    return float(np.abs(cheb.chebval(np.concatenate([[-1.0, 1.0], inside]), series)).max())
 
 
 def _chebyshev_like(first: Row) -> Callable[[int], Row]:
@@ -98,10 +252,10 @@ def basis_names() -> list[str]:
 
 def get_basis(spec: str | Basis) -> Basis:
     """A basis from its name with arguments, e.g. `legendre`, `gegenbauer(1.5)`, `jacobi(0.5, -0.5)`."""
-    return spec if isinstance(spec, Basis) else _resolved(spec)
+    return spec if isinstance(spec, Basis) else _resolve_name(spec)
 
 
 @lru_cache(maxsize=256)
-def _resolved(spec: str) -> Basis:
+def _resolve_name(spec: str) -> Basis:
     """The same spec gives the same object, so bases compare equal."""
     return resolve("basis", parse_spec(spec), _families)

@@ -22,15 +22,38 @@ from torch import Tensor, nn
 
 from polynsd import kernels
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.spectral.approximation import Response, chebyshev_truncation
-from polynsd.spectral.bases import get_basis
-from polynsd.spectral.basis import Basis
+from polynsd.spectral.bases import Basis, get_basis
 
 if TYPE_CHECKING:
     from polynsd.kernels import BlockOperator
 
+Response = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # f(λ) on an array of eigenvalues
+
 COEFFICIENTS = ("convex", "free", "interpolation")
 CORRECTIONS = {"none": (), "linear": (0.5, -0.5), "high-pass": (0.5, 0.5)}  # c(λ) = c₀ + c₁ ξ
+
+
+def heat_kernel(t: float) -> Response:
+    """λ ↦ exp(−t λ)."""
+    if not t >= 0:
+        raise ConfigError(f"diffusion time must not be negative; got t={t}.")
+    return lambda lam: np.exp(-t * lam)
+
+
+def chebyshev_truncation(response: Response, degree: int, lam_max: float = 2.0) -> NDArray[np.float64]:
+    """[K + 1] coefficients of the Chebyshev series of a response f(λ) on [0, λ_max], cut after degree K.
+
+    For f analytic in the Bernstein ellipse with parameter ρ > 1 and |f| ≤ M there, the error is at most
+    2 M ρ^{−K} / (ρ − 1) on the whole spectrum, hence also in operator norm.
+    """
+    require_at_least("degree", degree, 0)
+    count = max(256, 4 * (degree + 1))  # aliasing is far below rounding for analytic responses
+    angle = (np.arange(count) + 0.5) * math.pi / count
+    lam = lam_max / 2 * (np.cos(angle) + 1)
+    values = np.broadcast_to(np.asarray(response(lam), dtype=np.float64), lam.shape)
+    phi = 2 / count * np.cos(np.outer(np.arange(degree + 1), angle)) @ values
+    phi[0] /= 2
+    return np.asarray(phi)
 
 
 class SpectralOperator(Protocol):
@@ -46,7 +69,7 @@ class SpectralOperator(Protocol):
         ...
 
     def checked(self, x: Tensor) -> Tensor:
-        """The signal itself; raises unless it has the operator's shape."""
+        """Returns the signal; raises unless it has the operator's shape."""
         ...
 
 
@@ -157,7 +180,6 @@ class PolynomialFilter(nn.Module):
         return total
 
     def extra_repr(self) -> str:
-        """The arguments."""
         return (
             f"{self.basis}, degree={self.degree}, coefficients={self.coefficients}, "
             f"correction={self.correction}"
@@ -197,11 +219,11 @@ class Diffusion(nn.Module):
         return _on_parts(L, lambda part, piece: kernels.block_product(part.blocks, piece), x)
 
     def response(self, lam: Tensor, lam_max: float = 2.0) -> Tensor:
-        """m(λ) = λ."""
+        """m(λ) = λ, whatever λ_max is."""
         return lam
 
     def reset_parameters(self) -> None:
-        """Nothing to reset."""
+        """Does nothing: there are no parameters."""
 
 
 def _on_parts(

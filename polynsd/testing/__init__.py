@@ -17,27 +17,30 @@ from polynsd.testing.compare import (
     relative_error,
 )
 from polynsd.testing.dense import dense_coboundary, dense_laplacian
-from polynsd.testing.families import assert_orthogonal, check_family
 from polynsd.testing.layers import check_layer
-from polynsd.testing.operators import (
-    assert_adjoint,
-    assert_matches_dense,
-    assert_psd,
-    assert_spectrum_within_bound,
-    check_operator,
-)
 from polynsd.testing.samples import (
     FAMILIES,
     GRAPHS,
+    SampleSheaf,
     batch_of,
     example_graph,
     random_edges,
     random_maps,
+    random_sheaf,
     random_tensor,
     random_weights,
     stalk_dims,
 )
-from polynsd.testing.sheaves import SampleSheaf, random_sheaf
+from polynsd.testing.sheaf import (
+    assert_adjoint,
+    assert_matches_dense,
+    assert_orthogonal,
+    assert_psd,
+    assert_spectrum_within_bound,
+    check_family,
+    check_operator,
+    random_signal,
+)
 
 __all__ = [
     "FAMILIES",
@@ -64,6 +67,7 @@ __all__ = [
     "random_edges",
     "random_maps",
     "random_sheaf",
+    "random_signal",
     "random_tensor",
     "random_weights",
     "relative_error",

@@ -8,8 +8,7 @@ from torch import Tensor
 from polynsd.kernels import BlockOperator
 from polynsd.testing.compare import TOLERANCE, assert_close, assert_same_gradients
 from polynsd.testing.dense import dense_maps
-from polynsd.testing.samples import random_tensor
-from polynsd.testing.sheaves import random_sheaf
+from polynsd.testing.samples import random_sheaf, random_tensor
 
 STALKS = (("identity", 3), ("diagonal", 3), ("general", 3), ("general", 1))
 GRAPHS = ("isolated nodes", "star", "no edges")
@@ -19,13 +18,9 @@ DEGREES = (0, 1, 2, 7)
 class Products(Protocol):
     """What is judged: `polynsd.kernels` with a backend in use, or something that takes its place."""
 
-    def block_product(self, A: BlockOperator, x: Tensor) -> Tensor:
-        """A x."""
-        ...
+    def block_product(self, A: BlockOperator, x: Tensor) -> Tensor: ...
 
-    def chebyshev_filter(self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
-        """Σ_k φ_k T_k(scale · A − I) x."""
-        ...
+    def chebyshev_filter(self, A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor: ...
 
 
 def check_backend(

@@ -5,7 +5,7 @@ from numpy.polynomial import chebyshev as cheb
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from polynsd.spectral.basis import Basis
+from polynsd.spectral.bases import Basis
 
 Array = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
 from polynsd.sheaf.laplacian import NORMALIZATIONS
-from polynsd.testing.samples import FAMILIES, stalk_dims
-from polynsd.testing.sheaves import SampleSheaf, random_sheaf
+from polynsd.testing.samples import FAMILIES, SampleSheaf, random_sheaf, stalk_dims
 from polynsd.topology import Topology
 
 EdgeList = tuple[Tensor, int]  # edge_index [2, E], number of nodes

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from polynsd.kernels.ops.training import adam, copy_rows
-from polynsd.nn.precision import lowered
+from polynsd.nn.precision import autocast
 from polynsd.training.streams import DropoutStream
 from polynsd.training.task import Task, get_task
 from polynsd.training.vectorise import over_replicas
@@ -124,7 +124,7 @@ class Population:
         rows = self.rows
         parameters = {name: p.requires_grad_() for name, p in self._parameters.split(rows.theta).items()}
         moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
-        with lowered(self.precision, rows.theta.device):
+        with autocast(self.precision, rows.theta.device):
             output = self._train_pass(parameters, moving)
             loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)

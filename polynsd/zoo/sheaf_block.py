@@ -17,8 +17,7 @@ from polynsd.kernels import BlockOperator, block_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
-from polynsd.nn.layer import SheafLayer
-from polynsd.nn.mixing import mixed
+from polynsd.nn.layer import SheafLayer, mix
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.topology import Topology, as_topology
@@ -118,7 +117,7 @@ class Mixing(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d, C] → [N, d, C]."""
-        return mixed(x, self.stalk, self.channel)
+        return mix(x, self.stalk, self.channel)
 
 
 class DiffusionBlock(nn.Module):

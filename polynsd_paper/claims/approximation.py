@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.spectral.approximation import chebyshev_truncation, heat_kernel
+from polynsd.spectral.filter import chebyshev_truncation, heat_kernel
 from polynsd.spectral.bases import get_basis
 from polynsd.spectral.filter import PolynomialFilter
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Claim, Evidence, Finding, decided

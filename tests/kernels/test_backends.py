@@ -11,7 +11,7 @@ from polynsd.kernels import registry
 from polynsd.kernels.gpu import schedule
 from polynsd.kernels.ops import reference
 from polynsd.testing import TOLERANCE, check_backend, random_sheaf
-from polynsd.testing.operators import random_signal
+from polynsd.testing.sheaf import random_signal
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -7,13 +7,13 @@ from scale_graphs import awkward_graph, shaken
 from polynsd import NSD, PolyNSD, PolySheafConv, kernels
 from polynsd.errors import ConfigError
 from polynsd.kernels.ops import edges
-from polynsd.scale import grad_scaler, lowered
+from polynsd.scale import autocast, grad_scaler
 
 MAPS = ("identity", "diagonal", "orthogonal", "orthogonal(cayley)", "orthogonal(euler)", "general")
 
 
 def passes(model, data, precision):
-    with lowered(precision, "cpu"):
+    with autocast(precision, "cpu"):
         output = model(data.x, data.edge_index)
     gradients = torch.autograd.grad(output.float().square().mean(), list(model.parameters()))
     return output.detach(), torch.cat([g.flatten() for g in gradients])
@@ -45,8 +45,8 @@ def test_other_models_and_layers(model):
 
 
 def test_kernels_see_full_precision(monkeypatch):
-    seen, take = set(), edges._carried
-    monkeypatch.setattr(edges, "_carried", lambda f, t, *rest: (seen.add(t.dtype), take(f, t, *rest))[1])
+    seen, take = set(), edges._on_flat
+    monkeypatch.setattr(edges, "_on_flat", lambda f, t, *rest: (seen.add(t.dtype), take(f, t, *rest))[1])
     data = awkward_graph(dtype=torch.float32)
     passes(PolyNSD(5, 4, 2, 3), data, "bf16")
     assert seen == {torch.float32}
@@ -63,6 +63,6 @@ def test_only_fp16_scales_gradients():
 
 
 def test_unknown_precision():
-    for use in (lowered, grad_scaler):
+    for use in (autocast, grad_scaler):
         with pytest.raises(ConfigError, match="choose from: bf16, float32, fp16"):
             use("tf32", "cpu")

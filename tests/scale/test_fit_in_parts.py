@@ -7,8 +7,8 @@ from scale_graphs import awkward_graph, path_graph, thirds
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
+from polynsd.scale.halo import PartHalos
 from polynsd.scale.inference import core_output
-from polynsd.scale.parts import PartHalos
 from polynsd.training import fit, get_task
 from polynsd.zoo import GCN
 

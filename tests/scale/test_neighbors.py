@@ -6,11 +6,11 @@ import torch_geometric.loader
 from scale_graphs import path_graph
 
 from polynsd.errors import ConfigError
-from polynsd.scale import Halos, neighbor_batches, neighbors
+from polynsd.scale import Halos, neighbor_batches
 
 
 def test_its_absence_is_told(monkeypatch):
-    monkeypatch.setattr(neighbors, "_sampler_is_installed", lambda: False)
+    monkeypatch.setattr("polynsd.scale.halo._sampler_is_installed", lambda: False)
     with pytest.raises(ConfigError, match="pyg-lib"):
         neighbor_batches(path_graph(), torch.arange(4), [2, 2], 2)
 
@@ -27,7 +27,7 @@ def test_batches_are_halos(monkeypatch):
                 halo.data.n_id, halo.data.batch_size = halo.nodes, halo.num_core
                 yield halo.data
 
-    monkeypatch.setattr(neighbors, "_sampler_is_installed", lambda: True)
+    monkeypatch.setattr("polynsd.scale.halo._sampler_is_installed", lambda: True)
     monkeypatch.setattr(torch_geometric.loader, "NeighborLoader", Loader)
     first, second = neighbor_batches(path_graph(), torch.arange(3), [-1, -1], 2, shuffle=False)
     assert first.core.tolist() == [0, 1]

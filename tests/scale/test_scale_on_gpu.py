@@ -5,7 +5,7 @@ import torch
 from scale_graphs import awkward_graph, shaken, thirds
 
 from polynsd import PolyNSD, TrainConfig, heterophilous_graph
-from polynsd.scale import fit_in_parts, lowered, predict_in_parts
+from polynsd.scale import autocast, fit_in_parts, predict_in_parts
 from polynsd.training import get_task
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -47,7 +47,7 @@ def test_bf16_agrees_with_float32(maps):
     model = shaken(PolyNSD(5, 8, 2, 3, maps=maps, degree=3, stalk_dim=2), 0, torch.float32, 0.1).to("cuda")
     outputs = []
     for precision in ("float32", "bf16"):
-        with lowered(precision, "cuda"):
+        with autocast(precision, "cuda"):
             outputs.append(model(data.x, data.edge_index).float())
     assert float(((outputs[1] - outputs[0]).norm() / outputs[0].norm()).detach()) < 2e-2
     gradients = torch.autograd.grad(outputs[1].square().mean(), list(model.parameters()))

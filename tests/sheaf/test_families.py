@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polynsd.errors import ConfigError
 from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, get_family
 from polynsd.testing import FAMILIES, check_family, check_operator, random_sheaf, stalk_dims
-from polynsd.testing.families import assert_diagonal_gram
+from polynsd.testing.sheaf import assert_diagonal_gram
 from polynsd.testing.strategies import families, raw_parameters
 
 MEMBERS = [(family, d) for family in FAMILIES for d in stalk_dims(family)]

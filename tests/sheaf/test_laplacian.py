@@ -27,7 +27,7 @@ from polynsd.testing import (
     random_weights,
     stalk_dims,
 )
-from polynsd.testing.operators import random_signal
+from polynsd.testing.sheaf import random_signal
 from polynsd.testing.strategies import sheaves
 
 every_normalization = pytest.mark.parametrize("normalization", NORMALIZATIONS)

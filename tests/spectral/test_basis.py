@@ -11,7 +11,7 @@ from numpy.polynomial import chebyshev as cheb
 
 from polynsd.errors import ConfigError
 from polynsd.spectral import Basis, PolynomialFilter, get_basis
-from polynsd.spectral.basis import sup_norm
+from polynsd.spectral.bases import sup_norm
 from polynsd.testing import check_basis
 
 HERMITE = Basis("hermite", lambda k: (2.0, 0.0, 2.0 * k))

@@ -6,7 +6,7 @@ from replica_law import IN, OUT, graph
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from polynsd import ModelConfig
-from polynsd.nn import mixing
+from polynsd.nn.layer import mix, mix_fully
 from polynsd.testing.samples import GRAPHS
 from polynsd.zoo import ZOO, build_model
 from polynsd.zoo.attention import (
@@ -107,9 +107,9 @@ def test_powers_of_two_matrices_do_not_displace_each_other():
 @pytest.mark.parametrize("narrow", [0, 128])
 @pytest.mark.parametrize(("stalk", "channel"), [(True, True), (True, False), (False, True), (False, False)])
 def test_mixing_is_its_formula(narrow, stalk, channel, monkeypatch):
-    monkeypatch.setattr(mixing, "NARROW", narrow)
+    monkeypatch.setattr("polynsd.nn.layer.NARROW", narrow)
     x, W1, W2 = torch.randn(2, 7, 3, 4), torch.randn(3, 3), torch.randn(4, 4)
-    found = mixing.mixed(x, W1 if stalk else None, W2 if channel else None)
+    found = mix(x, W1 if stalk else None, W2 if channel else None)
     W1, W2 = W1 if stalk else torch.eye(3), W2 if channel else torch.eye(4)
     torch.testing.assert_close(found, torch.einsum("ij,rnjc,kc->rnik", W1, x, W2))
-    torch.testing.assert_close(found, mixing.fully_mixed(x, torch.kron(W1, W2)))
+    torch.testing.assert_close(found, mix_fully(x, torch.kron(W1, W2)))

@@ -11,7 +11,7 @@ from sheaf_formulas import CHANNELS, FEATURES, NAMES, build, example
 
 from polynsd import ConfigError, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
-from polynsd.nn.precision import lowered
+from polynsd.nn.precision import autocast
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
 from polynsd.zoo import ZOO, model_class, model_options
@@ -117,7 +117,7 @@ def test_a_reset_draws_everything_anew(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_reaches_linear_maps_only(name):
     model, (x, topology) = build(name).float(), example("complete")
-    with torch.no_grad(), lowered("bf16", "cpu"):
+    with torch.no_grad(), autocast("bf16", "cpu"):
         low = model(x.float(), topology)
     assert low.dtype == torch.bfloat16
     torch.testing.assert_close(low.float(), model(x.float(), topology), rtol=0.1, atol=0.1)
@@ -137,7 +137,7 @@ def test_wrong_values_are_named(name, wrong):
 def test_a_wide_state_is_mixed_the_same_way(name, monkeypatch):
     model, (x, topology) = build(name), example("complete")
     narrow = model(x, topology)
-    monkeypatch.setattr("polynsd.nn.mixing.NARROW", 0)
+    monkeypatch.setattr("polynsd.nn.layer.NARROW", 0)
     torch.testing.assert_close(model(x, topology), narrow)
 
 
