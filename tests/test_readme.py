@@ -72,4 +72,4 @@ def test_the_example_of_the_estimator_runs(tables, capsys):
 
 @pytest.mark.parametrize("arguments", list(commands()))
 def test_commands_are_understood(arguments):
-    assert hasattr(cli._parse(arguments), "run")
+    assert hasattr(cli.parse_command(arguments), "run")

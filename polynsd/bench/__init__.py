@@ -1,18 +1,12 @@
-"""What `polynsd bench` measures: graphs, time, memory, bytes and growth, one small file for each.
+"""What `polynsd bench` measures: time, memory, bytes moved, and how time grows.
 
-| file          | answers                                                          |
-|---------------|------------------------------------------------------------------|
-| `cases`       | which combinations of graph, maps, sizes and backend are measured |
-| `samples`     | on which graph: the real one where it is at hand, or a stand-in   |
-| `standins`    | how a stand-in gets its degrees                                   |
-| `timing`      | how long, and how fast the device copies                          |
-| `memory`      | how much memory at its peak                                       |
-| `cost`        | how many bytes a filter has to move at least                      |
-| `filters`     | one row of `bench kernels`                                        |
-| `steps`       | one row of `bench step`                                           |
-| `protocols`   | one row of `bench protocol`                                       |
-| `growth`      | how time grows with K and with the number of edges                |
-| `environment` | on what                                                           |
-| `record`      | all of it as plain data                                           |
-| `tables`      | all of it for a terminal                                          |
+| file        | holds                                                                           |
+|-------------|---------------------------------------------------------------------------------|
+| `cases`     | the combinations of graph, maps, sizes and backend that are measured             |
+| `samples`   | the graphs: real ones where they are at hand, or stand-ins with the same degrees |
+| `measures`  | time, peak memory, the speed of a copy, the environment                          |
+| `filters`   | one row of `bench kernels`, and the bytes that a filter has to move              |
+| `steps`     | one row of `bench step`                                                          |
+| `protocols` | one row of `bench protocol`                                                      |
+| `results`   | all rows as data and as a table; how time grows with K and with the edges        |
 """

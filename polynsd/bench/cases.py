@@ -11,7 +11,7 @@ from polynsd.config import LayerConfig
 from polynsd.errors import require_at_least, require_choice
 from polynsd.kernels.registry import NAMES as BACKENDS
 
-Row = dict[str, Any]  # what is known of one case: its facts, its graph's, and what was measured
+Row = dict[str, Any]  # columns that describe the case and its graph, and what was measured
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,11 @@ class Case:
 
     @property
     def layer(self) -> LayerConfig:
-        """Its layers."""
         return LayerConfig(stalk_dim=self.d, maps=self.maps, degree=self.K)
 
     @property
     def facts(self) -> Row:
-        """What a row says of it."""
+        """The columns of a row that describe the case."""
         return {"backend": self.backend, "maps": self.maps, "K": self.K, "d": self.d, "C": self.C}
 
     def __str__(self) -> str:

@@ -1,7 +1,25 @@
-"""One row of `bench kernels`: the polynomial filter alone, on blocks that are the same for every backend."""
+"""One row of `bench kernels`: the polynomial filter alone, on blocks that are the same for every backend.
+
+A filter is bound by memory, so its time is compared with the bytes that it has to move.
+With N nodes, H half-edges, rows of d·C numbers, blocks of b numbers (d², d or 1) and s bytes per
+number, one step of the forward recurrence T_{k+1} = 2 A T_k − T_{k−1}, y += φ_{k+1} T_{k+1}, fused
+into one pass, moves
+
+    H (row + block + 4)          the neighbour's row of T_k, the block, its column number
+    N (5 row + block + 4)        T_k, T_{k−1}, y read; T_{k+1}, y written; diagonal block; row pointer
+
+and one step of the backward pass, which runs the recurrences of T and B and adds B_{k+1} T_kᵀ to ∂A,
+
+    H (2 row + 3 block + 4)      the neighbour's rows of T_k and B_{k+1}; block; ∂block read, written
+    N (7 row + 3 block + 4)      T_k, T_{k+1}, B_{k+1}, B_{k+2}, g read; T_{k−1}, B_k written; blocks
+
+A filter of degree K takes K of either. The first and last steps need a few rows less, and a cache may
+already hold a neighbour's row: measured against these bytes, a small graph can beat the copy.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -9,14 +27,13 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.bench.cases import Case, Row
-from polynsd.bench.cost import Sizes, backward_step, forward_step, gigabytes_per_second
-from polynsd.bench.memory import peak_memory
+from polynsd.bench.measures import peak_memory, replayed, times_of
 from polynsd.bench.samples import Sample
-from polynsd.bench.timing import replayed, times_of
 from polynsd.kernels import BlockOperator
 from polynsd.nn import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian
 
+INDEX_BYTES = 4
 FIELDS = (
     "forward_ms",
     "step_ms",
@@ -41,7 +58,7 @@ def measure_filter(
     `peak_mib` is that of forward and backward above the inputs: results, gradients, what is kept
     between the two, and temporaries.
     """
-    problem = Problem.of(sample, case)
+    problem = FilterProblem.create(sample, case)
     on_gpu = device == "cuda" and case.backend == "gpu"
     if tune and on_gpu:
         kernels.tune(problem.A, problem.phi, problem.x)
@@ -62,7 +79,7 @@ def measure_filter(
     return dict(zip(FIELDS, (*values, step_bytes, gbs, gbs / copy_gbs), strict=True))
 
 
-class Problem(NamedTuple):
+class FilterProblem(NamedTuple):
     """Σ_k φ_k T_k(L − I) x and its gradient for a given ∂y."""
 
     A: BlockOperator
@@ -71,8 +88,8 @@ class Problem(NamedTuple):
     g: Tensor  # [N, d, C]
 
     @classmethod
-    def of(cls, sample: Sample, case: Case) -> Problem:
-        """With the Laplacian that an untrained layer sees in a random state."""
+    def create(cls, sample: Sample, case: Case) -> FilterProblem:
+        """The Laplacian is that of an untrained layer on a random state."""
         with kernels.use("auto"), torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(0)
             layer = SheafLayer(case.C, case.layer)
@@ -85,7 +102,6 @@ class Problem(NamedTuple):
         return cls(L.blocks._replace(diag=diag, off=off), phi, x, g)
 
     def forward(self) -> Tensor:
-        """The value alone."""
         with torch.no_grad():
             return kernels.chebyshev_filter(self.A, self.phi, self.x, 1.0)
 
@@ -101,3 +117,32 @@ class Problem(NamedTuple):
         row = self.x.shape[-2:].numel()
         s = self.x.element_size()
         return Sizes(self.A.pattern.num_nodes, self.A.pattern.row.numel(), row * s, block * s)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a filter on which its bytes depend."""
+
+    nodes: int
+    half_edges: int
+    row_bytes: int  # d · C numbers
+    block_bytes: int  # d², d or 1 numbers
+
+
+def forward_step(sizes: Sizes) -> int:
+    """Bytes of one step of the forward recurrence."""
+    per_half_edge = sizes.row_bytes + sizes.block_bytes + INDEX_BYTES
+    per_node = 5 * sizes.row_bytes + sizes.block_bytes + INDEX_BYTES
+    return sizes.half_edges * per_half_edge + sizes.nodes * per_node
+
+
+def backward_step(sizes: Sizes) -> int:
+    """Bytes of one step of the backward recurrences with the gradient of the blocks."""
+    per_half_edge = 2 * sizes.row_bytes + 3 * sizes.block_bytes + INDEX_BYTES
+    per_node = 7 * sizes.row_bytes + 3 * sizes.block_bytes + INDEX_BYTES
+    return sizes.half_edges * per_half_edge + sizes.nodes * per_node
+
+
+def gigabytes_per_second(num_bytes: int, milliseconds: float) -> float:
+    """10⁹ bytes per second, from bytes and milliseconds."""
+    return num_bytes / milliseconds / 1e6

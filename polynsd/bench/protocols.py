@@ -35,8 +35,8 @@ WARM_UP = 5  # epochs, enough to compile and to capture
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """What is trained."""
+class TimedProtocol:
+    """A model on several splits of a graph, for a fixed number of epochs."""
 
     sample: Sample
     model: ModelConfig
@@ -45,23 +45,21 @@ class Protocol:
 
     @property
     def data(self) -> Data:
-        """The graph as the trainer takes it."""
         sample = self.sample
         edge_index = torch.stack([sample.topology.row, sample.topology.col]).long()
         return Data(x=sample.x, edge_index=edge_index, y=sample.y)
 
     def build(self) -> nn.Module:
-        """A fresh model."""
         return build_model(self.model, self.sample.x.size(-1), self.sample.num_classes)
 
-    def parts(self) -> list[Split]:
-        """Random ones: only the time counts."""
+    def make_splits(self) -> list[Split]:
+        """Random splits: only the time counts."""
         return [random_split(self.sample.topology.num_nodes, TRAIN, seed=i) for i in range(self.splits)]
 
 
-def measure_protocol(protocol: Protocol, ways: Sequence[str]) -> list[Row]:
+def measure_protocol(protocol: TimedProtocol, ways: Sequence[str]) -> list[Row]:
     """A row per way, with its speed-up over the first."""
-    seconds = {way: _seconds(WAYS[way], protocol) for way in ways}
+    seconds = {way: _measure_seconds(WAYS[way], protocol) for way in ways}
     base = seconds[ways[0]]
     facts = {"splits": protocol.splits, "epochs": protocol.epochs}
     steps = protocol.splits * protocol.epochs
@@ -71,51 +69,44 @@ def measure_protocol(protocol: Protocol, ways: Sequence[str]) -> list[Row]:
     ]
 
 
-def _seconds(run: Callable[[Protocol, Data, int], object], protocol: Protocol) -> float:
+def _measure_seconds(run: Callable[[TimedProtocol, Data, int], object], protocol: TimedProtocol) -> float:
     data = protocol.data
+    synchronize = torch.cuda.synchronize if data.x.is_cuda else lambda: None
     run(protocol, data, WARM_UP)
-    _finish(data)
+    synchronize()
     start = time.perf_counter()
     run(protocol, data, protocol.epochs)
-    _finish(data)
+    synchronize()
     return time.perf_counter() - start
 
 
-def _finish(data: Data) -> None:
-    if data.x.is_cuda:
-        torch.cuda.synchronize()
-
-
-def _config(epochs: int) -> TrainConfig:
-    return TrainConfig(epochs=epochs, patience=epochs)
-
-
-def _replicas(protocol: Protocol, data: Data, epochs: int) -> None:
-    config = _config(epochs)
-    replicas = [Replica(protocol.build, split, i, config) for i, split in enumerate(protocol.parts())]
+def _train_replicas(protocol: TimedProtocol, data: Data, epochs: int) -> None:
+    config = TrainConfig(epochs=epochs, patience=epochs)
+    replicas = [Replica(protocol.build, split, i, config) for i, split in enumerate(protocol.make_splits())]
     fit_replicas(replicas, data, get_task("accuracy"))
 
 
-def _sequence(protocol: Protocol, data: Data, epochs: int) -> None:
-    for i, split in enumerate(protocol.parts()):
-        fit(protocol.build, data, split, get_task("accuracy"), _config(epochs), i)
+def _train_sequence(protocol: TimedProtocol, data: Data, epochs: int) -> None:
+    config = TrainConfig(epochs=epochs, patience=epochs)
+    for i, split in enumerate(protocol.make_splits()):
+        fit(protocol.build, data, split, get_task("accuracy"), config, i)
 
 
-def _plain(protocol: Protocol, data: Data, epochs: int) -> None:
-    for i, split in enumerate(protocol.parts()):
+def _train_plain(protocol: TimedProtocol, data: Data, epochs: int) -> None:
+    for i, split in enumerate(protocol.make_splits()):
         torch.manual_seed(i)
-        _plain_loop(protocol.build().to(data.x.device), data, split, epochs)
+        _fit_plain(protocol.build().to(data.x.device), data, split, epochs)
 
 
-def _plain_loop(model: nn.Module, data: Data, split: Split, epochs: int) -> float:
-    """As anyone would write it."""
+def _fit_plain(model: nn.Module, data: Data, split: Split, epochs: int) -> float:
+    """A loop as anyone would write it; returns the test accuracy."""
     device = data.x.device
     train, val, test = (
         getattr(split, part).nonzero().squeeze(-1).to(device) for part in ("train", "val", "test")
     )
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=5e-4, capturable=data.x.is_cuda)
-    step = captured(partial(_plain_step, model, data, train, optimizer), "auto", device)
-    predict = captured(partial(_plain_output, model, data), "auto", device)
+    step = captured(partial(_step, model, data, train, optimizer), "auto", device)
+    predict = captured(partial(_predict, model, data), "auto", device)
     best, state = -1.0, model.state_dict()
     for _ in range(epochs):
         step()
@@ -123,10 +114,10 @@ def _plain_loop(model: nn.Module, data: Data, split: Split, epochs: int) -> floa
         if score > best:
             best, state = score, copy.deepcopy(model.state_dict())
     model.load_state_dict(state)
-    return _accuracy(_plain_output(model, data), data.y, test)
+    return _accuracy(_predict(model, data), data.y, test)
 
 
-def _plain_step(model: nn.Module, data: Data, nodes: Tensor, optimizer: torch.optim.Optimizer) -> Tensor:
+def _step(model: nn.Module, data: Data, nodes: Tensor, optimizer: torch.optim.Optimizer) -> Tensor:
     model.train()
     optimizer.zero_grad()
     loss = cross_entropy(model(data.x, data.edge_index).index_select(0, nodes), data.y.index_select(0, nodes))
@@ -136,7 +127,7 @@ def _plain_step(model: nn.Module, data: Data, nodes: Tensor, optimizer: torch.op
 
 
 @torch.no_grad()
-def _plain_output(model: nn.Module, data: Data) -> Tensor:
+def _predict(model: nn.Module, data: Data) -> Tensor:
     model.eval()
     return model(data.x, data.edge_index)
 
@@ -145,16 +136,16 @@ def _accuracy(output: Tensor, y: Tensor, nodes: Tensor) -> float:
     return float((output[nodes].argmax(-1) == y[nodes]).double().mean())
 
 
-WAYS: dict[str, Callable[[Protocol, Data, int], None]] = {
-    "plain": _plain,
-    "sequence": _sequence,
-    "replicas": _replicas,
+WAYS: dict[str, Callable[[TimedProtocol, Data, int], None]] = {
+    "plain": _train_plain,
+    "sequence": _train_sequence,
+    "replicas": _train_replicas,
 }
 
 
 def polynsd_model(
     maps: str, degree: int, stalk_dim: int, channels: int, layers: int, dropout: float
 ) -> ModelConfig:
-    """What the row trains."""
+    """The configuration of a PolyNSD with these options."""
     layer = LayerConfig(maps=maps, degree=degree, stalk_dim=stalk_dim, dropout=dropout)
     return ModelConfig(hidden_channels=channels, num_layers=layers, layer=layer)

@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from polynsd.bench.cases import Case, Row
-from polynsd.bench.memory import peak_memory
+from polynsd.bench.measures import peak_memory, replayed, times_of
 from polynsd.bench.samples import Sample
-from polynsd.bench.timing import replayed, times_of
 from polynsd.nn import PolyNSD
 
 FIELDS = ("layers", "step_ms", "fastest_step_ms", "infer_ms", "peak_mib")
@@ -26,9 +25,9 @@ def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeat
     `peak_mib` is above the level before the model existed: parameters, their gradients, Adam's
     state, activations and temporaries; features, labels and graph are not in it.
     """
-    Training(sample, case, layers).step()  # compiles
+    TimedTraining(sample, case, layers).step()  # compiles
     with peak_memory(device) as peak:
-        training = Training(sample, case, layers)
+        training = TimedTraining(sample, case, layers)
         training.step()
         training.step()  # from here on Adam has a state
     eager = times_of(training.step, repeats, device)
@@ -37,12 +36,12 @@ def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeat
     if device == "cuda":
         row |= {"eager_ms": eager.median, "captured": False}
     if device == "cuda" and case.backend == "gpu":
-        row |= _captured(training, repeats)
+        row |= _time_captured(training, repeats)
     return row
 
 
-class Training:
-    """A model on a graph, and the two things that are timed."""
+class TimedTraining:
+    """A model on a graph, with the step and the inference that are timed."""
 
     def __init__(self, sample: Sample, case: Case, layers: int) -> None:
         shape = (sample.x.size(-1), case.C, layers, sample.num_classes)
@@ -56,7 +55,7 @@ class Training:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01, capturable=sample.x.is_cuda)
 
     def step(self) -> Tensor:
-        """The loss before the step."""
+        """One step of training; returns the loss before it."""
         self.model.train()
         self.optimizer.zero_grad()
         loss = cross_entropy(self.model(*self.inputs).index_select(0, self.nodes), self.targets)
@@ -66,12 +65,12 @@ class Training:
 
     @torch.no_grad()
     def infer(self) -> Tensor:
-        """Logits of all nodes."""
+        """The logits of all nodes."""
         self.model.eval()
         return self.model(*self.inputs)
 
 
-def _captured(training: Training, repeats: int) -> Row:
+def _time_captured(training: TimedTraining, repeats: int) -> Row:
     """The times as CUDA graphs; nothing where the step cannot be captured."""
     step, infer = replayed(training.step), replayed(training.infer)
     if step is None or infer is None:

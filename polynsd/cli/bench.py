@@ -7,70 +7,45 @@ See `polynsd.bench` for what the numbers mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import subcommand
-from tyro.constructors import PrimitiveConstructorSpec
 
-from polynsd.bench import filters, steps, tables
+from polynsd.bench import filters, results, steps
 from polynsd.bench.cases import Case, Row, grid
-from polynsd.bench.environment import environment, require_device
-from polynsd.bench.record import Measure, make_record, measure_row
-from polynsd.bench.samples import NAMES, load_sample, sized
-from polynsd.cli.bench_protocol import BenchProtocol
+from polynsd.bench.measures import describe_environment, require_device
+from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol, polynsd_model
+from polynsd.bench.samples import NAMES, load_sample, shape_of_size
+from polynsd.cli.options import Integers, Names
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.report import ProgressReporter
+from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.files import require_file_name, write_json
 
 GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
-FAST = {"cpu": "cpu", "cuda": "gpu"}
-
-
-def _listed(item: Callable[[str], Any], metavar: str) -> PrimitiveConstructorSpec[tuple[Any, ...]]:
-    """`8,16` and `8 16` alike."""
-
-    def parse(words: list[str]) -> tuple[Any, ...]:
-        return tuple(item(part.strip()) for word in words for part in word.split(",") if part.strip())
-
-    return PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=metavar,
-        instance_from_str=parse,
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [",".join(map(str, value))] if value else [],
-    )
-
-
-def _whole_number(text: str) -> int:
-    if not text.lstrip("-").isdigit():
-        raise ValueError(f"expected whole numbers such as 8,16; got {text!r}.")
-    return int(text)
-
-
-Numbers = Annotated[tuple[int, ...], _listed(_whole_number, "INT,INT,…")]
-Names = Annotated[tuple[str, ...], _listed(str, "NAME,NAME,…")]
+FAST_BACKENDS = {"cpu": "cpu", "cuda": "gpu"}
+EPOCHS = {"cpu": 50, "cuda": 500}  # of `bench protocol`
 
 
 @dataclass(frozen=True)
-class Options:
-    """What both benchmarks ask for; lists are separated by commas."""
+class BenchOptions:
+    """Options of `bench kernels` and `bench step`; lists are separated by commas."""
 
     graphs: Names = ()
     """texas, chameleon, squirrel, tolokers, minesweeper: real where at hand (POLYNSD_DATA), else generated
     alike. Unless given: texas,chameleon on a CPU, chameleon,squirrel on a GPU, none beside --sizes."""
-    sizes: Numbers = ()
+    sizes: Integers = ()
     """Numbers of nodes of generated graphs of mean degree 20, to see growth with the number of edges."""
-    degrees: Numbers = (8,)
+    degrees: Integers = (8,)
     """K."""
     maps: Names = ("diagonal", "orthogonal", "general")
     """Families."""
-    stalk_dims: Numbers = (4,)
+    stalk_dims: Integers = (4,)
     """d."""
-    channels: Numbers = (16,)
+    channels: Integers = (16,)
     """C, per stalk coordinate."""
     backends: Names = ()
     """assembled, reference, cpu, gpu, auto. Unless given: the first two and the fast one of the device."""
@@ -83,7 +58,7 @@ class Options:
     quiet: bool = False
     """No progress."""
 
-    def cases(self) -> list[Case]:
+    def make_cases(self) -> list[Case]:
         """The grid; mistakes raise before anything is measured."""
         require_device(self.device)
         require_at_least("repeats", self.repeats, 1)
@@ -94,17 +69,18 @@ class Options:
         for graph in self.graphs:
             require_choice("graph", graph, NAMES)
         for size in self.sizes:
-            sized(size)
+            shape_of_size(size)
         graphs = self.graphs or (() if self.sizes else GRAPHS[self.device])
         generated = tuple(f"random-{size}" for size in self.sizes)
-        backends = self.backends or ("assembled", "reference", FAST[self.device])
+        backends = self.backends or ("assembled", "reference", FAST_BACKENDS[self.device])
         return grid((*graphs, *generated), self.stalk_dims, self.channels, self.maps, self.degrees, backends)
 
-    def environment(self) -> Row:
-        """On what, and how often."""
-        return {**environment(self.device), "repeats": self.repeats}
+    def describe_environment(self) -> Row:
+        return {**describe_environment(self.device), "repeats": self.repeats}
 
-    def measured(self, cases: Sequence[Case], about: Row, measure: Measure, fields: Sequence[str]) -> Row:
+    def measure_all(
+        self, cases: Sequence[Case], about: Row, measure: results.Measure, fields: Sequence[str]
+    ) -> Row:
         """The record of all cases; the graph of a case is loaded when its turn comes."""
         rows: list[Row] = []
         sample = None
@@ -113,18 +89,18 @@ class Options:
                 reporter.advance(0, str(case))
                 if sample is None or sample.name != case.graph:
                     sample = load_sample(case.graph).to(self.device)
-                rows.append(measure_row(sample, case, measure, fields))
+                rows.append(results.measure_row(sample, case, measure, fields))
                 reporter.advance(1, str(case))
                 if self.json is not None:
-                    write_json(self.json, make_record(about, rows))
-        return make_record(about, rows)
+                    write_json(self.json, results.make_record(about, rows))
+        return results.make_record(about, rows)
 
 
 @dataclass(frozen=True)
-class BenchKernels(Options):
+class BenchKernels(BenchOptions):
     """Time the polynomial filter alone: forward, and forward with backward."""
 
-    degrees: Numbers = (4, 8, 16)
+    degrees: Integers = (4, 8, 16)
     """K."""
     maps: Names = ("diagonal", "general")
     """Families."""
@@ -133,7 +109,7 @@ class BenchKernels(Options):
 
     def run(self) -> Row:
         """Measures, prints, and writes the record where asked for."""
-        cases, about = self.cases(), self.environment()
+        cases, about = self.make_cases(), self.describe_environment()
         measure = partial(
             filters.measure_filter,
             device=self.device,
@@ -141,13 +117,13 @@ class BenchKernels(Options):
             copy_gbs=about["copy_gbs"],
             tune=self.tune,
         )
-        record = self.measured(cases, about, measure, filters.FIELDS)
-        tables.print_record("polynomial filter", tables.KERNELS, record)
+        record = self.measure_all(cases, about, measure, filters.FIELDS)
+        results.print_record("polynomial filter", results.KERNEL_COLUMNS, record)
         return record
 
 
 @dataclass(frozen=True)
-class BenchStep(Options):
+class BenchStep(BenchOptions):
     """Time a whole training step of PolyNSD, and inference."""
 
     layers: int = 2
@@ -156,12 +132,86 @@ class BenchStep(Options):
     def run(self) -> Row:
         """Measures, prints, and writes the record where asked for."""
         require_at_least("layers", self.layers, 1)
-        cases, about = self.cases(), self.environment()
+        cases, about = self.make_cases(), self.describe_environment()
         measure = partial(steps.measure_step, layers=self.layers, device=self.device, repeats=self.repeats)
-        record = self.measured(cases, about, measure, steps.FIELDS)
-        columns = tables.GPU_STEP if self.device == "cuda" else tables.STEP
-        tables.print_record(f"training step, {self.layers} layers", columns, record)
+        record = self.measure_all(cases, about, measure, steps.FIELDS)
+        columns = results.GPU_STEP_COLUMNS if self.device == "cuda" else results.STEP_COLUMNS
+        results.print_record(f"training step, {self.layers} layers", columns, record)
         return record
+
+
+@dataclass(frozen=True)
+class BenchProtocol:
+    """Time a protocol: all splits as replicas, against one split after another in the same process."""
+
+    graphs: tuple[str, ...] = ("texas",)
+    """texas, chameleon, squirrel, tolokers, minesweeper: real where at hand, else generated alike."""
+    splits: int = 10
+    """How many."""
+    epochs: int | None = None
+    """Per split, each with an evaluation; 50 on a CPU, 500 on a GPU unless given."""
+    maps: str = "diagonal"
+    """The family of maps."""
+    degree: int = 8
+    """K."""
+    stalk_dim: int = 4
+    """d."""
+    channels: int = 16
+    """C."""
+    layers: int = 2
+    """L."""
+    dropout: float = 0.5
+    """Of the state."""
+    ways: tuple[str, ...] = tuple(WAYS)
+    """plain, sequence, replicas; speed-ups are over the first."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    json: Path | None = None
+    """A file for environment and rows."""
+    quiet: bool = False
+    """No progress."""
+
+    def run(self) -> Row:
+        """Measures, prints, and writes the record where asked for."""
+        require_device(self.device)
+        require_file_name(self.json)
+        require_at_least("splits", self.splits, 1)
+        for option in ("graphs", "ways"):
+            if not getattr(self, option):
+                raise ConfigError(f"nothing to measure: --{option} is an empty list.")
+        for way in self.ways:
+            require_choice("way", way, WAYS)
+        record: Row = {"environment": describe_environment(self.device), "rows": []}
+        with ProgressReporter(len(self.graphs), unit="graphs", quiet=self.quiet) as progress:
+            for graph in self.graphs:
+                progress.advance(0, graph)
+                record["rows"] += self._measure_graph(graph)
+                progress.advance(1, graph)
+        if self.json is not None:
+            write_json(self.json, record)
+        self._print(record)
+        return record
+
+    def _measure_graph(self, graph: str) -> list[Row]:
+        sample = load_sample(graph).to(self.device)
+        sizes = (self.maps, self.degree, self.stalk_dim, self.channels, self.layers, self.dropout)
+        epochs = EPOCHS[self.device] if self.epochs is None else self.epochs
+        protocol = TimedProtocol(sample, polynsd_model(*sizes), self.splits, epochs)
+        facts = dict(zip(("maps", "K", "d", "C", "L", "dropout"), sizes, strict=True))
+        return [{**sample.facts, **facts, **row} for row in measure_protocol(protocol, self.ways)]
+
+    def _print(self, record: Row) -> None:
+        columns: results.Columns = {
+            "graph": results.graph_cell,
+            "way": lambda row: row["way"],
+            "seconds": results.number_cell("seconds", 2),
+            "ms per split and epoch": results.number_cell("ms_per_epoch", 3),
+            f"speed-up over {self.ways[0]}": results.number_cell("speedup", 2, "x"),
+        }
+        rows, device = record["rows"], record["environment"]["device_name"]
+        sizes = f"{self.maps}, K={self.degree}, L={self.layers}, d={self.stalk_dim}, C={self.channels}"
+        title = f"{self.splits} splits × {rows[0]['epochs']} epochs, {sizes}; {device}"
+        print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 @dataclass(frozen=True)

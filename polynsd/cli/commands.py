@@ -1,54 +1,162 @@
-"""The commands by name. A command is a frozen dataclass: its fields are the options, `run()` does the work.
+"""The commands by name, and how other packages add theirs.
 
-Other packages add commands through the entry-point group `polynsd.commands`, name → dataclass, in their
-pyproject.toml:
+A command is a frozen dataclass. Its fields are the options, the docstrings below them the help, and `run()`
+does the work:
+
+    @dataclass(frozen=True)
+    class Hello:
+        \"\"\"Say hello.\"\"\"
+
+        name: str = "world"
+        \"\"\"Who is greeted.\"\"\"
+
+        def run(self) -> None:
+            print(f"hello {self.name}")
+
+A package adds commands through the entry-point group `polynsd.commands` in its pyproject.toml; the name may
+consist of two words, `runs list`:
 
     [project.entry-points."polynsd.commands"]
-    mycommand = "mypackage.commands:MyCommand"
+    hello = "mypackage.commands:Hello"
+
+After `pip install` of that package `polynsd hello --name you` works and `polynsd --help` lists it.
+
+- A command is imported when it is called. One that cannot be imported says so and leaves the others alone.
+- The commands below cannot be replaced. A name that two packages add is refused when it is called.
+- A mistake of the user is raised as a `polynsd.errors.PolyNSDError`: its message is printed, exit code 2.
+- The class may have a class method `default_for(arguments)`: the instance whose values are the defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pkgutil import resolve_name
 from typing import Any
 
-from polynsd.cli.bench import Bench
-from polynsd.cli.data import DataCheck, DataConvert, DataFetch, DataList, DataMake, DataShow
-from polynsd.cli.demo import Demo
-from polynsd.cli.own_graph import OwnGraph
-from polynsd.cli.predict import Predict
-from polynsd.cli.runs import RunsCompare, RunsList, RunsShow
-from polynsd.cli.search import Search
-from polynsd.cli.train import Train
+from polynsd.errors import ConfigError
 
 GROUP = "polynsd.commands"
-COMMANDS: dict[str, Any] = {
-    "demo": Demo,
-    "train": Train,
-    "predict": Predict,
-    "search": Search,
-    "runs list": RunsList,
-    "runs show": RunsShow,
-    "runs compare": RunsCompare,
-    "bench": Bench,
-    "data list": DataList,
-    "data show": DataShow,
-    "data check": DataCheck,
-    "data convert": DataConvert,
-    "data fetch": DataFetch,
-    "data make": DataMake,
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is imported when it is called.
+
+    Attributes:
+        target: its class, `package.module:Class`.
+        summary: its help in one line; the first line of the docstring of the class unless given.
+        others: further classes that installed packages add under the same name.
+    """
+
+    target: str
+    summary: str | None = None
+    others: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "demo": Command(
+        "polynsd.cli.demo:Demo",
+        "Train PolyNSD, NSD, the identity sheaf, GCN and MLP on an embedded heterophilous graph.",
+    ),
+    "train": Command(
+        "polynsd.cli.train:Train",
+        "Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help).",
+    ),
+    "predict": Command(
+        "polynsd.cli.predict:Predict", "Predict the nodes of a graph with a model trained on your own tables."
+    ),
+    "search": Command(
+        "polynsd.cli.search:SearchCommand",
+        "Search for the best configuration on validation, with any number of workers, and test it once.",
+    ),
+    "runs list": Command(
+        "polynsd.cli.runs:RunsList",
+        "List the runs below a folder: state, dataset, model and result of each.",
+    ),
+    "runs show": Command(
+        "polynsd.cli.runs:RunsShow",
+        "Show one run: what it does, its state, its result and where it was made.",
+    ),
+    "runs compare": Command(
+        "polynsd.cli.runs:RunsCompare",
+        "Compare runs: mean ± std per group, and paired differences over the splits they share.",
+    ),
+    "bench": Command(
+        "polynsd.cli.bench:Bench",
+        "Time the filter (kernels) or a training step (step) on every backend, or a protocol (protocol).",
+    ),
+    "data list": Command(
+        "polynsd.cli.data:DataList",
+        "List the benchmark graphs: sizes, metric, protocols and where each was found.",
+    ),
+    "data show": Command(
+        "polynsd.cli.data:DataShow",
+        "Show what a graph is like: counts, degrees, components, agreement of neighbours, splits.",
+    ),
+    "data check": Command(
+        "polynsd.cli.data:DataCheck",
+        "Check that a file holds a valid graph; ends with exit code 2 and the reason where it does not.",
+    ),
+    "data convert": Command(
+        "polynsd.cli.data:DataConvert", "Convert a graph between .npz, .csv, .tsv, .parquet and .graphml."
+    ),
+    "data fetch": Command(
+        "polynsd.cli.data:DataFetch",
+        "Download a graph of the catalogue into the cache, unless it is at hand.",
+    ),
+    "data make": Command(
+        "polynsd.cli.data:DataMake", "Generate a synthetic graph: heterophily, minesweeper, streets, chain."
+    ),
 }
-VARIANTS = {("train", "--edges"): OwnGraph}  # an option that makes another command of it
+OWN_GRAPH = "polynsd.cli.own_graph:OwnGraph"  # `train --edges …` has options of its own
 
 
-def find_commands() -> dict[str, Any]:
+def find_commands() -> dict[str, Command]:
     """The library's commands, then those of installed packages, which cannot replace them."""
-    others = {point.name: point.load() for point in entry_points(group=GROUP)}
-    return COMMANDS | {name: command for name, command in others.items() if name not in COMMANDS}
+    targets: dict[str, list[str]] = {}
+    for point in entry_points(group=GROUP):
+        if point.name not in COMMANDS and point.value not in targets.setdefault(point.name, []):
+            targets[point.name].append(point.value)
+    return COMMANDS | {name: Command(first, None, tuple(rest)) for name, (first, *rest) in targets.items()}
 
 
-def variant(name: str, arguments: Sequence[str], commands: Mapping[str, Any]) -> Any:
-    """The command of that name, given its arguments."""
-    words = {argument.split("=")[0] for argument in arguments}
-    return next((c for (n, option), c in VARIANTS.items() if n == name and option in words), commands[name])
+def load_command(name: str, commands: Mapping[str, Command]) -> Any:
+    """The class of a command; one that cannot be loaded raises a `ConfigError` that says why."""
+    command = commands[name]
+    if command.others:
+        raise ConfigError(
+            f"several packages add the command '{name}': {', '.join((command.target, *command.others))}. "
+            "Uninstall all but one of them."
+        )
+    try:
+        return resolve_name(command.target)
+    except Exception as error:  # whatever another package does when it is imported
+        raise ConfigError(
+            f"the command '{name}' cannot be loaded from {command.target}: {type(error).__name__}: {error}. "
+            "Install the package that provides it again, or what it needs."
+        ) from error
+
+
+def describe_commands() -> str:
+    """The help of all commands; those of other packages are loaded for it."""
+    commands, lines = find_commands(), []
+    for name, command in commands.items():
+        summary = command.summary
+        if summary is None:
+            try:
+                summary = (inspect.getdoc(load_command(name, commands)) or "").partition("\n")[0]
+            except ConfigError as error:
+                summary = f"not available: {error}"
+        lines.append(f"  polynsd {name:<13} {summary}")
+    return "\n".join(
+        [
+            "Sheaf neural networks with polynomial spectral filters.",
+            "",
+            *lines,
+            "",
+            "Options of a command: polynsd COMMAND --help",
+        ]
+    )

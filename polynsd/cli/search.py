@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchCommand:
     """Search for the best configuration on validation, with any number of workers, and test it once."""
 
     source: Source = field(default_factory=lambda: Source(splits=10))

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from polynsd import kernels
 from polynsd.bench.cases import Case
-from polynsd.bench.filters import Problem
-from polynsd.bench.memory import peak_memory
+from polynsd.bench.filters import FilterProblem
+from polynsd.bench.measures import peak_memory
 from polynsd.bench.samples import Sample
 from polynsd.kernels.ops import reference
 from polynsd.topology import Topology
@@ -80,7 +80,7 @@ def _processor_ms(run: Callable[[], object]) -> float:
 
 def training_mib(sample: Sample, case: Case, filtered: Callable[..., Tensor]) -> float:
     """Peak memory of a filter's forward and backward pass above its inputs."""
-    problem = Problem.of(sample, case)
+    problem = FilterProblem.create(sample, case)
     inputs = (problem.A.diag, problem.A.off, problem.phi, problem.x)
 
     def step() -> None:

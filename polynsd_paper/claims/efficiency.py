@@ -12,7 +12,7 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.bench.cases import Case
-from polynsd.bench.growth import fit
+from polynsd.bench.results import fit_times
 from polynsd.bench.samples import Sample, load_sample
 from polynsd.config import LayerConfig, ModelConfig
 from polynsd.data.generators.streets import street_graph
@@ -46,7 +46,7 @@ def cost_of_degree(evidence: Evidence) -> Finding:
     stacked = _model(NSD, sample, layers=8)
     stack = products_of(stacked, sample.x, sample.topology)
     times = [_ms(PolyNSD, sample, degree=K) for K in DEGREES]
-    law = fit(DEGREES, times)
+    law = fit_times(DEGREES, times)
     ratio = step_ms(stacked, sample.x, sample.topology) / _ms(PolyNSD, sample, degree=8)
     numbers = (
         f"products per layer at K = 1, 2, 4, 8, 16: {', '.join(map(str, counts))} (the correction costs "

@@ -10,12 +10,10 @@ import torch
 from polynsd import kernels
 from polynsd.bench import steps
 from polynsd.bench.cases import Case
-from polynsd.bench.memory import peak_memory
-from polynsd.bench.record import measure_row, with_speedups
+from polynsd.bench.measures import Times, peak_memory
+from polynsd.bench.results import explain_missing, measure_row, with_speedups
 from polynsd.bench.samples import load_sample
-from polynsd.bench.tables import missing
-from polynsd.bench.timing import Times
-from polynsd.cli import _parse, main
+from polynsd.cli import main, parse_command
 
 FACTS = {"graph", "source", "nodes", "edges", "backend", "maps", "K", "d", "C"}
 TINY = ["--graphs", "texas", "--maps", "diagonal", "--stalk-dims", "2", "--channels", "2"]
@@ -87,7 +85,7 @@ def test_sizes_are_generated_graphs_of_mean_degree_20(tmp_path):
 
 @pytest.mark.parametrize("words", [["8,16"], ["8", "16"], ["8,", "16"]], ids=str)
 def test_lists_are_separated_by_commas_or_spaces(words):
-    options = _parse(["bench", "step", "--degrees", *words, "--maps", "diagonal,general"]).what
+    options = parse_command(["bench", "step", "--degrees", *words, "--maps", "diagonal,general"]).what
     assert (options.degrees, options.maps) == ((8, 16), ("diagonal", "general"))
 
 
@@ -140,7 +138,7 @@ def test_running_out_of_memory_ends_a_row_only():
     assert (row["step_ms"], row["error"]) == (None, "OutOfMemoryError: tried to allocate 80 GiB")
     (speedless,) = with_speedups([row])
     assert speedless["speedup"] is None
-    assert missing([row]) == ["not measured: reference, 1 of 1 rows: " + row["error"]]
+    assert explain_missing([row]) == ["not measured: reference, 1 of 1 rows: " + row["error"]]
 
 
 def test_speed_ups_are_over_assembled_in_the_same_setting():
@@ -186,7 +184,7 @@ class SimpleStep:
 
 
 def test_a_step_trains():
-    training = steps.Training(load_sample("texas"), Case("texas", 2, 4, "general", 3, "auto"), layers=2)
+    training = steps.TimedTraining(load_sample("texas"), Case("texas", 2, 4, "general", 3, "auto"), layers=2)
     with kernels.use("reference"):
         losses = [float(training.step()) for _ in range(20)]
     assert losses[-1] < 0.5 * losses[0]

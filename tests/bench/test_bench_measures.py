@@ -8,14 +8,16 @@ import torch
 
 from polynsd import kernels
 from polynsd.bench.cases import Case
-from polynsd.bench.cost import Sizes, backward_step, forward_step, gigabytes_per_second
-from polynsd.bench.filters import Problem
-from polynsd.bench.growth import fit, fits
-from polynsd.bench.memory import peak_memory
-from polynsd.bench.samples import load_sample
-from polynsd.bench.standins import SHAPES, Shape, skewed_edges
-from polynsd.bench.tables import law, unsteady
-from polynsd.bench.timing import times_of
+from polynsd.bench.filters import (
+    FilterProblem,
+    Sizes,
+    backward_step,
+    forward_step,
+    gigabytes_per_second,
+)
+from polynsd.bench.measures import peak_memory, times_of
+from polynsd.bench.results import describe_fit, fit_growth, fit_times, warn_unsteady
+from polynsd.bench.samples import SHAPES, Shape, load_sample, skewed_edges
 from polynsd.data import get_entry
 from polynsd.errors import ConfigError
 
@@ -47,7 +49,7 @@ def test_peak_memory_sees_what_autograd_keeps():
 
 
 def test_peak_memory_sees_inside_the_librarys_own_operations():
-    problem = Problem.of(load_sample("texas"), Case("texas", 2, 4, "diagonal", 4, "reference"))
+    problem = FilterProblem.create(load_sample("texas"), Case("texas", 2, 4, "diagonal", 4, "reference"))
     with kernels.use("reference"):
         with peak_memory("cpu") as peak:
             y = problem.forward()
@@ -67,8 +69,10 @@ def test_the_median_is_taken_after_the_warm_up():
 
 def test_a_busy_machine_is_told():
     steady, unsteadily = ({"step_ms": ms, "fastest_step_ms": 2.0} for ms in (2.5, 9.0))
-    assert unsteady([steady, {"step_ms": None, "error": "none"}]) == []
-    assert unsteady([steady, unsteadily]) == ["the machine was busy: 1 of 2 steps vary more than 1.5-fold"]
+    assert warn_unsteady([steady, {"step_ms": None, "error": "none"}]) == []
+    assert warn_unsteady([steady, unsteadily]) == [
+        "the machine was busy: 1 of 2 steps vary more than 1.5-fold"
+    ]
 
 
 def test_bytes_of_one_edge_by_hand():
@@ -83,17 +87,17 @@ def test_bytes_of_one_edge_by_hand():
     ("maps", "block"), [("identity", 1), ("diagonal", 3), ("orthogonal", 9), ("general", 9)]
 )
 def test_sizes_of_a_problem(maps, block):
-    sizes = Problem.of(load_sample("texas"), Case("texas", 3, 5, maps, 2, "reference")).sizes
+    sizes = FilterProblem.create(load_sample("texas"), Case("texas", 3, 5, maps, 2, "reference")).sizes
     assert sizes == Sizes(183, 2 * 279, row_bytes=60, block_bytes=4 * block)
 
 
 def test_growth_recovers_known_laws():
     s = np.array([2.0, 4.0, 8.0, 32.0])
-    power = fit(s, 3 * s**1.5)
+    power = fit_times(s, 3 * s**1.5)
     assert (power.exponent, power.exponent_r2) == (pytest.approx(1.5), pytest.approx(1.0))
-    line = fit(s, 0.12 + 0.35 * s)
+    line = fit_times(s, 0.12 + 0.35 * s)
     assert (line.intercept_ms, line.slope_ms, line.r2) == tuple(map(pytest.approx, (0.12, 0.35, 1.0)))
-    noisy = fit(s, [1.0, 3.0, 1.0, 3.0])
+    noisy = fit_times(s, [1.0, 3.0, 1.0, 3.0])
     assert 0 < noisy.r2 < 1
 
 
@@ -104,9 +108,9 @@ def test_laws_need_three_measured_points():
 
     rows = [row(2, 2.0), row(4, 4.0), row(8, 8.0), row(0, 1.0), row(16, None)]
     rows += [row(2, 1.0, "reference"), row(4, 1.0, "reference")]
-    (found,) = fits(rows)
+    (found,) = fit_growth(rows)
     assert (found["backend"], found["points"], found["exponent"]) == ("cpu", 3, pytest.approx(1.0))
-    assert law(found).startswith("texas, cpu, general, d=4, C=16: time grows as K^1.00 (R² 1.000); ")
+    assert describe_fit(found).startswith("texas, cpu, general, d=4, C=16: time grows as K^1.00 (R² 1.000); ")
 
 
 # the graphs

@@ -11,7 +11,7 @@ import pytest
 import train_process
 
 from polynsd.cli import main
-from polynsd.cli.ending import Terminated, terminable
+from polynsd.cli.signals import Terminated, handle_sigterm
 from polynsd.runs import Run, StorageError, read_run
 
 OPTIONS = [
@@ -126,7 +126,7 @@ def test_told_to_end_it_ends_as_if_interrupted(tmp_path):
 
 def test_elsewhere_than_in_a_command_sigterm_means_what_it_meant():
     before = signal.getsignal(signal.SIGTERM)
-    with terminable():
+    with handle_sigterm():
         assert signal.getsignal(signal.SIGTERM) != before
         with pytest.raises(Terminated):
             signal.raise_signal(signal.SIGTERM)
@@ -137,7 +137,7 @@ def test_threads_leave_signals_alone():
     seen = []
 
     def look():
-        with terminable():
+        with handle_sigterm():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=look)

@@ -27,7 +27,7 @@ COMMANDS = re.findall(r"^polynsd (.*)$", PAGE, re.MULTILINE)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command):
-    assert hasattr(cli._parse(shlex.split(command, comments=True)), "run")
+    assert hasattr(cli.parse_command(shlex.split(command, comments=True)), "run")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

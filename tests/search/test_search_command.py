@@ -8,7 +8,7 @@ import yaml
 from toys import toy_search, toy_space
 
 from polynsd.cli import main
-from polynsd.cli.search import Search
+from polynsd.cli.search import SearchCommand
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
@@ -23,7 +23,7 @@ def command(tmp_path, **options):
     toy_space().save(tmp_path / "small.yaml")
     source = Source(options.pop("dataset", None), data=("num_nodes=60",), splits=2)
     options = {"source": source, "search": CONFIG, "quiet": True, **options}
-    return Search(**{"space": str(tmp_path / "small.yaml"), "out": tmp_path / "out", **options})
+    return SearchCommand(**{"space": str(tmp_path / "small.yaml"), "out": tmp_path / "out", **options})
 
 
 def test_from_end_to_end_and_once_more(tmp_path, capsys):

@@ -6,7 +6,7 @@ import pytest
 from toys import toy_search
 
 from polynsd import ConfigError
-from polynsd.cli.search import Search as SearchCommand
+from polynsd.cli.search import SearchCommand
 from polynsd.search import Space, write_choice
 
 INSTALL = r"pip install 'polynsd\[search\]'"

@@ -8,7 +8,6 @@ import pytest
 from many_runs import finished, unfinished
 
 from polynsd.cli import main
-from polynsd.cli.commands import COMMANDS
 from polynsd.cli.runs import RunsCompare, RunsList, RunsShow
 from polynsd.errors import ConfigError, DataError
 
@@ -110,10 +109,8 @@ def test_compare_refuses_before_it_works(root):
 
 
 @pytest.fixture
-def polynsd(monkeypatch):
+def polynsd():
     """The command line, as a user types it."""
-    for name, command in (("list", RunsList), ("show", RunsShow), ("compare", RunsCompare)):
-        monkeypatch.setitem(COMMANDS, f"runs {name}", command)
     return lambda *words: main(["runs", *map(str, words)])
 
 

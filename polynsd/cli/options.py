@@ -1,0 +1,74 @@
+"""How options are written that `tyro` does not know: mappings and lists.
+
+--options heads 4 norm layer        a mapping: names and values in turn
+--degrees 8,16 --degrees 8 16       a list: separated by commas or spaces
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Any
+
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+BOOLEANS = {"True": True, "False": False}
+
+
+def mapping_registry() -> ConstructorRegistry:
+    """The rules by which `tyro` reads a mapping."""
+    registry = ConstructorRegistry()
+    spec: PrimitiveConstructorSpec[dict[str, Any]] = PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="[NAME VALUE ...]",
+        instance_from_str=parse_mapping,
+        is_instance=lambda value: isinstance(value, dict),
+        str_from_instance=lambda value: [str(word) for pair in value.items() for word in pair],
+    )
+
+    @registry.primitive_rule
+    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, Any]] | None:
+        return spec if info.type_origin is dict else None
+
+    return registry
+
+
+def parse_mapping(words: list[str]) -> dict[str, Any]:
+    """Names and values in turn."""
+    if len(words) % 2:
+        raise ValueError(f"expected names and values in turn, such as heads 4; got {' '.join(words)!r}.")
+    return {name: parse_word(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def parse_word(word: str) -> int | float | bool | str:
+    """True, False, whole numbers and numbers are what they look like; anything else is text."""
+    if word in BOOLEANS:
+        return BOOLEANS[word]
+    with suppress(ValueError):
+        return int(word)
+    with suppress(ValueError):
+        return float(word)
+    return word
+
+
+def _list_spec(parse_item: Callable[[str], Any], metavar: str) -> PrimitiveConstructorSpec[tuple[Any, ...]]:
+    def parse(words: list[str]) -> tuple[Any, ...]:
+        return tuple(parse_item(part.strip()) for word in words for part in word.split(",") if part.strip())
+
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=metavar,
+        instance_from_str=parse,
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))] if value else [],
+    )
+
+
+def _parse_integer(text: str) -> int:
+    if not text.lstrip("-").isdigit():
+        raise ValueError(f"expected whole numbers such as 8,16; got {text!r}.")
+    return int(text)
+
+
+Integers = Annotated[tuple[int, ...], _list_spec(_parse_integer, "INT,INT,…")]
+Names = Annotated[tuple[str, ...], _list_spec(str, "NAME,NAME,…")]
