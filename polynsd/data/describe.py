@@ -49,6 +49,39 @@ class Description:
     label_informativeness: float
 
 
+def describe_graph(graph: Graph) -> Description:
+    """Sizes, degrees, components and measures of homophily of a graph."""
+    degree = degrees(graph)
+    adjacency = sparse.coo_matrix(
+        (np.ones(graph.num_edges, dtype=bool), tuple(graph.edge_index)), shape=(graph.num_nodes,) * 2
+    )
+    num_components, component = connected_components(adjacency, directed=False)
+    has_classes = graph.y is not None and not graph.is_regression
+    mixing = class_mixing(graph) if has_classes else np.zeros((0, 0))
+    edge_homophily = float(np.trace(mixing)) if mixing.size else float("nan")
+    expected = float(np.square(mixing.sum(1)).sum())
+    can_adjust = bool(mixing.size) and expected < 1
+    marginal = _entropy(mixing.sum(1)) if mixing.size else 0.0
+    return Description(
+        nodes=graph.num_nodes,
+        edges=graph.num_edges,
+        features=graph.num_features,
+        class_sizes=tuple(class_sizes(graph).tolist()),
+        unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
+        isolated=int((degree == 0).sum()),
+        min_degree=int(degree.min()) if degree.size else 0,
+        median_degree=float(np.median(degree)) if degree.size else 0.0,
+        mean_degree=float(degree.mean()) if degree.size else 0.0,
+        max_degree=int(degree.max(initial=0)),
+        components=int(num_components),
+        largest_component=int(np.bincount(component).max(initial=0)),
+        edge_homophily=edge_homophily,
+        node_homophily=_node_homophily(graph) if has_classes else float("nan"),
+        adjusted_homophily=(edge_homophily - expected) / (1 - expected) if can_adjust else float("nan"),
+        label_informativeness=2 - _entropy(mixing.reshape(-1)) / marginal if marginal > 0 else float("nan"),
+    )
+
+
 def heterophily(graph: Graph) -> float:
     """Share of edges whose ends differ in class, unlabelled ones counted as a class; NaN without edges."""
     if graph.y is None or graph.num_edges == 0:
@@ -57,44 +90,9 @@ def heterophily(graph: Graph) -> float:
     return float(np.mean(source != target))
 
 
-def describe_graph(graph: Graph) -> Description:
-    """Sizes, degrees, components and measures of homophily of a graph."""
-    degree = degrees(graph)
-    labels = component_labels(graph)
-    sizes = np.bincount(labels) if labels.size else np.zeros(1, dtype=np.int64)
-    has_classes = graph.y is not None and not graph.is_regression
-    mixing = class_mixing(graph) if has_classes else np.zeros((0, 0))
-    return Description(
-        nodes=graph.num_nodes,
-        edges=graph.num_edges,
-        features=graph.num_features,
-        class_sizes=tuple(int(n) for n in class_sizes(graph)),
-        unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
-        isolated=int((degree == 0).sum()),
-        min_degree=int(degree.min()) if degree.size else 0,
-        median_degree=float(np.median(degree)) if degree.size else 0.0,
-        mean_degree=float(degree.mean()) if degree.size else 0.0,
-        max_degree=int(degree.max(initial=0)),
-        components=int(labels.max(initial=-1)) + 1,
-        largest_component=int(sizes.max()),
-        edge_homophily=edge_homophily(mixing),
-        node_homophily=node_homophily(graph) if has_classes else float("nan"),
-        adjusted_homophily=adjusted_homophily(mixing),
-        label_informativeness=label_informativeness(mixing),
-    )
-
-
 def degrees(graph: Graph) -> NDArray[np.int64]:
     """[N] number of neighbours."""
     return np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes)
-
-
-def component_labels(graph: Graph) -> NDArray[np.int32]:
-    """[N] number of the connected component of every node."""
-    u, v = graph.edge_index
-    shape = (graph.num_nodes, graph.num_nodes)
-    adjacency = sparse.coo_matrix((np.ones(u.size, dtype=bool), (u, v)), shape=shape)
-    return np.asarray(connected_components(adjacency, directed=False)[1])
 
 
 def class_sizes(graph: Graph) -> NDArray[np.int64]:
@@ -114,26 +112,7 @@ def class_mixing(graph: Graph) -> FloatArray:
     return counts / counts.sum() if counts.any() else np.zeros((0, 0))
 
 
-def edge_homophily(mixing: FloatArray) -> float:
-    """Σ_c p(c, c)."""
-    return float(np.trace(mixing)) if mixing.size else float("nan")
-
-
-def adjusted_homophily(mixing: FloatArray) -> float:
-    """Edge homophily less what edges that ignore the classes would have, rescaled to at most 1."""
-    expected = float(np.square(mixing.sum(1)).sum())
-    return (
-        (edge_homophily(mixing) - expected) / (1 - expected) if expected < 1 and mixing.size else float("nan")
-    )
-
-
-def label_informativeness(mixing: FloatArray) -> float:
-    """2 − H[p(c, c')] / H[p̄(c)]; NaN where all labelled ends are of one class."""
-    marginal = _entropy(mixing.sum(1)) if mixing.size else 0.0
-    return 2 - _entropy(mixing.reshape(-1)) / marginal if marginal > 0 else float("nan")
-
-
-def node_homophily(graph: Graph) -> float:
+def _node_homophily(graph: Graph) -> float:
     """Mean, over labelled nodes with labelled neighbours, of the share of neighbours of the same class."""
     assert graph.y is not None
     ends = _labelled_edges(graph)
@@ -141,11 +120,9 @@ def node_homophily(graph: Graph) -> float:
     total = np.bincount(ends.reshape(-1), minlength=graph.num_nodes)
     equal = np.bincount(ends.reshape(-1), weights=np.tile(same, 2), minlength=graph.num_nodes)
     has_neighbours = total > 0
-    return (
-        float((equal[has_neighbours] / total[has_neighbours]).mean())
-        if has_neighbours.any()
-        else float("nan")
-    )
+    if not has_neighbours.any():
+        return float("nan")
+    return float((equal[has_neighbours] / total[has_neighbours]).mean())
 
 
 def _labelled_edges(graph: Graph) -> NDArray[np.integer[Any]]:

@@ -128,15 +128,12 @@ def _permuted(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
     return permuted_split(nodes, graph.num_nodes, percent, seed=index)
 
 
-def _stratified(graph: Graph, index: int, fractions: Fractions) -> Split:
-    y = _class_labels(graph, "stratified")
-    return stratified_split(torch.from_numpy(y), fractions, seed=index)
-
-
-def _stratified_rule(*fractions: float | str) -> Rule:
+def _stratified(*fractions: float | str) -> Rule:
     match fractions:
         case (float(train), float(val), float(test)):
-            return partial(_stratified, fractions=(train, val, test))
+            return lambda graph, index: stratified_split(
+                torch.from_numpy(_class_labels(graph, "stratified")), (train, val, test), seed=index
+            )
     raise ConfigError(
         "protocol 'stratified' takes three fractions, those of training, validation and test nodes; got "
         f"{', '.join(map(str, fractions)) or 'none'}. Write for example 'stratified(0.6, 0.2, 0.2)'."
@@ -147,7 +144,7 @@ RULES: Mapping[str, Callable[..., Rule]] = {
     "luan-60-20-20": lambda: _class_balanced,
     "random-60-20-20": lambda: partial(_permuted, percent=(60, 20)),
     "city-10-10-80": lambda: partial(_permuted, percent=(10, 10)),
-    "stratified": _stratified_rule,
+    "stratified": _stratified,
 }
 
 

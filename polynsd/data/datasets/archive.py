@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,12 @@ def _is_known(key: str) -> bool:
     return key in KEYS or MASK.fullmatch(key) is not None
 
 
-def _mask_keys(protocol: str) -> tuple[str, ...]:
+def _mask_keys(protocol: str) -> list[str]:
     prefix = "" if protocol == "default" else f"{protocol}_"
-    return tuple(f"{prefix}{part}_mask" for part in PARTS)
+    return [f"{prefix}{part}_mask" for part in PARTS]
 
 
-def _require_keys(arrays: Arrays, keys: tuple[str, ...]) -> None:
+def _require_keys(arrays: Arrays, keys: Sequence[str]) -> None:
     missing = [key for key in keys if key not in arrays]
     if missing:
         raise DataError(
@@ -124,16 +125,27 @@ def _require_keys(arrays: Arrays, keys: tuple[str, ...]) -> None:
 
 def _build_graph(name: str, arrays: Arrays) -> Graph:
     """The graph these arrays describe; `check_arrays` comes after."""
-    _require_keys(arrays, ("edge_index",))
-    x, masks = _features(arrays), _masks(arrays)
-    num_nodes = _count_nodes(arrays, x, masks)
+    _require_keys(arrays, ["edge_index"])
     fields: dict[str, Any] = {field: arrays[field] for field in FIELDS if field in arrays}
-    fields |= {field: _names(field, arrays[field]) for field in NAMES if field in arrays}
+    for field in NAMES:
+        names = arrays.get(field)
+        if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
+            raise DataError(
+                f"{field} must be a unicode array of one dimension; got {names.dtype} of shape "
+                f"{list(names.shape)}. Write np.array(names, dtype=str)."
+            )
+        fields[field] = None if names is None else tuple(names.tolist())
+    x, masks = _read_features(arrays), {}
+    for protocol in sorted({match[1] or "default" for match in map(MASK.fullmatch, arrays) if match}):
+        _require_keys(arrays, _mask_keys(protocol))
+        parts = (arrays[key] for key in _mask_keys(protocol))
+        masks[protocol] = Masks(*(part[None] if part.ndim == 1 else part for part in parts))
     extras = {key: array for key, array in arrays.items() if not _is_known(key)}
+    num_nodes = _count_nodes(arrays, x, masks)
     return Graph(name, arrays["edge_index"], num_nodes, x, masks=masks, extras=extras, **fields)
 
 
-def _features(arrays: Arrays) -> Features:
+def _read_features(arrays: Arrays) -> Features:
     sparse_keys = [key for key in CSR if key in arrays]
     if not sparse_keys:
         return arrays.get("x")
@@ -170,27 +182,6 @@ def _count_nodes(arrays: Arrays, x: Features, masks: dict[str, Masks]) -> int:
     return num_nodes
 
 
-def _masks(arrays: Arrays) -> dict[str, Masks]:
-    """The splits by protocol; a single one may have been stored as [N]."""
-    matches = [match for match in map(MASK.fullmatch, arrays) if match]
-    masks = {}
-    for protocol in sorted({match[1] or "default" for match in matches}):
-        keys = _mask_keys(protocol)
-        _require_keys(arrays, keys)
-        parts = (arrays[key] for key in keys)
-        masks[protocol] = Masks(*(part[None] if part.ndim == 1 else part for part in parts))
-    return masks
-
-
-def _names(field: str, names: NDArray[Any]) -> tuple[str, ...]:
-    if names.ndim != 1 or names.dtype.kind != "U":
-        raise DataError(
-            f"{field} must be a unicode array of one dimension; got {names.dtype} of shape "
-            f"{list(names.shape)}. Write np.array(names, dtype=str)."
-        )
-    return tuple(names.tolist())
-
-
 def _withdraw_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
     """The graph with these nodes unlabelled and in no mask; its arrays are changed in place."""
     expect_array("unlabelled", nodes, INTEGERS, ("U",))
@@ -213,25 +204,28 @@ def _to_arrays(graph: Graph) -> Arrays:
     elif graph.x is not None:
         arrays["x"] = graph.x
     arrays |= {field: array for field in FIELDS if (array := getattr(graph, field)) is not None}
-    arrays |= {field: _text(field, names) for field in NAMES if (names := getattr(graph, field)) is not None}
+    for field in NAMES:
+        names = getattr(graph, field)
+        if names is not None:
+            arrays[field] = np.array(names, dtype=np.str_)
+            if tuple(arrays[field].tolist()) != names:
+                raise DataError(
+                    f"{field} cannot be stored exactly: a name ends with a NUL character. Remove it."
+                )
     for protocol in sorted(graph.masks):
         arrays |= _mask_arrays(protocol, graph.masks[protocol])
     if graph.x is None and graph.y is None and graph.node_ids is None and not graph.masks:
         arrays["num_nodes"] = np.array(graph.num_nodes, dtype=np.int64)
-    return arrays | _extras(graph)
+    clashes = [key for key in graph.extras if _is_known(key)]
+    if clashes:
+        raise DataError(f"extras must not use names of the format; got {', '.join(clashes)}. Rename them.")
+    return arrays | {key: graph.extras[key] for key in sorted(graph.extras)}
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
     """As int32 where that holds all of these non-negative numbers, so that equal content is equal bytes."""
     fits = numbers.max(initial=0) <= np.iinfo(np.int32).max
     return numbers.astype(np.int32 if fits else np.int64, copy=False)
-
-
-def _text(field: str, names: tuple[str, ...]) -> NDArray[np.str_]:
-    array = np.array(names, dtype=np.str_)
-    if tuple(array.tolist()) != names:
-        raise DataError(f"{field} cannot be stored exactly: a name ends with a NUL character. Remove it.")
-    return array
 
 
 def _mask_arrays(protocol: str, masks: Masks) -> Arrays:
@@ -246,13 +240,6 @@ def _mask_arrays(protocol: str, masks: Masks) -> Arrays:
     return {key: mask[0] if is_flat else mask for key, mask in zip(keys, parts, strict=True)}
 
 
-def _extras(graph: Graph) -> Arrays:
-    clashes = [key for key in graph.extras if _is_known(key)]
-    if clashes:
-        raise DataError(f"extras must not use names of the format; got {', '.join(clashes)}. Rename them.")
-    return {key: graph.extras[key] for key in sorted(graph.extras)}
-
-
 def _write_arrays(path: Path, arrays: Arrays) -> None:
     """Writes beside the target first, so that a reader finds the old file or the new one, never half."""
     stored = {key: to_storable(key, array) for key, array in arrays.items()}
@@ -263,16 +250,12 @@ def _write_arrays(path: Path, arrays: Arrays) -> None:
         with unfinished.open("xb") as file:
             with ZipFile(file, "w") as archive:
                 for key, array in stored.items():
-                    _write_array(archive, key, array)
+                    info = ZipInfo(f"{key}.npy", EPOCH)
+                    info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, 3, 0o644 << 16
+                    with archive.open(info, "w", force_zip64=array.nbytes >= 2**31) as stream:
+                        np.lib.format.write_array(stream, array, allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _write_array(archive: ZipFile, key: str, array: NDArray[Any]) -> None:
-    info = ZipInfo(f"{key}.npy", EPOCH)
-    info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, 3, 0o644 << 16
-    with archive.open(info, "w", force_zip64=array.nbytes >= 2**31) as stream:
-        np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.datasets.entries import ArchiveOnly, NpzFile, PygDataset, Source
+from polynsd.data.datasets.entries import ArchiveOnly, DatasetSource, NpzFile, PygDataset
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.edges import merge_edges
 from polynsd.data.graph import Graph
@@ -48,7 +48,7 @@ PARTIAL_CONTENT = 206
 SPARSE_BELOW = 0.125  # share of non-zero features under which they are kept as CSR
 
 
-def download_graph(source: Source, name: str, cache: Path, progress: Progress | None = None) -> Graph:
+def download_graph(source: DatasetSource, name: str, cache: Path, progress: Progress | None = None) -> Graph:
     """The graph `name` from its source; `cache` is a folder for what is downloaded on the way.
 
     `progress` is called with (new bytes, name). PyG's downloads do not report theirs: then it is called
