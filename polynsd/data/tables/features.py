@@ -153,24 +153,21 @@ def encode_columns(
         DataError: what is wrong with every one of the columns.
         ConfigError: if a column does not exist, or mixes numbers and words.
     """
-    if encoders is not None:
-        names = [encoder.column for encoder in encoders]
-        absent = [name for name in names if name not in table.columns]
-        if absent:
-            raise DataError(
-                f"{table.name} must have the columns of training; missing: {', '.join(absent)}. It has "
-                f"{', '.join(table.columns)}."
-            )
+    fitted = {encoder.column: encoder for encoder in encoders or ()}
+    absent = [name for name in fitted if name not in table.columns]
+    if absent:
+        raise DataError(
+            f"{table.name} must have the columns of training; missing: {', '.join(absent)}. It has "
+            f"{', '.join(table.columns)}."
+        )
+    categorical = options.categorical or ()
     encoded, problems = [], list[PolyNSDError]()
-    for i, name in enumerate(names):
+    for name in names if encoders is None else fitted:
         try:
             column = table.column(name)
-            if encoders is None:
-                encoder = FeatureEncoder.fit(
-                    name, column, name in (options.categorical or ()), options.missing
-                )
-            else:
-                encoder = encoders[i]
+            encoder = fitted.get(name) or FeatureEncoder.fit(
+                name, column, name in categorical, options.missing
+            )
             encoded.append(encoder.transform(column, options.missing, unseen))
         except (DataError, ConfigError) as error:  # noqa: PERF203
             problems.append(error)

@@ -25,25 +25,27 @@ class NodeLabels:
     """Labels `[N]` of a task.
 
     Args:
-        task: `classification` or `regression`.
+        task: `classification` or `regression`; None without labels.
         y: class numbers int64, −1 where there is no label; or targets float32 with NaN.
         class_names: of the classes; None for regression.
         num_unknown: labels that were none of the classes that were asked for.
     """
 
-    task: str
-    y: NDArray[Any]
-    class_names: tuple[str, ...] | None
+    task: str | None = None
+    y: NDArray[Any] | None = None
+    class_names: tuple[str, ...] | None = None
     num_unknown: int = 0
 
     @property
     def num_missing(self) -> int:
-        """How many rows have no label."""
+        """How many rows have no label, if others have."""
+        if self.y is None:
+            return 0
         return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
 
     def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
         """The labels under the classes of another table; those that are none of them are missing."""
-        if self.class_names is None or class_names is None:
+        if self.y is None or self.class_names is None or class_names is None:
             return self
         position = {name: i for i, name in enumerate(class_names)}
         numbers = [position.get(name, MISSING) for name in self.class_names]
@@ -73,7 +75,7 @@ def read_labels(column: Column, task: str) -> NodeLabels:
             f"{column.origin}: regression targets must be numbers. Correct the values, or ask for "
             "task='classification'."
         )
-    return NodeLabels(task, targets, None)
+    return NodeLabels(task, targets)
 
 
 def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:

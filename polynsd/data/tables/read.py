@@ -228,55 +228,55 @@ def build_graph(
         schema: the encoders and classes of earlier tables; learned from these tables unless given.
         unseen: `error` or `ignore`, for categories that the schema does not know.
     """
-    _check_categorical(edges, nodes, options)
     pairs, ids, options = _read_ids(edges, nodes, options)
-    encoded, labels = list[EncodedColumn](), None
+    _check_options(edges, nodes, options)
+    node_columns, labels = list[EncodedColumn](), NodeLabels()
     if nodes is not None:
-        names = _feature_columns(nodes, options)
         labels = _read_labels(nodes, options, schema)
-        encoded = encode_columns(nodes, names, options, schema and schema.node_features, unseen)
-    edge_encoded = encode_columns(
+        names = _feature_columns(nodes, options)
+        node_columns = encode_columns(nodes, names, options, schema and schema.node_features, unseen)
+    edge_columns = encode_columns(
         edges, options.edge_features, options, schema and schema.edge_features, unseen
     )
     weight = None if options.weight is None else read_weights(edges.column(options.weight))
-    merged = merge_edges(pairs, len(ids), weight, _stack(edge_encoded))
+    merged = merge_edges(pairs, len(ids), weight, _stack(edge_columns))
     graph = Graph(
         name,
         merged.edge_index,
         len(ids),
-        x=_stack(encoded),
-        y=labels.y if labels else None,
+        x=_stack(node_columns),
+        y=labels.y,
         edge_weight=merged.weight,
         edge_attr=merged.attr,
         node_ids=ids,
-        class_names=labels.class_names if labels else None,
-        feature_names=_feature_names(encoded) or None,
+        class_names=labels.class_names,
+        feature_names=_list_features(node_columns) or None,
     )
     schema = schema or TableSchema(
         options,
-        tuple(column.encoder for column in encoded),
-        tuple(column.encoder for column in edge_encoded),
-        labels.task if labels else None,
-        labels.class_names if labels else None,
+        tuple(column.encoder for column in node_columns),
+        tuple(column.encoder for column in edge_columns),
+        labels.task,
+        labels.class_names,
     )
-    columns = {column.encoder.column: column for column in (*encoded, *edge_encoded)}
+    columns = {column.encoder.column: column for column in (*node_columns, *edge_columns)}
     report = ReadReport(
         edges=merged.report,
         num_nodes=graph.num_nodes,
         isolated=int((np.bincount(merged.edge_index.ravel(), minlength=graph.num_nodes) == 0).sum()),
-        task=labels.task if labels else None,
-        unlabelled=labels.num_missing if labels else 0,
+        task=labels.task,
+        unlabelled=labels.num_missing,
         one_hot={
             name: len(column.encoder.categories)
             for name, column in columns.items()
             if column.encoder.categories is not None
         },
         filled={name: column.num_missing for name, column in columns.items() if column.num_missing},
-        edge_feature_names=_feature_names(edge_encoded),
-        unused=_unused_columns(edges, nodes, options, encoded),
+        edge_feature_names=_list_features(edge_columns),
+        unused=_unused_columns(edges, nodes, options, node_columns),
     )
     unseen_rows = {name: column.num_unseen for name, column in columns.items() if column.num_unseen}
-    return ReadResult(graph, report, schema, unseen_rows, labels.num_unknown if labels else 0)
+    return ReadResult(graph, report, schema, unseen_rows, labels.num_unknown)
 
 
 def _read_ids(
@@ -324,34 +324,34 @@ def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
         )
 
 
-def _check_categorical(edges: Table, nodes: Table | None, options: ReadOptions) -> None:
-    names = {*options.edge_features, *(nodes.columns if nodes else ())}
-    for column in options.categorical or ():
-        if column not in names:
-            raise unknown_name("categorical column", column, names)
+def _check_options(edges: Table, nodes: Table | None, options: ReadOptions) -> None:
+    """Raises if columns of `categorical` do not exist, or features give the id or the label away."""
+    encodable = {*options.edge_features, *(nodes.columns if nodes else ())}
+    for name in options.categorical or ():
+        if name not in encodable:
+            raise unknown_name("categorical column", name, encodable)
+    for name in options.features or ():
+        if name in (options.id_column, options.label):
+            raise ConfigError(
+                f"features must not name the id or the label column; got '{name}'. A model that sees its "
+                "label learns nothing; remove the column from features."
+            )
 
 
-def _feature_columns(nodes: Table, options: ReadOptions) -> list[str]:
-    reserved = (options.id_column, options.label)
-    if options.features is None:
-        return [name for name in nodes.columns if name not in reserved]
-    leaked = [name for name in options.features if name in reserved]
-    if leaked:
-        raise ConfigError(
-            f"features must not name the id or the label column; got '{leaked[0]}'. A model that sees its "
-            "label learns nothing; remove the column from features."
-        )
-    return list(options.features)
+def _feature_columns(nodes: Table, options: ReadOptions) -> Sequence[str]:
+    if options.features is not None:
+        return options.features
+    return [name for name in nodes.columns if name not in (options.id_column, options.label)]
 
 
-def _read_labels(nodes: Table, options: ReadOptions, schema: TableSchema | None) -> NodeLabels | None:
+def _read_labels(nodes: Table, options: ReadOptions, schema: TableSchema | None) -> NodeLabels:
     """The labels, under the classes of the schema if one is given; then the column may be missing."""
     if options.label is None:
-        return None
+        return NodeLabels()
     if schema is None:
         return read_labels(nodes.column(options.label), options.task)
     if schema.task is None or options.label not in nodes.columns:
-        return None
+        return NodeLabels()
     return read_labels(nodes.column(options.label), schema.task).with_classes(schema.class_names)
 
 
@@ -370,5 +370,5 @@ def _stack(encoded: Sequence[EncodedColumn]) -> NDArray[np.float32] | None:
     return np.concatenate([column.values for column in encoded], axis=1) if encoded else None
 
 
-def _feature_names(encoded: Sequence[EncodedColumn]) -> tuple[str, ...]:
+def _list_features(encoded: Sequence[EncodedColumn]) -> tuple[str, ...]:
     return tuple(name for column in encoded for name in column.encoder.names)
