@@ -21,6 +21,7 @@ from polynsd.data.tables.features import require_non_negative
 from polynsd.data.tables.options import ID, SOURCE, TARGET, ReadOptions
 from polynsd.data.tables.read import build_graph
 from polynsd.data.tables.table import Table, finite_float32
+from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError, GraphError, ShapeError
 
 if TYPE_CHECKING:
@@ -100,45 +101,30 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
     x, y = (None if values is None else _to_numpy(values) for values in (data.x, data.y))
     graph = _make_graph(name, edges, num_nodes, x, y)
     node_ids = getattr(data, "node_ids", None) if node_ids is None else node_ids
-    if node_ids is not None:
-        node_ids = _convert_ids(node_ids, num_nodes)
-    graph = replace(graph, masks=read_masks(data), node_ids=node_ids)
-    return replace(graph, **_read_names(data, graph))
+    graph = replace(
+        graph,
+        masks=read_masks(data),
+        node_ids=None if node_ids is None else np.asarray(node_ids),
+        **_read_names(data, graph),
+    )
+    check_arrays(graph)
+    return graph
 
 
 def _make_graph(name: str, edges: MergedEdges, num_nodes: int, x: Any, y: Any) -> Graph:
-    """A graph with features `[N, F]` and labels or targets `[N]` or `[N, 1]`, checked."""
+    """A graph with features `[N, F]` and with labels or targets `[N]`, `[N, 1]` or `[N, T]`, checked."""
     logger.info("%s: %s", name, edges.report)
-    if x is not None:
-        x = sparse.csr_matrix(x, dtype=np.float32) if sparse.issparse(x) else np.asarray(x)
-        if x.ndim != 2 or x.shape[0] != num_nodes:
-            raise ShapeError(f"x must have shape [{num_nodes}, num_features]; got {list(x.shape)}.")
-        finite = finite_float32(x.data if sparse.issparse(x) else x, "x")
-        x = x if sparse.issparse(x) else finite
-    return Graph(
-        name,
-        edges.edge_index,
-        num_nodes,
-        x=x,
-        y=None if y is None else _convert_labels(np.asarray(y), num_nodes),
-        edge_weight=edges.weight,
-        edge_attr=edges.attr,
-    )
-
-
-def _convert_labels(y: NDArray[Any], num_nodes: int) -> NDArray[Any]:
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.shape != (num_nodes,) or y.dtype.kind not in "biuf":
-        raise ShapeError(
-            f"y must be one class number or target per node, shape [{num_nodes}]; got {y.dtype} "
-            f"{list(y.shape)}."
-        )
-    if y.dtype.kind == "f":
-        return finite_float32(y, "y", allow_nan=True)
-    classes = y.astype(np.int64)
-    if classes.size and classes.min() < -1:
-        raise DataError(f"class numbers begin at 0, and −1 means unlabelled; got {classes.min()}.")
-    return classes
+    with np.errstate(over="ignore"):  # what does not fit into float32 is infinite, which is found below
+        if x is not None:
+            x = sparse.csr_matrix(x, dtype=np.float32) if sparse.issparse(x) else np.asarray(x, np.float32)
+        if y is not None:
+            y = np.asarray(y)
+            y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+            if y.dtype.kind in "biuf":
+                y = y.astype(np.float32 if y.dtype.kind == "f" else np.int64)
+    graph = Graph(name, edges.edge_index, num_nodes, x, y, edge_weight=edges.weight, edge_attr=edges.attr)
+    check_arrays(graph)
+    return graph
 
 
 def _to_numpy(tensor: Any) -> NDArray[Any]:
@@ -187,12 +173,3 @@ def _read_names(data: Data, graph: Graph) -> dict[str, tuple[str, ...]]:
         elif given:
             logger.warning("%s: %s are left out: %d for %d.", graph.name, key, len(given), count)
     return {key: given for key, given in names.items() if given}
-
-
-def _convert_ids(node_ids: Any, num_nodes: int) -> NDArray[Any]:
-    ids = np.asarray(node_ids)
-    if ids.shape != (num_nodes,) or ids.dtype.kind not in "iuU" or np.unique(ids).size != num_nodes:
-        raise DataError(
-            f"node_ids must be {num_nodes} different integers or strings; got {ids.dtype} {list(ids.shape)}."
-        )
-    return ids

@@ -108,7 +108,7 @@ def _read_text(path: Path, separator: str) -> Table:
                 f"{path.name}, column '{name}': a field must not hold a line break; row "
                 f"{int(has_break.argmax()) + 1} does. Close the quote, or remove the line break."
             )
-    return Table(path.name, frame, is_text=True)
+    return Table(path.name, frame, frozenset(names))
 
 
 def _read_header(path: Path, separator: str) -> tuple[list[str], int]:

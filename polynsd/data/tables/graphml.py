@@ -10,22 +10,20 @@ supported.
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 from networkx.readwrite.graphml import GraphMLReader
 
 from polynsd.data.tables.files import FilePath, require_file
-from polynsd.data.tables.ids import CANONICAL_INTEGER
 from polynsd.data.tables.options import ID, SOURCE, TARGET
 from polynsd.data.tables.table import Table
 from polynsd.errors import DataError
 
-TYPES = ("boolean", "int", "long", "float", "double", "string")
 NAMESPACE = f"{{{GraphMLReader.NS_GRAPHML}}}"
-KEY, GRAPH, NODE, EDGE, DATA = (f"{NAMESPACE}{tag}" for tag in ("key", "graph", "node", "edge", "data"))
+KEY, GRAPH, DATA = (f"{NAMESPACE}{tag}" for tag in ("key", "graph", "data"))
 
 Element: TypeAlias = ElementTree.Element
 
@@ -40,37 +38,36 @@ def read_graphml(path: FilePath) -> tuple[Table, Table]:
     path = require_file(path)
     root = _parse(path)
     graph = _find_graph(root, path.name)
-    _clean_attributes(root, path.name)
+    _remove_unnamed_keys(root)
     reader = GraphMLReader()
     try:
         keys, defaults = reader.find_graphml_keys(root)
     except (ValueError, KeyError) as error:
-        raise DataError(f"{path.name}: the default of a <key> is not of its type: {error}.") from error
+        raise DataError(
+            f"{path.name}: a <key> must be of type boolean, int, long, float, double or string, and so must "
+            f"its default; got {error}. Change it."
+        ) from error
 
-    def decode(element: Element) -> dict[str, Any]:
-        domain = (element.tag.removeprefix(NAMESPACE), "all")
-        default = {keys[key]["name"]: defaults[key] for key in defaults if keys[key]["for"] in domain}
-        try:
-            return default | reader.decode_data_elements(keys, element)
-        except (ValueError, KeyError) as error:
-            raise DataError(
-                f"{path.name}: {domain[0]} {' – '.join(element.attrib.values())} holds a value that is not "
-                f"of its type: {error}. Correct it, or the attr.type of its <key>."
-            ) from error
+    def read_table(tag: str, id_attributes: dict[str, str]) -> Table:
+        default = {
+            keys[key]["name"]: value for key, value in defaults.items() if keys[key]["for"] in (tag, "all")
+        }
+        ids: dict[str, list[str]] = {column: [] for column in id_attributes}
+        records = []
+        for element in graph.findall(NAMESPACE + tag):
+            for column, attribute in id_attributes.items():
+                ids[column].append(_require_attribute(element, attribute, path.name))
+            try:
+                records.append(default | reader.decode_data_elements(keys, element))
+            except (ValueError, KeyError) as error:
+                raise DataError(
+                    f"{path.name}: {tag} {' – '.join(element.attrib.values())} holds a value that is not of "
+                    f"its type: {error}. Correct it, or the attr.type of its <key>."
+                ) from error
+        table = Table.from_records(f"{path.name} ({tag}s)", ids, records)
+        return replace(table, text_columns=frozenset(ids))
 
-    nodes, edges = graph.findall(NODE), graph.findall(EDGE)
-    columns = {
-        ID: [_require_attribute(node, "id", path.name) for node in nodes],
-        SOURCE: [_require_attribute(edge, "source", path.name) for edge in edges],
-        TARGET: [_require_attribute(edge, "target", path.name) for edge in edges],
-    }
-    if all(_is_integer(text) for ids in columns.values() for text in ids):
-        columns = {name: list(map(int, ids)) for name, ids in columns.items()}
-    ends = {name: columns[name] for name in (SOURCE, TARGET)}
-    return (
-        Table.from_records(f"{path.name} (edges)", ends, list(map(decode, edges))),
-        Table.from_records(f"{path.name} (nodes)", {ID: columns[ID]}, list(map(decode, nodes))),
-    )
+    return read_table("edge", {SOURCE: "source", TARGET: "target"}), read_table("node", {ID: "id"})
 
 
 def _parse(path: Path) -> Element:
@@ -99,20 +96,12 @@ def _find_graph(root: Element, file: str) -> Element:
     return graphs[0]
 
 
-def _clean_attributes(root: Element, file: str) -> None:
-    """Fills in what keys may leave out, and removes drawing instructions and blanks around values."""
+def _remove_unnamed_keys(root: Element) -> None:
+    """Removes drawing instructions and blanks around values, and fills in what keys may leave out."""
     for key in root.findall(KEY):
-        name = key.get("attr.name")
-        if name is None:
+        if key.get("attr.name") is None:
             root.remove(key)
-            continue
-        _require_attribute(key, "id", file)
         key.attrib = {"attr.type": "string", "for": "all"} | key.attrib
-        if key.get("attr.type") not in TYPES:
-            raise DataError(
-                f"{file}: attribute '{name}' must be of type {', '.join(TYPES)}; got "
-                f"'{key.get('attr.type')}'. Change it."
-            )
         for default in key:
             default.text = (default.text or "").strip()
     names = {key.get("id") for key in root.findall(KEY)}
@@ -129,7 +118,3 @@ def _require_attribute(element: Element, name: str, file: str) -> str:
         tag = element.tag.removeprefix(NAMESPACE)
         raise DataError(f"{file}: every <{tag}> needs the attribute '{name}'; one has none. Add it.")
     return value
-
-
-def _is_integer(text: str) -> bool:
-    return re.fullmatch(CANONICAL_INTEGER, text) is not None and -(2**63) <= int(text) < 2**63

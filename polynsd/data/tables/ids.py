@@ -37,13 +37,19 @@ def number_nodes(
     pd = load("pandas")
     columns = [source, target] if nodes is None else [nodes, source, target]
     codes, unique_ids = pd.factorize(pd.concat(_convert_ids(columns), ignore_index=True))
-    _check_texts(unique_ids, codes, columns)
     ids = unique_ids.to_numpy() if unique_ids.dtype == np.int64 else np.array(unique_ids.tolist(), dtype=str)
     if nodes is None:
         return _number_by_row(codes.reshape(2, -1), ids)
-    _check_unique(codes[: len(nodes)], ids, node_table)
-    pairs = codes[len(nodes) :].reshape(2, -1)
-    is_unknown = pairs >= len(nodes)
+    num_nodes = len(nodes)
+    is_repeated = codes[:num_nodes] != np.arange(num_nodes)  # codes count the ids as they first appear
+    if is_repeated.any():
+        row, num_distinct = int(is_repeated.argmax()), int(codes[:num_nodes].max()) + 1
+        raise DataError(
+            f"{node_table} must name every id once; {num_nodes - num_distinct} rows repeat one, the first "
+            f"{ids[codes[row]].item()!r} in row {row + 1}. Remove or merge them."
+        )
+    pairs = codes[num_nodes:].reshape(2, -1)
+    is_unknown = pairs >= num_nodes
     if is_unknown.any():
         edge = int(is_unknown.any(axis=0).argmax())
         missing = ids[pairs[is_unknown[:, edge].argmax(), edge]].item()
@@ -52,7 +58,7 @@ def number_nodes(
             f"that is missing there, the first {missing!r} (edge {edge + 1}). Add the nodes or drop these "
             "edges; ids that are text are compared as they are written ('7' is neither '007' nor '7.0')."
         )
-    return pairs, ids
+    return pairs, ids[:num_nodes]
 
 
 def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -69,38 +75,46 @@ def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray
 def _convert_ids(columns: Sequence[Column]) -> list[pd.Series]:
     """The columns in one type: int64 if all of them are integers, else strings."""
     pd, pa = load("pandas"), load("pyarrow")
-    for column in columns:
-        _require_ids(column)
     integers = [_convert_integers(column) for column in columns]
     if all(ids is not None for ids in integers):
         return [pd.Series(ids) for ids in integers]
-    return [column.values.astype(pd.ArrowDtype(pa.large_string())) for column in columns]
+    texts = [column.values.astype(pd.ArrowDtype(pa.large_string())) for column in columns]
+    for column, ids in zip(columns, texts, strict=True):
+        longest = int(ids.str.len().max()) if len(ids) else 0
+        if longest > MAX_LENGTH:
+            raise DataError(
+                f"{column.origin}: an id may have up to {MAX_LENGTH} characters; got one of {longest}. Check "
+                "for a quote that is not closed, or use shorter ids."
+            )
+        has_control = ids.str.contains(r"[\x00-\x1f]").to_numpy(bool)
+        if has_control.any():
+            raise DataError(
+                f"{column.origin}: ids must not hold control characters; row {int(has_control.argmax()) + 1} "
+                "does. Check that the file is UTF-8 text (UTF-16 looks like this), and remove them."
+            )
+    return texts
 
 
-def _require_ids(column: Column) -> None:
-    is_missing = column.values.isna()
-    if column.is_string:
-        is_missing |= column.values == ""
+def _convert_integers(column: Column) -> NDArray[np.int64] | None:
+    """The ids as int64; None if they are strings. Raises if they are neither, or if one is missing."""
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    values = column.values
+    is_missing = values.isna() | (values == "") if column.is_string else values.isna()
     if is_missing.any():
         raise DataError(
             f"{column.origin}: every row needs an id; {int(is_missing.sum())} have none, the first is row "
             f"{int(is_missing.to_numpy().argmax()) + 1}. Fill or remove them."
         )
-    if len(column) and column.values.dtype.kind not in "iuU":
+    if values.dtype.kind not in "iuU":
         raise DataError(
-            f"{column.origin}: ids must be integers or strings; got {column.values.dtype}. Convert them, "
-            "e.g. with astype(int) or astype(str)."
+            f"{column.origin}: ids must be integers or strings; got {values.dtype}. Convert them, e.g. with "
+            "astype(int) or astype(str)."
         )
-
-
-def _convert_integers(column: Column) -> NDArray[np.int64] | None:
-    """The ids as int64; None if they are strings."""
-    if not len(column):
-        return np.empty(0, dtype=np.int64)
-    if column.is_string and not (column.is_text and column.values.str.fullmatch(CANONICAL_INTEGER).all()):
+    if column.is_string and not (column.is_text and values.str.fullmatch(CANONICAL_INTEGER).all()):
         return None
     try:
-        return column.values.astype("int64[pyarrow]").to_numpy(np.int64)
+        return values.astype("int64[pyarrow]").to_numpy(np.int64)
     except ValueError as error:
         if column.is_string:
             return None  # more digits than an integer holds
@@ -108,44 +122,3 @@ def _convert_integers(column: Column) -> NDArray[np.int64] | None:
             f"{column.origin}: integer ids must fit into 64 bits with a sign. {error}. Convert them to "
             "strings."
         ) from error
-
-
-def _check_texts(unique_ids: pd.Index, codes: NDArray[np.int64], columns: Sequence[Column]) -> None:
-    if unique_ids.dtype == np.int64:
-        return
-    lengths = unique_ids.str.len().to_numpy(np.int64)
-    if lengths.max(initial=0) > MAX_LENGTH:
-        origin, _ = _locate(codes == lengths.argmax(), columns)
-        raise DataError(
-            f"{origin}: an id may have up to {MAX_LENGTH} characters; got one of {lengths.max()}. Check for "
-            "a quote that is not closed, or use shorter ids."
-        )
-    has_control = unique_ids.str.contains(r"[\x00-\x1f]").to_numpy(bool)
-    if has_control.any():
-        origin, row = _locate(has_control[codes], columns)
-        raise DataError(
-            f"{origin}: ids must not hold control characters; row {row} does. Check that the file is "
-            "UTF-8 text (UTF-16 looks like this), and remove them."
-        )
-
-
-def _locate(is_wrong: NDArray[np.bool_], columns: Sequence[Column]) -> tuple[str, int]:
-    """The column and the row (from 1) of the first wrong value among the values of all columns in turn."""
-    position = int(is_wrong.argmax())
-    for column in columns:
-        if position < len(column):
-            break
-        position -= len(column)
-    return column.origin, position + 1
-
-
-def _check_unique(codes: NDArray[np.int64], ids: NDArray[Any], node_table: str) -> None:
-    """Raises if a node table repeats an id; `codes` number its ids by first appearance."""
-    is_repeated = codes != np.arange(len(codes))
-    if is_repeated.any():
-        row = int(is_repeated.argmax())
-        count = len(codes) - int(codes.max()) - 1
-        raise DataError(
-            f"{node_table} must name every id once; {count} rows repeat one, the first "
-            f"{ids[codes[row]].item()!r} in row {row + 1}. Remove or merge them."
-        )

@@ -316,8 +316,9 @@ def _read_ids(
 
 def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
     """Raises if the first line of a text file holds a number or an id where a name should be."""
-    is_id = any((column.values == name).any() for column in ids if column.is_string)
-    if table.is_text and (is_id or is_number_text(name)):
+    if name in table.text_columns and (
+        is_number_text(name) or any((column.values == name).any() for column in ids if column.is_string)
+    ):
         raise DataError(
             f"{table.name}: the first line must name the columns, but '{name}' looks like an id. Add "
             "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."

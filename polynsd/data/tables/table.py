@@ -1,6 +1,6 @@
 """`Table`: a user's table as a pandas DataFrame, and `Column`: one of its columns as numbers or categories.
 
-    table = Table("nodes.csv", frame, is_text=True)
+    table = Table("nodes.csv", frame, text_columns=frozenset(frame))
     table.column("age").numbers      # [N] float64, NaN where missing; None if they are no numbers
     table.column("city").categories  # ([N] category numbers, −1 where missing), ("Bern", "Oslo")
 
@@ -47,12 +47,12 @@ class Table:
     Args:
         name: what errors call it: the file name, "edges" or "nodes".
         frame: the columns; each is converted when it is used.
-        is_text: whether the columns are text that has not been converted yet.
+        text_columns: the columns that come from a source without types.
     """
 
     name: str
     frame: pd.DataFrame
-    is_text: bool = False
+    text_columns: frozenset[str] = frozenset()
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, name: str) -> Table:
@@ -92,7 +92,9 @@ class Table:
             raise unknown_name(f"column of {self.name}", name, self.columns)
         origin = f"{self.name}, column '{name}'"
         values = _convert_type(self.frame[name], origin, keep_order)
-        return Column(origin, values.str.strip() if self.is_text else values, self.is_text)
+        is_text = name in self.text_columns
+        has_strings = values.dtype.kind == "U"  # an empty column has no type
+        return Column(origin, values.str.strip() if is_text and has_strings else values, is_text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ class Column:
         origin: where it comes from, for the text of errors.
         values: a pandas Series of integers, booleans or strings in Arrow's types, of float64, or an ordered
             categorical.
-        is_text: whether it comes from a file without types.
+        is_text: whether it comes from a source without types.
     """
 
     origin: str

@@ -10,7 +10,7 @@ from polynsd.errors import ConfigError, DataError
 
 
 def labels(values, task="auto", is_text=False):
-    table = Table("nodes", pd.DataFrame({"l": values}, dtype=object), is_text)
+    table = Table("nodes", pd.DataFrame({"l": values}, dtype=object), frozenset("l" * is_text))
     return read_labels(table.column("l"), task)
 
 

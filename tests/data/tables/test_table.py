@@ -13,7 +13,7 @@ from polynsd.errors import ConfigError, DataError
 
 
 def text(*values):
-    return Table("t", pd.DataFrame({"c": values}, dtype="string"), is_text=True).column("c")
+    return Table("t", pd.DataFrame({"c": values}, dtype="string"), frozenset("c")).column("c")
 
 
 def typed(values):
