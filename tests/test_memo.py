@@ -70,7 +70,7 @@ def test_an_epoch_reads_nothing_back(metric):
     data = Data(x=X, edge_index=EDGE_INDEX, edge_weight=weights(), y=y)
     split = Split(torch.arange(12) < 6, (torch.arange(12) // 3) == 2, torch.arange(12) > 8)
     training = replicas._Training([Replica(make_model, split)] * 2, data, get_task(metric), None)
-    population = training._population(training.everyone)
+    population = training._population(training.all_rows)
     population.run_epoch()
     assert reads(population.run_epoch) == []
 

@@ -28,8 +28,8 @@ from polynsd.scale.halo import PartHalos
 from polynsd.scale.inference import core_output, eval_mode, on_device
 from polynsd.scale.reach import resolve_depth
 from polynsd.training import Epoch, FitResult, Replica, Task, get_task
-from polynsd.training.checks import check_replicas
-from polynsd.training.population import METRIC_OF
+from polynsd.training.replica import check_replicas
+from polynsd.training.task import METRIC_OF
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.memo import without_looks
-from polynsd.training import streams
+from polynsd.training import dropout
 
 logger = logging.getLogger("polynsd")
 
@@ -170,7 +170,7 @@ def _place(filename: str, lineno: int) -> str:
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename != filename:
         frame = frame.f_back
-    while filename == streams.__file__ and frame.f_back is not None:
+    while filename == dropout.__file__ and frame.f_back is not None:
         frame = frame.f_back
         filename, lineno = frame.f_code.co_filename, frame.f_lineno
     return f"{Path(filename).name}:{lineno}"

@@ -3,8 +3,8 @@
 The parameters of replica r are row r of one matrix `[R, P]`; `torch.vmap` runs the model on all rows,
 and the kernels take the rows as replicas. Nothing couples the rows, and dropout depends on the
 replica's seed only, so each trains as it would alone. An epoch, with its evaluation on validation and
-the bookkeeping of early stopping, runs on the device without a word to the host: a GPU can replay it
-as one recording.
+the bookkeeping of early stopping, runs on the device without synchronising with the host: a GPU can replay it
+as one CUDA graph.
 """
 
 from __future__ import annotations
@@ -16,44 +16,51 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_leaves, tree_map
 
+from polynsd.config import TrainConfig
+from polynsd.data.splits import PARTS
+from polynsd.errors import ConfigError
 from polynsd.kernels.ops.training import adam, copy_rows
+from polynsd.nn.models import sheaf_parameters
 from polynsd.nn.precision import autocast
-from polynsd.training.streams import DropoutStream
-from polynsd.training.task import Task, get_task
-from polynsd.training.vectorise import over_replicas
+from polynsd.training.dropout import DropoutStream
+from polynsd.training.probe import Predict, Probe
+from polynsd.training.replica import Replica
+from polynsd.training.task import METRIC_OF, Task, get_task
 
-Predict = Callable[[nn.Module], Tensor]  # what a model says of the graph
-
-METRIC_OF = {"acc": "accuracy", "auc": "roc_auc"}
+CHANGING = (
+    "theta", "mean", "square", "moving", "active",
+    "best_theta", "best_moving", "best_score", "best_loss", "best_metric", "best_epoch", "ended",
+)  # fmt: skip
 TRAIN_LOSS, VAL_LOSS, VAL_METRIC, IS_BEST, WAS_ACTIVE = range(5)  # columns of the history
 
 
 @dataclass
 class Rows:
-    """A row per replica, of everything; float64 where nothing else is said."""
+    """All numbers of the replicas, a row per replica; float64 unless noted."""
 
     train: Tensor  # bool [R, N]
     val: Tensor
     test: Tensor
     seed: Tensor  # int64 [R]
-    rate: Tensor  # [R] of learning
+    rate: Tensor  # [R] learning rate
     decay: Tensor  # float [R, P]
     dropout: Tensor  # [R, calls]
     patience: Tensor  # int64 [R] and below
     last_epoch: Tensor
     theta: Tensor  # float [R, P] parameters
-    mean: Tensor  # of Adam
+    mean: Tensor  # first and second moment of Adam
     square: Tensor
-    moving: Tensor  # [R, M] what a model has of its own beside these, e.g. running means
+    moving: Tensor  # [R, M] buffers and frozen parameters that differ between replicas, e.g. running means
     active: Tensor  # bool [R]
     best_theta: Tensor
     best_moving: Tensor
-    best_score: Tensor  # [R] of what chooses the epoch, and the
-    best_loss: Tensor  # and
-    best_metric: Tensor  # on validation there
+    best_score: Tensor  # [R] the score that selects the epoch
+    best_loss: Tensor  # on validation, at that epoch
+    best_metric: Tensor  # on validation, at that epoch
     best_epoch: Tensor  # int64 [R], 0 before the first
-    ended: Tensor  # the epochs that it trained
+    ended: Tensor  # number of epochs trained
 
     def take(self, rows: Tensor) -> Rows:
         """Some of the replicas."""
@@ -71,11 +78,11 @@ class Population:
     Args:
         model: any of the models; its code is run with everyone's parameters.
         rows: the replicas.
-        moving: names of what replicas have of their own beside trained parameters.
+        moving: names of buffers and frozen parameters that differ between replicas.
         y: labels of the graph.
         task: loss and metric.
         predict: calls a model on the graph.
-        select: what chooses the epoch, and
+        select: what selects the epoch; see `TrainConfig`.
         precision: that of linear maps; see `TrainConfig`.
         window: how many epochs the history holds.
         is_vectorised: whether `torch.vmap` takes the model.
@@ -249,3 +256,102 @@ def load_row(tensors: Mapping[str, Tensor], row: Tensor) -> None:
     with torch.no_grad():
         for name, part in Layout(tensors).split(row[None]).items():
             tensors[name].copy_(part[0])
+
+
+def first_rows(
+    models: Sequence[nn.Module], replicas: Sequence[Replica], moving: Sequence[str], probes: Sequence[Probe]
+) -> Rows:
+    """The rows of all replicas before the first epoch."""
+    theta = _stacked([trainable(model) for model in models])
+    count, device = len(models), theta.device
+    state = _stacked([beside(model, moving) for model in models]).double().reshape(count, -1).to(device)
+    train, val, test = (torch.stack([getattr(r.split, part) for r in replicas]).to(device) for part in PARTS)
+
+    def column(value: Callable[[TrainConfig], float], dtype: torch.dtype = torch.long) -> Tensor:
+        return torch.tensor([value(r.config) for r in replicas], dtype=dtype, device=device)
+
+    never = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
+    return Rows(
+        train=train,
+        val=val,
+        test=test,
+        seed=torch.tensor([r.seed for r in replicas], device=device),
+        rate=column(lambda config: config.learning_rate, torch.float64),
+        decay=torch.stack([decays(m, r.config) for m, r in zip(models, replicas, strict=True)]).to(theta),
+        dropout=torch.tensor([probe.rates for probe in probes], dtype=torch.float64, device=device),
+        patience=column(lambda config: config.patience),
+        last_epoch=column(lambda config: config.epochs),
+        theta=theta,
+        mean=torch.zeros_like(theta),
+        square=torch.zeros_like(theta),
+        moving=state,
+        active=torch.ones(count, dtype=torch.bool, device=device),
+        best_theta=theta.clone(),
+        best_moving=state.clone(),
+        best_score=never.clone(),
+        best_loss=never.clone(),
+        best_metric=never.clone(),
+        best_epoch=torch.zeros(count, dtype=torch.long, device=device),
+        ended=torch.zeros(count, dtype=torch.long, device=device),
+    )
+
+
+def separate_state(models: Sequence[nn.Module], probes: Sequence[Probe]) -> tuple[str, ...]:
+    """Names of buffers and frozen parameters that differ between replicas or change in training.
+
+    Raises:
+        ConfigError: the models do not have the same shape.
+    """
+    for number, (model, probe) in enumerate(zip(models, probes, strict=True)):
+        if _shape(model) != _shape(models[0]) or len(probe.rates) != len(probes[0].rates):
+            raise ConfigError(
+                f"the models of a batch must have the same shape; that of replica {number} is not that of "
+                "replica 0. Train models of different shapes in different calls."
+            )
+    changing = {name for probe in probes for name in probe.moving}
+    frozen = {name for name, p in models[0].named_parameters() if not p.requires_grad}
+    constant = {name: b for name, b in models[0].named_buffers() if name not in changing}
+    different = {name for model in models[1:] for name in _differences(constant, model)}
+    return tuple(sorted(changing | frozen | different))
+
+
+def _differences(buffers: Mapping[str, Tensor], model: nn.Module) -> list[str]:
+    others = dict(model.named_buffers())
+    return [name for name, buffer in buffers.items() if not torch.equal(buffer, others[name])]
+
+
+def _shape(model: nn.Module) -> list[tuple[object, ...]]:
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    return [(name, t.shape, t.dtype, t.requires_grad) for name, t in tensors]
+
+
+def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
+    """A flat row per model."""
+    if not tensors[0]:
+        return torch.zeros(len(tensors), 0)
+    dtype = next(iter(tensors[0].values())).dtype
+    rows = [Layout(named).join([t.detach()[None] for t in named.values()], dtype) for named in tensors]
+    return torch.cat(rows)
+
+
+def decays(model: nn.Module, config: TrainConfig) -> Tensor:
+    """The weight decay of every parameter; map learners have `sheaf_decay`, if it is given."""
+    sheaf = {id(p) for p in sheaf_parameters(model)}
+    own = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
+    parts = [
+        torch.full((p.numel(),), own if id(p) in sheaf else config.weight_decay)
+        for p in trainable(model).values()
+    ]
+    return torch.cat(parts)
+
+
+def over_replicas(function: Callable[..., Tensor], is_vectorised: bool) -> Callable[..., Tensor]:
+    """The function on arguments with a leading dimension of replicas."""
+    if is_vectorised:
+        return torch.vmap(function)
+
+    def loop(*args: Any) -> Tensor:
+        count = len(tree_leaves(args)[0])
+        return torch.stack([function(*tree_map(lambda t, r=r: t[r], args)) for r in range(count)])
+
+    return loop

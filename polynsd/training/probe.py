@@ -1,9 +1,14 @@
-"""What has to be known of a model before it is trained in company: found out by one pass through it."""
+"""What is found out about a model before it trains as replicas: one pass, and the memory it needs."""
 
 from __future__ import annotations
 
 import copy
+import logging
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,13 +16,19 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from polynsd.errors import ConfigError
-from polynsd.training.population import Predict
-from polynsd.training.streams import DropoutRates
+from polynsd.training.dropout import DropoutRates
+
+logger = logging.getLogger("polynsd")
+
+MEMORY_SHARE = 0.6  # of the free memory
+PASSES = 3  # a backward pass holds gradients and temporaries beside what was saved
+
+Predict = Callable[[nn.Module], Tensor]  # the output of a model on the graph
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Facts about a model on a graph."""
+    """What one pass through a model on a graph shows."""
 
     rates: tuple[float, ...]  # of dropout, in the order of the calls
     moving: tuple[str, ...]  # names of the buffers that training changes
@@ -27,15 +38,15 @@ class Probe:
 
 def probe(model: nn.Module, predict: Predict) -> Probe:
     """One pass in training mode, through a copy of the model, and one in evaluation mode."""
-    materialise(model, predict)
+    materialize(model, predict)
     twin = copy.deepcopy(model).train()
     before, random_state = {name: b.clone() for name, b in twin.named_buffers()}, _random_state(model)
     saved: dict[int, int] = {}
-    known = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
+    own = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
 
     def keep(t: Tensor) -> Any:
         storage = t.untyped_storage()
-        if storage.data_ptr() not in known:
+        if storage.data_ptr() not in own:
             saved[storage.data_ptr()] = storage.nbytes()
         return t
 
@@ -57,8 +68,60 @@ def _random_state(model: nn.Module) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def materialise(model: nn.Module, predict: Predict) -> None:
-    """Lets lazy layers learn their size."""
+def materialize(model: nn.Module, predict: Predict) -> None:
+    """Runs lazy layers once, so that they have parameters."""
     if any(is_lazy(p) for p in (*model.parameters(), *model.buffers())):
         with torch.no_grad():
             predict(model.eval())
+
+
+def is_vectorisable(run: Callable[[], object]) -> bool:
+    """Whether a vmapped pass through a model works; if not, the reason is logged."""
+    try:
+        run()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        _warn_once(str(error).splitlines()[0])
+        return False
+    return True
+
+
+@cache
+def _warn_once(reason: str) -> None:
+    logger.warning("torch.vmap does not take this model, so its replicas train in turns: %s", reason)
+
+
+def replicas_at_once(count: int, bytes_each: int, device: torch.device) -> int:
+    """How many replicas fit into the free memory: at most `count`, at least one."""
+    free = free_bytes(device)
+    if free is None:
+        return count
+    return max(1, min(count, int(MEMORY_SHARE * free) // max(PASSES * bytes_each, 1)))
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Free memory of the device, or of the host; None where it is not known."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
+    amounts = [amount for amount in (_host_bytes(), _container_bytes()) if amount is not None]
+    return min(amounts, default=None)
+
+
+def _host_bytes() -> int | None:
+    match = re.search(r"MemAvailable:\s+(\d+) kB", _read("/proc/meminfo"))
+    return int(match[1]) * 1024 if match else None
+
+
+def _container_bytes() -> int | None:
+    """What a control group leaves to its processes."""
+    limit, used = (_read(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except OSError:
+        return ""

@@ -31,10 +31,9 @@ from polynsd.nn import PolyNSD, count_parameters
 from polynsd.runs import Run, read_run
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList, EventLog, ProtocolPlan
-from polynsd.training.checks import check_replicas
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem
-from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, output_of
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, check_replicas, output_of
 from polynsd.training.replicas import fit_replicas, require_finite
 from polynsd.training.result import ProtocolResult, SplitResult
 from polynsd.zoo import model_label

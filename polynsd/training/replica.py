@@ -1,19 +1,24 @@
-"""What is trained together, and what comes of it."""
+"""`Replica`: one of the models that train together, its result, and what is refused before it is built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
-from polynsd.data import Split
+from polynsd.data import Split, check_graph
+from polynsd.data.splits import PARTS
+from polynsd.errors import ConfigError, DataError, require_at_least
 from polynsd.nn import PolyNSD
+from polynsd.training.task import METRIC_OF, Task
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+SEEDS = 2**32  # what generators of weights and hashes of dropout tell apart
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What happened in one epoch."""
+    """The losses and the validation metric of one epoch."""
 
     epoch: int
     train_loss: float
@@ -62,22 +67,94 @@ class FitResult:
 
 
 class Snapshots(Protocol):
-    """Where the state of a training is kept while it goes."""
+    """Where the state of a training is kept, to resume from."""
 
     def load(self) -> Mapping[str, Tensor] | None:
-        """What was kept last, if anything."""
+        """The last state that was kept, if any."""
         ...
 
     def offer(self, state: Callable[[], dict[str, Tensor]]) -> None:
-        """Keeps `state()` if it is time to; every epoch in it has been reported."""
+        """Keeps `state()` if a snapshot is due; every epoch in it has been reported."""
         ...
 
 
 def output_of(model: nn.Module, data: Data) -> Tensor:
-    """What a model says of the data; it sees edge features if it was built to (`edge_dim`)."""
+    """Calls a model on a graph, with edge features if it was built for them (`edge_dim`)."""
     extra = {}
     if data.edge_weight is not None:
         extra["edge_weight"] = data.edge_weight
     if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
         extra["edge_attr"] = data.edge_attr
     return model(data.x, data.edge_index, **extra)
+
+
+def check_replicas(replicas: Sequence[Replica], data: Data, task: Task, chunk: int | None) -> None:
+    """Raises unless these replicas can be trained together on this graph."""
+    if not replicas:
+        raise ConfigError("at least one replica is needed; got none.")
+    if chunk is not None:
+        require_at_least("chunk", chunk, 1)
+    for name in ("select", "precision", "capture"):
+        values = sorted({getattr(replica.config, name) for replica in replicas})
+        if len(values) > 1:
+            raise ConfigError(f"replicas of one batch need the same {name}; got {' and '.join(values)}.")
+    if task.is_regression and replicas[0].config.select in METRIC_OF:
+        raise ConfigError(
+            f"select='{replicas[0].config.select}' is for classes; the targets are numbers. Use 'metric'."
+        )
+    for replica in replicas:
+        if not 0 <= replica.seed < SEEDS:
+            raise ConfigError(f"a seed must be at least 0 and below 2³²; got {replica.seed}.")
+    _check_classes(data, task, replicas[0].config.select)
+    for split in {id(replica.split): replica.split for replica in replicas}.values():
+        check_trainable(data, split, task)
+
+
+def _check_classes(data: Data, task: Task, select: str) -> None:
+    """ROC-AUC, as metric or as what selects, is for two classes."""
+    if data.y is None or task.is_regression or not data.y.numel():
+        return
+    count = task.num_outputs(data.y)
+    if count != 2 and "roc_auc" in (task.metric, METRIC_OF.get(select)):
+        option = "metric='roc_auc'" if task.metric == "roc_auc" else f"select='{select}'"
+        raise DataError(f"{option} needs two classes; the labels have {count}. Use accuracy (acc).")
+
+
+def check_model(model: nn.Module, data: Data) -> None:
+    """Raises unless there is something to train, in the dtype of the features."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise ConfigError("the model has no parameters to train.")
+    if parameters[0].dtype != data.x.dtype:
+        raise DataError(
+            f"the features are {data.x.dtype}, the model is {parameters[0].dtype}. Convert one of them: "
+            "data.x = data.x.float(), or build().double()."
+        )
+
+
+def check_output(output: Tensor, y: Tensor, task: Task) -> None:
+    """Raises unless a model's output can be compared with the labels."""
+    width = task.num_outputs(y)
+    fits = output.dim() == 2 and len(output) == len(y) and output.size(1) >= width
+    if not fits or (task.is_regression and output.size(1) != width):
+        raise ConfigError(
+            f"the model must return [{len(y)}, {width}] for these labels; it returns {list(output.shape)}. "
+            "Build it with as many outputs as there are classes or targets."
+        )
+
+
+def check_trainable(data: Data, split: Split, task: Task) -> None:
+    """Raises unless the graph, its labels and the split can be trained on."""
+    check_graph(data, regression=task.is_regression)
+    if data.y is None:
+        raise DataError("the graph has no labels y; training needs them.")
+    if split.train.numel() != data.num_nodes:
+        raise DataError(f"the split is for {split.train.numel()} nodes, the graph has {data.num_nodes}.")
+    for part in PARTS:
+        labels = data.y[getattr(split, part).to(data.y.device)]
+        if bool((labels.isnan() if task.is_regression else labels < 0).any()):
+            raise DataError(
+                "the split contains nodes without a label (y = -1 or NaN); leave them out of its masks."
+            )
+        if part != "train" and len(labels):
+            task.check(labels)

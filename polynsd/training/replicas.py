@@ -1,9 +1,9 @@
 """Many models trained together: ten splits, several seeds, trials of a search share one graph.
 
-Replicas are trained in parts that fit into memory. The host looks at a part now and then: it reports
-the epochs since, ends whom it is told to end, offers the state to be kept, and goes on with the
-active replicas alone once they are few. When it looks, and what it does then, depends on the state
-only, so a training that was interrupted goes on as if it had not been.
+Replicas are trained in chunks that fit into memory. Every few epochs the host synchronises with the device:
+it reports the epochs since, ends the replicas that `stop` names, offers a snapshot, and drops the replicas
+that have ended once they are many. When it synchronises, and what it does then, depends on the state only, so
+an interrupted training resumes to the same result.
 """
 
 from __future__ import annotations
@@ -22,32 +22,46 @@ from polynsd.data import Split
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.precision import exact_products
 from polynsd.training.capture import captured
-from polynsd.training.checks import check_model, check_output, check_replicas
-from polynsd.training.memory import replicas_at_once
 from polynsd.training.population import (
+    CHANGING,
     IS_BEST,
     TRAIN_LOSS,
     VAL_LOSS,
     VAL_METRIC,
     WAS_ACTIVE,
     Population,
-    Predict,
     Rows,
     beside,
+    first_rows,
     load_row,
+    separate_state,
     trainable,
 )
-from polynsd.training.probe import Probe, materialise, probe
-from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, output_of
-from polynsd.training.rows import CHANGING, first_rows, own_state
+from polynsd.training.probe import (
+    Predict,
+    Probe,
+    is_vectorisable,
+    materialize,
+    probe,
+    replicas_at_once,
+)
+from polynsd.training.replica import (
+    Epoch,
+    FitResult,
+    Replica,
+    Snapshots,
+    check_model,
+    check_output,
+    check_replicas,
+    output_of,
+)
 from polynsd.training.task import Task
-from polynsd.training.vectorise import is_vectorisable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-GPU_WINDOW = 25  # epochs between two looks on a GPU, where a look makes the host wait
-HEAVY = 2**28  # bytes of a step, from which on a GPU needs longer for more replicas
+GPU_WINDOW = 25  # epochs between two synchronisations on a GPU, where each makes the host wait
+HEAVY_STEP = 2**28  # bytes of a step, from which on a GPU needs longer for more replicas
 
 OnEpoch = Callable[[int, Epoch], None]
 Stop = Callable[[int], Collection[int]]
@@ -72,7 +86,8 @@ def fit_replicas(
             if the models were built for them (`edge_dim`).
         task: loss and metric.
         on_epoch: called with the number of the replica and its epoch; on a GPU in bunches.
-        stop: called at every look with the number of the last epoch; replicas that it returns end there.
+        stop: called at every synchronisation with the number of the last epoch; replicas that it returns
+            end there.
         snapshots: where the state is kept, and from which an interrupted training goes on.
         chunk: how many train at once; as many as fit into memory unless given.
         score_test: whether to score the test set, once, at the best epoch; False leaves `test_metric` NaN.
@@ -122,7 +137,7 @@ def require_finite(result: FitResult) -> FitResult:
 
 
 class _Training:
-    """All replicas, those of one part after the other in a population."""
+    """All replicas, one chunk after the other in a `Population`."""
 
     def __init__(self, replicas: Sequence[Replica], data: Data, task: Task, chunk: int | None) -> None:
         self.replicas, self.data, self.task, self.device = replicas, data, task, data.x.device
@@ -130,17 +145,17 @@ class _Training:
         self.config = replicas[0].config
         self.window = self._window()
         self.predict: Predict = lambda model: output_of(model, data)
-        self.models = [self._built(replica) for replica in replicas]
+        self.models = [self._build(replica) for replica in replicas]
         with exact_products():
             probes = self._probes()
-        self.moving = own_state(self.models, probes)
-        self.everyone = first_rows(self.models, replicas, self.moving, probes)
-        row_bytes = 8 * self.everyone.theta[0].numel() * self.everyone.theta.element_size()
+        self.moving = separate_state(self.models, probes)
+        self.all_rows = first_rows(self.models, replicas, self.moving, probes)
+        row_bytes = 8 * self.all_rows.theta[0].numel() * self.all_rows.theta.element_size()
         self.bytes_each = probes[0].saved_bytes + row_bytes
         self.size = chunk or replicas_at_once(len(replicas), self.bytes_each, self.device)
         self.start, self.members, self.diverged = 0, self._members(0), set[int]()
         self.is_vectorised = True
-        first = self.everyone.take(self.members[:1])
+        first = self.all_rows.take(self.members[:1])
         self.is_vectorised = is_vectorisable(self._population(first).try_pass)
         with exact_products():  # two ways to round would look like two models
             self._require_alike(probes)
@@ -148,31 +163,31 @@ class _Training:
     def _window(self) -> int:
         return GPU_WINDOW if self.device.type == "cuda" else 1
 
-    def _built(self, replica: Replica) -> nn.Module:
+    def _build(self, replica: Replica) -> nn.Module:
         torch.manual_seed(replica.seed)
         model = replica.build().to(self.device)
         check_model(model, self.data)
-        materialise(model, self.predict)
+        materialize(model, self.predict)
         return model
 
     def _probes(self) -> list[Probe]:
-        """One per replica; who shares a `build` shares the probe."""
-        known: list[tuple[object, Probe]] = []
-        found = []
+        """One per replica; replicas with the same `build` share it."""
+        by_build: list[tuple[object, Probe]] = []  # a build need not be hashable
+        probes = []
         for replica, model in zip(self.replicas, self.models, strict=True):
-            seen = next((one for build, one in known if build == replica.build), None)  # methods are equal
-            if seen is None:
-                seen = probe(model, self.predict)
-                check_output(seen.output, self.y, self.task)
-                known.append((replica.build, seen))
-            found.append(seen)
-        return found
+            shared = next((one for build, one in by_build if build == replica.build), None)
+            if shared is None:
+                shared = probe(model, self.predict)
+                check_output(shared.output, self.y, self.task)
+                by_build.append((replica.build, shared))
+            probes.append(shared)
+        return probes
 
     def _require_alike(self, probes: Sequence[Probe]) -> None:
         """The code of one model, run with another's parameters, must do what the other does."""
-        firsts = {id(found): number for number, found in reversed(list(enumerate(probes)))}
+        firsts = {id(probe): number for number, probe in reversed(list(enumerate(probes)))}
         for number in sorted(firsts.values())[1:]:
-            rows = self.everyone.take(torch.tensor([number], device=self.device))
+            rows = self.all_rows.take(torch.tensor([number], device=self.device))
             here = self._population(rows).outputs(rows.theta, rows.moving)[0]
             expected = probes[number].output
             if not torch.allclose(here, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max() + 1)):
@@ -200,27 +215,27 @@ class _Training:
         )
 
     def run(self, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None) -> None:
-        """Trains part by part, from where the snapshot left off."""
+        """Trains chunk by chunk, from the snapshot on if there is one."""
         kept = None if snapshots is None else snapshots.load()
         epoch = 0 if kept is None else self._restore(kept)
         while self.start < len(self.replicas):
             try:
-                self._train_part(epoch, on_epoch, stop, snapshots)
+                self._train_chunk(epoch, on_epoch, stop, snapshots)
             except torch.OutOfMemoryError:
-                if epoch or self.has_looked or self.size == 1:
-                    raise  # a part that is under way cannot be divided
+                if epoch or self.has_synced or self.size == 1:
+                    raise  # a chunk that has begun cannot be divided
                 self.size = -(-self.size // 2)  # the estimate was too bold
                 self.members = self._members(self.start)
                 continue
             epoch, self.start = 0, self.start + self.size
             self.members = self._members(self.start)
 
-    def _train_part(
+    def _train_chunk(
         self, epoch: int, on_epoch: OnEpoch | None, stop: Stop | None, snapshots: Snapshots | None
     ) -> None:
-        self.has_looked = False
+        self.has_synced = False
         while len(self.members):
-            population = self._population(self.everyone.take(self.members))
+            population = self._population(self.all_rows.take(self.members))
             population.epoch.fill_(epoch)
             step = captured(population.run_epoch, self.config.capture, self.device)
             while True:
@@ -228,15 +243,15 @@ class _Training:
                 for _ in range(count):
                     step()
                 epoch += count
-                self._look(population, epoch, count, on_epoch, stop)
-                is_few = self._are_few(population)
-                if is_few:
-                    self.everyone.put(self.members, population.rows)
+                self._synchronise(population, epoch, count, on_epoch, stop)
+                compact = self._should_compact(population)
+                if compact:
+                    self.all_rows.put(self.members, population.rows)
                     self.members = self.members[population.rows.active]
-                    population.rows = self.everyone.take(self.members)
+                    population.rows = self.all_rows.take(self.members)
                 if snapshots is not None:
                     snapshots.offer(partial(self._state, population, epoch))
-                if is_few:
+                if compact:
                     break
 
     def _epochs_ahead(self, population: Population, epoch: int) -> int:
@@ -245,10 +260,10 @@ class _Training:
         rows = population.rows
         return min(self.window, int(rows.last_epoch[rows.active].max()) - epoch)
 
-    def _look(
+    def _synchronise(
         self, population: Population, epoch: int, count: int, on_epoch: OnEpoch | None, stop: Stop | None
     ) -> None:
-        members, self.has_looked = self.members.tolist(), True
+        members, self.has_synced = self.members.tolist(), True
         history = population.history.cpu()
         for number in range(epoch - count + 1, epoch + 1):
             self._report(number, history[(number - 1) % self.window], members, on_epoch)
@@ -267,22 +282,23 @@ class _Training:
                 losses_and_metric = (row[TRAIN_LOSS], row[VAL_LOSS], row[VAL_METRIC])
                 on_epoch(member, Epoch(number, *losses_and_metric, bool(row[IS_BEST])))
 
-    def _are_few(self, population: Population) -> bool:
-        """Whether it is worth to go on without those that have ended; a new recording costs a second."""
+    def _should_compact(self, population: Population) -> bool:
+        """Whether to drop the replicas that have ended; on a GPU that costs a second for a new CUDA graph."""
         active, rows = int(population.rows.active.sum()), len(self.members)
-        is_heavy = self.device.type != "cuda" or rows * self.bytes_each > HEAVY
+        is_heavy = self.device.type != "cuda" or rows * self.bytes_each > HEAVY_STEP
         return active == 0 or (is_heavy and 2 * active <= rows)
 
     def _state(self, population: Population, epoch: int) -> dict[str, Tensor]:
         """Everything that training has changed so far, on the host."""
-        self.everyone.put(self.members, population.rows)
-        state = {name: getattr(self.everyone, name).cpu() for name in CHANGING}
+        self.all_rows.put(self.members, population.rows)
+        state = {name: getattr(self.all_rows, name).cpu() for name in CHANGING}
+        # files of interrupted runs have these names
         numbers = {"place": [self.size, self.start, epoch], "diverged": sorted(self.diverged)}
         state |= {name: torch.tensor(value, dtype=torch.long) for name, value in numbers.items()}
         return state | {"members": self.members.cpu()}
 
     def _restore(self, state: Mapping[str, Tensor]) -> int:
-        expected = {name: getattr(self.everyone, name) for name in CHANGING}
+        expected = {name: getattr(self.all_rows, name) for name in CHANGING}
         for name in (*expected, "place", "members", "diverged"):
             kept, here = state.get(name), expected.get(name)
             if kept is None or (here is not None and (kept.shape, kept.dtype) != (here.shape, here.dtype)):
@@ -300,13 +316,13 @@ class _Training:
         """The test set is read here, once, with the best state of every replica, or not at all."""
         tests: list[float] = [] if score_test else [math.nan] * len(self.replicas)
         for start in range(0, len(self.replicas) if score_test else 0, self.size):
-            rows = self.everyone.take(self._members(start))
+            rows = self.all_rows.take(self._members(start))
             output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
             tests += self.task.metrics(output, self.y, rows.test).tolist()
         return [self._result(number, test) for number, test in enumerate(tests)]
 
     def _result(self, number: int, test: float) -> FitResult:
-        rows, model = self.everyone, self.models[number]
+        rows, model = self.all_rows, self.models[number]
         load_row(trainable(model), rows.best_theta[number])
         load_row(beside(model, self.moving), rows.best_moving[number])
         return FitResult(

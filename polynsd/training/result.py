@@ -37,15 +37,20 @@ class SplitResult:
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SplitResult:
         """Reads a row of `ProtocolResult.to_dict`; null, which stands for NaN in files, becomes NaN."""
-        scores = [row.get(name) for name in ("val", "val_loss", "test")]
+
+        def score(name: str) -> float:
+            return math.nan if row.get(name) is None else float(row[name])
+
         return cls(
             row["split"],
             row["seed"],
             row["fingerprint"],
-            *(math.nan if score is None else float(score) for score in scores),
-            best_epoch=row["best_epoch"],
-            epochs=row["epochs"],
-            diverged=bool(row.get("diverged", False)),
+            score("val"),
+            score("val_loss"),
+            score("test"),
+            row["best_epoch"],
+            row["epochs"],
+            bool(row.get("diverged", False)),
         )
 
 

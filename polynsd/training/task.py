@@ -105,24 +105,25 @@ def r_squareds(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     return 1 - residual / total
 
 
-def _any(y: Tensor) -> None:
-    """Accuracy can always be told."""
+def _accept(y: Tensor) -> None:
+    """Accuracy is defined for all labels."""
 
 
-def _both_classes(y: Tensor) -> None:
+def _require_both_classes(y: Tensor) -> None:
     if not bool((y == 0).any() and (y == 1).any()):
         raise DataError("ROC-AUC needs nodes of both classes in every part of a split.")
 
 
-def _varies(y: Tensor) -> None:
+def _require_variation(y: Tensor) -> None:
     if not bool((y != y[:1]).any()):
         raise DataError("R² needs targets that vary in every part of a split; these are all equal.")
 
 
+METRIC_OF = {"acc": "accuracy", "auc": "roc_auc"}  # values of `TrainConfig.select` that name a metric
 TASKS = {
-    "accuracy": Task("accuracy", cross_entropies, accuracies, _any),
-    "roc_auc": Task("roc_auc", cross_entropies, roc_aucs, _both_classes),
-    "r2": Task("r2", squared_errors, r_squareds, _varies, is_regression=True),
+    "accuracy": Task("accuracy", cross_entropies, accuracies, _accept),
+    "roc_auc": Task("roc_auc", cross_entropies, roc_aucs, _require_both_classes),
+    "r2": Task("r2", squared_errors, r_squareds, _require_variation, is_regression=True),
 }
 
 

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from polynsd import ModelConfig, PolyNSD
 from polynsd.errors import ConfigError
-from polynsd.training.vectorise import over_replicas
+from polynsd.training.population import over_replicas
 from polynsd.zoo import build_model
 
 DATA = awkward_graph(num_nodes=60, num_edges=120)

@@ -13,7 +13,7 @@ from polynsd.config import load_config, save_config
 from polynsd.data import stratified_split
 from polynsd.memo import may_look_at_values
 from polynsd.training import CapturedStep, capture, fit, get_task, replicas
-from polynsd.training.streams import DropoutRates
+from polynsd.training.dropout import DropoutRates
 
 ACCURACY = get_task("accuracy")
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.data import random_split, stratified_split
-from polynsd.training import Replica, fit, fit_replicas, get_task, memory
+from polynsd.training import Replica, fit, fit_replicas, get_task, probe
 from polynsd.training import replicas as engine
-from polynsd.training.vectorise import is_vectorisable
+from polynsd.training.probe import is_vectorisable
 from polynsd.zoo import MLP
 
 ACCURACY = get_task("accuracy")
@@ -160,14 +160,14 @@ def test_a_container_may_leave_less_than_the_machine_has(monkeypatch):
         "/sys/fs/cgroup/memory.max": "1000000\n",
         "/sys/fs/cgroup/memory.current": "400000\n",
     }
-    monkeypatch.setattr(memory, "_text", lambda path: files.get(path, ""))
+    monkeypatch.setattr(probe, "_read", lambda path: files.get(path, ""))
     cpu = torch.device("cpu")
-    assert memory.free_bytes(cpu) == 600000
+    assert probe.free_bytes(cpu) == 600000
     files["/sys/fs/cgroup/memory.max"] = "max\n"
-    assert memory.free_bytes(cpu) == 4096 * 1024
+    assert probe.free_bytes(cpu) == 4096 * 1024
     files.clear()
-    assert memory.free_bytes(cpu) is None
-    assert memory.replicas_at_once(9, 10**12, cpu) == 9
+    assert probe.free_bytes(cpu) is None
+    assert probe.replicas_at_once(9, 10**12, cpu) == 9
 
 
 @pytest.mark.parametrize("change", ["place", "members", "diverged", "theta", "size", "member"])

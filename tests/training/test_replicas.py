@@ -130,6 +130,17 @@ def test_the_result_says_what_its_model_says(data, splits):
         assert ACCURACY.score(output[split.val], data.y[split.val]) == pytest.approx(result.val_metric)
 
 
+def test_the_test_set_is_scored_only_where_asked(data, splits):
+    replicas = [Replica(MODELS["mlp"], split, 1, FEW) for split in splits[:2]]
+    for scored, unscored in zip(
+        *(trained(replicas, data, score_test=s)[0] for s in (True, False)), strict=True
+    ):
+        assert 0 <= scored.test_metric <= 1
+        assert unscored.test_metric != unscored.test_metric  # NaN
+        for a, b in zip(*(r.model.state_dict().values() for r in (scored, unscored)), strict=True):
+            assert torch.equal(a, b)
+
+
 def test_models_may_differ_in_their_dropout(data, splits):
     builds = [
         partial(PolyNSD, 5, 4, 2, 2, stalk_dim=2, dropout=p, input_dropout=q)
@@ -200,7 +211,7 @@ def test_it_does_not_matter_how_many_train_at_once(data, usual, chunk):
 
 def test_memory_decides_how_many_train_at_once(data, splits, monkeypatch):
     sizes = []
-    monkeypatch.setattr("polynsd.training.memory.free_bytes", lambda device: 3 * 10**6)
+    monkeypatch.setattr("polynsd.training.probe.free_bytes", lambda device: 3 * 10**6)
     run_epoch = engine.Population.run_epoch
     monkeypatch.setattr(
         engine.Population, "run_epoch", lambda self: sizes.append(len(self.rows.seed)) or run_epoch(self)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from polynsd.errors import ConfigError
-from polynsd.training.streams import DropoutRates, DropoutStream
+from polynsd.training.dropout import DropoutRates, DropoutStream
 
 N = 200_000
 

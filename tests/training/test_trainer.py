@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
 from polynsd.training import Configuration, Problem, fit, fit_splits, get_task
-from polynsd.training.rows import decays
+from polynsd.training.population import decays
 from polynsd.zoo import GCN, MLP
 
 ACCURACY = get_task("accuracy")

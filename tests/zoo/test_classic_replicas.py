@@ -12,7 +12,7 @@ from polynsd import TrainConfig
 from polynsd.data import stratified_split
 from polynsd.training import Replica, fit_replicas, get_task
 from polynsd.training import replicas as engine
-from polynsd.training.streams import DropoutRates
+from polynsd.training.dropout import DropoutRates
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """Dropout that depends on its seed alone, so that a replica draws in company what it draws alone.
 
-A generator's numbers depend on how many others drew before. Here the mask of a dropout is a function
-of (seed, epoch, call, position). While a `DropoutStream` is active it answers every call of
-`torch.nn.functional.dropout`, whichever model makes it, also inside `torch.vmap`, where each replica
-has a seed, and if need be rates, of its own.
+A generator's numbers depend on how many were drawn before. Here the mask of a dropout is a function of
+(seed, epoch, call, position). While a `DropoutStream` is active it handles every call of
+`torch.nn.functional.dropout`, whichever model makes it, also inside `torch.vmap`, where each replica has its
+own seed and rates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OTHER_DROPOUTS = (
 
 
 class _Interception(TorchFunctionMode):
-    """Answers calls of dropout; everything else is left as it is."""
+    """Handles calls of dropout; every other function runs as usual."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -40,26 +40,24 @@ class _Interception(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
-        """What the model gets."""
         raise NotImplementedError
 
 
 class DropoutRates(_Interception):
-    """Writes down the rates of a pass, in the order of the calls; nothing is dropped."""
+    """Records the dropout rates of a pass in the order of the calls; nothing is dropped."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rates: list[float] = []
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
-        """The input as it is."""
         if training:
             self.rates.append(p)
         return input
 
 
 class DropoutStream(_Interception):
-    """One forward pass's worth of dropout.
+    """The dropout of one forward pass.
 
     Args:
         seed: an integer tensor without dimensions, one per replica under `torch.vmap`.
@@ -75,7 +73,6 @@ class DropoutStream(_Interception):
         self._rates, self._used, self._call = rates, used, 0
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
-        """The input, with the mask of this call."""
         if not training:
             return input
         call, self._call = self._call, self._call + 1
