@@ -1,25 +1,87 @@
-"""The ledger: one row per claim, in order."""
+"""The ledger: all claims in order, examined on the records of a folder, as a table in Markdown."""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from polynsd.errors import require_choice
+from polynsd_paper.claims import (
+    accuracy,
+    filters,
+    layers,
+    nsd_trade_off,
+    protocol,
+    spectra,
+    sweeps,
+    synthetic,
+)
 from polynsd_paper.claims.claim import VERDICTS, Claim, Finding
+from polynsd_paper.claims.cost import one_thread
 
-HEAD = "| id | claim | verdict | numbers | command |\n|---|---|---|---|---|"
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# imported because their checks register themselves
+_CHECKED = (accuracy, filters, layers, nsd_trade_off, protocol, spectra, sweeps, synthetic)
 
 
-def ledger(findings: Mapping[Claim, Finding]) -> str:
-    """Markdown: how many claims met which verdict, and the table."""
-    counts = Counter(finding.verdict for finding in findings.values())
-    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    rows = [_row(claim, finding) for claim, finding in findings.items()]
-    return "\n".join(
-        ["# Claims of the paper", "", f"{len(findings)} claims: {summary}.", "", HEAD, *rows, ""]
+def _read_claims() -> tuple[Claim, ...]:
+    text = files(__package__).joinpath("claims.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return tuple(
+        Claim(**{**row, "needs": tuple(row["needs"].split()), "uses": tuple(row["uses"].split())})
+        for row in rows
     )
 
 
-def _row(claim: Claim, finding: Finding) -> str:
-    cells = (claim.id, claim.claim, finding.verdict, finding.numbers, f"`{claim.command}`")
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+CLAIMS = _read_claims()
+HEAD = "| id | claim | verdict | numbers | command |\n|---|---|---|---|---|"
+
+
+def load_cells(results: Path, experiments: Iterable[str]) -> DataFrame:
+    """A row per current record of these experiments, as `polynsd_paper.records.summarize` makes it."""
+    import pandas
+
+    from polynsd_paper.records import load_records, records_table, summarize
+
+    tables = [load_records(results, name) for name in experiments]
+    cells = [summarize(table[table["is_current"]]) for table in tables if len(table)]
+    return pandas.concat(cells, ignore_index=True) if cells else summarize(records_table([]))
+
+
+def examine(records: DataFrame, claims: Iterable[Claim] = CLAIMS) -> dict[Claim, Finding]:
+    """The findings, in the order of the claims."""
+    with one_thread():
+        return {claim: claim.examine(records) for claim in claims}
+
+
+def format_ledger(findings: Mapping[Claim, Finding]) -> str:
+    """Markdown: how many claims got which verdict, and the table."""
+    counts = Counter(finding.verdict for finding in findings.values())
+    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    lines = ["# Claims of the paper", "", f"{len(findings)} claims: {summary}.", "", HEAD]
+    for claim, finding in findings.items():
+        cells = (claim.id, claim.statement, finding.verdict, finding.evidence, f"`{claim.command}`")
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def report_claims(ids: Sequence[str], results: Path) -> str:
+    """The findings of some claims, or where the ledger of all has been written."""
+    by_id = {claim.id: claim for claim in CLAIMS}
+    for name in ids:
+        require_choice("claim", name, by_id)
+    claims = [by_id[name] for name in ids] or CLAIMS
+    experiments = dict.fromkeys(name for claim in claims for name in claim.experiments)
+    text = format_ledger(examine(load_cells(results, experiments), claims))
+    if ids:
+        return text
+    path = results / "tables" / "claims.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return f"ledger: {path}\n"

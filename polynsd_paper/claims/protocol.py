@@ -1,66 +1,56 @@
-"""How the paper's numbers came about, as far as they and the text say it themselves. (C30 to C32)"""
+"""Claims read from the paper's own tables and text (C30 to C32)."""
 
 from __future__ import annotations
-
-from collections import defaultdict
 
 from polynsd_paper.claims.claim import (
     PARTLY,
     REFUTED,
-    Claim,
-    Evidence,
     Finding,
-    decided,
-    untestable,
+    check,
+    confirm_if,
 )
+from polynsd_paper.published import published
 
-MODEL = "polynsd-"
 
-
-def basis_selection(evidence: Evidence) -> Finding:
+@check("C30")
+def check_basis_selection() -> Finding:
     """In how many cells the leaderboard prints the greatest test mean over the bases."""
-    best: dict[tuple[str, str], float] = defaultdict(float)
-    bases = [one for one in evidence.published("bases") if one.source == "paper" and one.mean is not None]
-    for one in bases:
-        place = (one.dataset, str(one.cell["maps"]))
-        best[place] = max(best[place], float(one.mean or 0.0))
-    cells = {
-        (one.dataset, str(one.cell["model"]).removeprefix(MODEL)): one.mean
-        for one in evidence.published("leaderboard")
-        if one.source == "paper" and str(one.cell.get("model", "")).startswith(MODEL)
+    best: dict[tuple[str, str], float] = {}
+    bases = [number for number in published("bases") if number.source == "paper" and number.mean is not None]
+    for number in bases:
+        key = (number.dataset, str(number.cell["maps"]))
+        best[key] = max(best.get(key, 0.0), number.mean or 0.0)
+    leaderboard = {
+        (number.dataset, str(number.cell["model"]).removeprefix("polynsd-")): number.mean
+        for number in published("leaderboard")
+        if number.source == "paper" and str(number.cell.get("model", "")).startswith("polynsd-")
     }
-    shared = [place for place in cells if place in best]
-    if not shared:
-        return untestable("needs the paper's numbers of leaderboard and bases")
-    same = sum(cells[place] == best[place] for place in shared)
-    count = len({one.cell["basis"] for one in bases})
-    numbers = (
-        f"in {same} of {len(shared)} cells the leaderboard prints the greatest of {count} test means, one "
-        "per basis. Epochs may have been chosen on validation; the basis was chosen on test"
+    shared = [key for key in leaderboard if key in best]
+    same = sum(leaderboard[key] == best[key] for key in shared)
+    evidence = (
+        f"in {same} of {len(shared)} cells the leaderboard prints the greatest of "
+        f"{len({number.cell['basis'] for number in bases})} test means, one per basis. Epochs may have been "
+        "chosen on validation; the basis was chosen on test"
     )
-    return decided(same < len(shared) / 2, numbers)
+    return confirm_if(same < len(shared) / 2, evidence)
 
 
-def hardware(evidence: Evidence) -> Finding:
-    """Documentary: read, not computed."""
-    devices = ("one A100 with 80 GB (hyper-parameters, synthetic table)", "one L4 (hardware section)")
+@check("C31")
+def check_hardware() -> Finding:
+    """Documentary: read in the text."""
     return Finding(
-        REFUTED, f"documentary: the text names two, each for all experiments: {'; '.join(devices)}"
+        REFUTED,
+        "documentary: the text names two, each for all experiments: one A100 with 80 GB (hyper-parameters, "
+        "synthetic table); one L4 (hardware section)",
     )
 
 
-def search_space(evidence: Evidence) -> Finding:
+@check("C32")
+def check_search_space() -> Finding:
     """Documentary: what the table of hyper-parameters shares with NSD's, and what it adds."""
-    numbers = (
+    return Finding(
+        PARTLY,
         "documentary: width, stalk dimension, depth, dropout, rates and decays have ranges like NSD's; "
-        "PolyNSD searches K from seven values besides, with a basis for every cell (C30), and NSD's rows are "
-        "its published ones, not searched again"
+        "PolyNSD also searches K among seven values, with a basis for every cell (C30), and NSD's rows are "
+        "its published ones, not searched again",
     )
-    return Finding(PARTLY, numbers)
-
-
-CLAIMS = (
-    Claim("C30", "What is reported was chosen on validation.", "protocol", basis_selection),
-    Claim("C31", "All experiments ran on one kind of hardware.", "protocol", hardware),
-    Claim("C32", "The search space is that of NSD.", "protocol", search_space),
-)

@@ -1,4 +1,4 @@
-"""`polynsd claims`: what the paper says, and what was found."""
+"""`polynsd claims`: what the paper states, and what was found."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ class Claims:
     """Examine the claims of the paper: print some findings, or write the ledger of all."""
 
     ids: Positional[tuple[str, ...]] = ()
-    """Only these, e.g. C07 C15, and print what was found; all of them and write the ledger unless given."""
+    """Only these, e.g. C07 C15, printed; without any, all are written to the ledger."""
     results: Path = Path("results")
-    """Where records are, and where claims.md goes."""
+    """The folder of `polynsd reproduce`; the ledger is its tables/claims.md."""
 
     def run(self) -> None:
-        """Computes or reads the evidence."""
-        from polynsd_paper.claims.report import report
+        from polynsd_paper.claims import report_claims
 
-        sys.stdout.write(report(self.ids, self.results))
+        sys.stdout.write(report_claims(self.ids, self.results))

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from polynsd_paper.boards import OURS, Board, chosen_maps
-from polynsd_paper.claims.readers import compared
+from polynsd_paper.claims.comparisons import compare_scores
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import STANDARD
@@ -23,6 +23,11 @@ SMALL = ("texas", "wisconsin", "cornell")
 FILTERED = ("chameleon_filtered", "squirrel_filtered")
 DEEP = ("tuned-gcn", "polynsd-constant")
 SEARCHED = ("leaderboard", "filtered", "malignant", "platonov", "city", "long-search")
+
+
+def compared(first, second):
+    shares = {"train_share": first.shares.train, "test_share": first.shares.test}
+    return compare_scores(first.by_split(), second.by_split(), shares)
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Random sheaves on random graphs: what the laws in this folder are tried on.
+"""Random sheaves on random graphs: the cases on which the laws in this folder are tried.
 
-Edge lists come as users bring them: with self-loops, parallel edges, edges given in one direction
-only, and nodes without any. Matrices are small, dense and in double precision, so that an
-eigendecomposition can serve as the truth.
+Edge lists come as users bring them: with self-loops, parallel edges, edges in one direction only, and
+isolated nodes. Matrices are small, dense and in double precision, so that an eigendecomposition can serve
+as the truth. What the ledger of claims measures too is imported from `polynsd_paper.claims`.
 """
 
 import torch
@@ -13,6 +13,7 @@ from polynsd import SheafLaplacian, Topology
 from polynsd.kernels.ops import blocks
 from polynsd.sheaf import get_family
 from polynsd.sheaf.laplacian import NORMALIZATIONS
+from polynsd.testing import random_tensor
 
 FAMILIES = ("identity", "diagonal", "orthogonal", "orthogonal(matrix_exp)", "general")
 BASES = (
@@ -25,26 +26,15 @@ seeds = st.integers(0, 2**31 - 1)
 degrees = st.integers(0, 12)
 
 
-def random(seed, *shape):
-    """Standard normal numbers in double precision."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def random_maps(family, topology, d, seed=0):
     """Restriction maps of a family; general ones have singular values in [0.3, 2]."""
     family = get_family(family)
-    maps = family.build(random(seed, topology.num_half_edges, family.num_params(d)), d)
+    maps = family.build(random_tensor(topology.num_half_edges, family.num_params(d), seed=seed), d)
     if family.orthogonal_columns:
         return maps
     U, _, Vt = torch.linalg.svd(maps)
-    stretch = 0.3 + 1.7 * random(seed + 1, topology.num_half_edges, d, 1).sigmoid()
+    stretch = 0.3 + 1.7 * random_tensor(topology.num_half_edges, d, 1, seed=seed + 1).sigmoid()
     return U @ (stretch * Vt)
-
-
-def path(num_nodes):
-    """The path 0 – 1 – … – (N − 1)."""
-    nodes = torch.arange(num_nodes - 1)
-    return Topology.from_edge_index(torch.stack([nodes, nodes + 1]), num_nodes)
 
 
 def build(family, topology, d=2, normalization="sheaf-augmented", seed=0):
@@ -68,7 +58,7 @@ def laplacians(draw, normalizations=NORMALIZATIONS):
     d, seed = draw(st.integers(2 if family.startswith("orthogonal") else 1, 3)), draw(seeds)
     weight = None
     if draw(st.booleans()):
-        weight = random(seed, topology.num_edges).exp()[topology.edge]
+        weight = random_tensor(topology.num_edges, seed=seed).exp()[topology.edge]
     return SheafLaplacian(
         topology,
         random_maps(family, topology, d, seed),
@@ -78,32 +68,14 @@ def laplacians(draw, normalizations=NORMALIZATIONS):
     )
 
 
-def signal(L, channels=2, seed=0):
-    """A random signal `[N, d, C]`."""
-    return random(seed, L.topology.num_nodes, L.stalk_dim, channels)
-
-
-def matrix_of(apply, L):
-    """The matrix of a linear map of signals: what it does to every unit signal."""
-    size = L.shape[0]
-    unit = torch.eye(size, dtype=L.dtype).reshape(L.topology.num_nodes, L.stalk_dim, size)
-    image = apply(unit)
-    return image.reshape(image.shape[0] * image.shape[1], size)
-
-
-def spectrum(L):
-    """(λ, U) with L = U diag(λ) Uᵀ."""
-    return torch.linalg.eigh(L.to_dense())
-
-
 def lambda_max(L, method="analytic"):
-    """λ_max of a single graph as a number."""
-    return float(torch.as_tensor(L.lambda_max(method)).max())
+    """λ_max of a single graph as a number; 1 where there are no edges, as filters take it."""
+    return float(torch.as_tensor(L.lambda_max(method)).max()) or 1.0
 
 
 def calculus(L, response):
     """f(L) = U f(Λ) Uᵀ for a function of the eigenvalues."""
-    lam, U = spectrum(L)
+    lam, U = torch.linalg.eigh(L.to_dense())
     return (U * response(lam)) @ U.mT
 
 

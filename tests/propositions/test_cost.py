@@ -1,17 +1,19 @@
-"""What a filter costs: K products with L, and memory for training that does not grow with K.
+"""What a filter costs: K products with L, and memory for training that does not grow with K. (C25, C26)
 
-The paper's "two work buffers, independent of K" holds for inference; ordinary autograd keeps every
-T_k for training, and "K layers of NSD" is short of one product for the correction. Here the
-reversible recurrence makes the first claim true for training, and the correction is folded into
-the same series.
+The paper's "two work buffers, independent of K" holds for inference; ordinary autograd keeps every T_k for
+training, and "K layers of NSD" is short of one product for the correction. Here the reversible recurrence
+makes the first statement true for training, and the correction is folded into the same series.
 """
 
 import pytest
 import torch
-from random_sheaves import path, random_maps, signal
+from random_sheaves import build
 
 from polynsd import PolynomialFilter, SheafLaplacian, kernels
-from polynsd.kernels.ops import reference
+from polynsd.nn import NSD, PolyNSD
+from polynsd.testing import example_graph, random_tensor
+from polynsd_paper.claims.cost import count_model_products, count_products
+from polynsd_paper.claims.samples import path, random_signal
 
 
 def saved_bytes(compute):
@@ -29,12 +31,12 @@ def saved_bytes(compute):
 
 @pytest.fixture
 def L():
-    edges = path(20)
-    return SheafLaplacian(edges, random_maps("general", edges, 3).requires_grad_())
+    frozen = build("general", path(20), d=3)
+    return SheafLaplacian(frozen.topology, frozen.maps.requires_grad_())
 
 
 def training_memory(L, K, apply=kernels.chebyshev_filter):
-    x, phi = signal(L, channels=8).requires_grad_(), torch.ones(K + 1).double().requires_grad_()
+    x, phi = random_signal(L, channels=8).requires_grad_(), torch.ones(K + 1).double().requires_grad_()
     return saved_bytes(lambda: apply(L.blocks, phi, x, 1.0)) - 8 * K  # φ itself has K + 1 numbers
 
 
@@ -43,7 +45,7 @@ def test_training_memory_does_not_grow_with_the_degree(L):
 
 
 def test_ordinary_autograd_keeps_every_polynomial(L):
-    state = signal(L, channels=8).numel() * 8
+    state = random_signal(L, channels=8).numel() * 8
     growth = training_memory(L, 64, kernels.chebyshev_filter_autograd)
     growth -= training_memory(L, 2, kernels.chebyshev_filter_autograd)
     assert growth >= 62 * state
@@ -52,14 +54,19 @@ def test_ordinary_autograd_keeps_every_polynomial(L):
 def test_inference_keeps_nothing(L):
     p = PolynomialFilter("chebyshev1", 16).double()
     with torch.no_grad():
-        assert saved_bytes(lambda: p(L, signal(L))) == 0
+        assert saved_bytes(lambda: p(L, random_signal(L))) == 0
 
 
 @pytest.mark.parametrize("correction", ["none", "linear", "high-pass"])
 @pytest.mark.parametrize("K", [1, 2, 7])
-def test_a_filter_takes_K_products_with_or_without_correction(L, K, correction, monkeypatch):
-    calls, product = [], reference.block_product
-    monkeypatch.setattr(reference, "block_product", lambda *a: calls.append(1) or product(*a))
-    with kernels.use("reference"):
-        PolynomialFilter("legendre", K, correction=correction).double()(L, signal(L))
-    assert len(calls) == K
+def test_a_filter_takes_K_products_with_or_without_correction(L, K, correction):
+    with count_products() as products:
+        PolynomialFilter("legendre", K, correction=correction).double()(L, random_signal(L))
+    assert len(products) == K
+
+
+@pytest.mark.parametrize("K", [1, 5])
+def test_a_model_takes_K_products_per_layer_and_NSD_one(K):
+    graph, x = example_graph("star"), random_tensor(6, 3).float()
+    assert count_model_products(PolyNSD(3, 2, 3, 2, degree=K), x, graph) == 3 * K
+    assert count_model_products(NSD(3, 2, 3, 2), x, graph) == 3

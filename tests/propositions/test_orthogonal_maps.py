@@ -8,22 +8,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from random_sheaves import close, law, path, random, random_maps, seeds
+from random_sheaves import close, law, random_maps, seeds
 
 from polynsd.sheaf.orthogonal import METHODS
+from polynsd.testing import random_tensor
+from polynsd_paper.claims.samples import path
 
 dimensions = st.integers(2, 6)
-
-
-def drawn(method, d, seed, count=8):
-    return METHODS[method].build(random(seed, count, d * (d - 1) // 2), d)
 
 
 @law
 @given(st.sampled_from(["householder", "cayley", "matrix_exp", "euler"]), dimensions, seeds)
 def test_maps_are_orthogonal_with_the_determinant_of_their_component(method, d, seed):
     d = min(d, 3) if method == "euler" else d
-    Q = drawn(method, d, seed)
+    Q = METHODS[method].build(random_tensor(8, d * (d - 1) // 2, seed=seed), d)
     determinant = (-1.0) ** d if method == "householder" else 1.0
     assert close(Q.mT @ Q, torch.eye(d).double().expand_as(Q))
     assert close(torch.linalg.det(Q), torch.full((8,), determinant).double())
@@ -41,7 +39,7 @@ def test_zero_parameters_give_minus_identity_or_identity(d):
 @law
 @given(dimensions, seeds)
 def test_householder_is_a_product_of_d_reflections_the_last_of_them_fixed(d, seed):
-    parameters = random(seed, d * (d - 1) // 2)
+    parameters = random_tensor(d * (d - 1) // 2, seed=seed)
     V = torch.eye(d).double()
     V[tuple(torch.tril_indices(d, d, -1))] = parameters
     Q = torch.eye(d).double()
@@ -54,7 +52,7 @@ def test_householder_is_a_product_of_d_reflections_the_last_of_them_fixed(d, see
 @law
 @given(dimensions, seeds)
 def test_cayley_never_has_the_eigenvalue_minus_one(d, seed):
-    parameters = random(seed, d * (d - 1) // 2)
+    parameters = random_tensor(d * (d - 1) // 2, seed=seed)
     half = torch.zeros(d, d).double()
     half[tuple(torch.tril_indices(d, d, -1))] = parameters / 2
     half = half - half.mT

@@ -1,0 +1,70 @@
+"""Tables of cells that nobody has trained, with the columns of `polynsd_paper.records.summarize`."""
+
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+
+from polynsd_paper.claims import CLAIMS
+from polynsd_paper.records import records_table, summarize
+
+BY_ID = {claim.id: claim for claim in CLAIMS}
+NOTHING = summarize(records_table([]))
+
+
+def invent_cell(
+    experiment="leaderboard",
+    dataset="cora",
+    test=0.8,
+    *,
+    val=None,
+    spread=0.01,
+    own=1e-3,
+    shape=(10, 1),
+    **more,
+):
+    """Scores [splits, seeds] around a mean: the same noise in every cell, and a little of its own.
+
+    The options of the cell come under `cell`, other columns by name.
+    """
+    options = more.pop("cell", {})
+    noise = np.random.default_rng(crc32(repr((dataset, options)).encode())).normal(size=shape)
+    scores = test + spread * np.random.default_rng(0).normal(size=shape) + own * noise
+    means = scores.mean(1)
+    return {
+        "experiment": experiment,
+        "dataset": dataset,
+        "cell": str(options),
+        **options,
+        "val": test if val is None else val,
+        "mean": scores.mean(),
+        "std": means.std() if len(means) > 1 else scores.std(),
+        "scores": scores,
+        "split_numbers": tuple(range(len(scores))),
+        "parameters": 100,
+        "seconds": 1.0,
+        "device": "cpu",
+        "train_share": 0.48,
+        "test_share": 0.2,
+        "is_searched": True,
+        "is_partial": False,
+        "configuration": {},
+        **more,
+    }
+
+
+def raise_scores(row, amount):
+    """The cell with other test scores; validation stays."""
+    return {**row, "scores": row["scores"] + amount, "mean": row["mean"] + amount}
+
+
+def as_table(rows):
+    rows = list(rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in columns})
+
+
+def examine(claim_id, rows):
+    """What a claim's check finds in these cells."""
+    rows = list(rows)
+    return BY_ID[claim_id].examine(as_table(rows) if rows else NOTHING)
