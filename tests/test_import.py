@@ -20,6 +20,7 @@ OPTIONAL = (
     "tyro",
     "rich",
     "pandas",
+    "pooch",
 )
 ROOMS = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if module.ispkg]
 

@@ -16,7 +16,7 @@ from polynsd.data.datasets.archive import GraphArchive, load_graph
 from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError
 
-ROUNDS = 4_000
+ROUNDS = 2_400
 MEMORY = 8 * 2**20
 EDGES = np.array([[0, 0, 1, 2, 4], [1, 3, 2, 5, 6]])
 EDGE_BYTES = EDGES.tobytes()
@@ -233,7 +233,7 @@ def test_mutated_archives_load_soundly_or_are_refused(mutator, tmp_path):
 def test_lies_about_sizes_cost_no_memory(mutator, tmp_path):
     mutator.kinds = [mutator.header, mutator.directory]
     tracemalloc.start()
-    fuzz(mutator, 400, tmp_path)
+    fuzz(mutator, 200, tmp_path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MEMORY
