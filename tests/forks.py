@@ -4,5 +4,17 @@ import multiprocessing
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["polynsd.cli", "polynsd.cli.commands", "polynsd.search", "polynsd.zoo", "optuna"]
+    [
+        "polynsd.cli.options",
+        "polynsd.cli.search",
+        "polynsd.cli.train",
+        "polynsd.kernels.cpu.backend",
+        "polynsd.search",
+        "polynsd.zoo",
+        "optuna",
+        "pandas",
+        "pyarrow.parquet",
+        "safetensors.torch",
+        "torch_geometric.data",
+    ]
 )

@@ -83,10 +83,9 @@ class Demo:
             f"{graph.num_nodes} nodes, {graph.num_edges} edges, {100 * realised:.0f} % of them "
             f"between different classes; {self.splits} splits"
         )
-        _print(title, results)
-        picture = results_figure(
-            self.out / "demo.png", title, _scores(results), _responses(results), chance=0.5
-        )
+        _print_results(title, results)
+        scores = {name: result.tests for name, result in results.items()}
+        picture = results_figure(self.out / "demo.png", title, scores, _responses(results), chance=0.5)
         description = {"generator": "heterophily", **arguments, "realised_heterophily": realised}
         numbers = write_json(
             self.out / "demo.json",
@@ -96,11 +95,11 @@ class Demo:
                 "models": {name: result.to_dict() for name, result in results.items()},
             },
         )
-        print(f"{_reading(results)}\n\npicture: {picture}\nnumbers: {numbers}")
+        print(f"{_summarise(results)}\n\npicture: {picture}\nnumbers: {numbers}")
         return results
 
 
-class _Advance(Callback):
+class _EpochProgress(Callback):
     """Moves a progress bar that belongs to several trainings by one per epoch."""
 
     def __init__(self, progress: ProgressReporter, task: str) -> None:
@@ -116,13 +115,13 @@ def _train(problem: Problem, training: TrainConfig, quiet: bool) -> Results:
     results: Results = {}
     with ProgressReporter(len(MODELS) * budget, quiet=quiet) as progress:
         for number, (name, model) in enumerate(MODELS.items(), 1):
-            callback = _Advance(progress, f"{name}, {len(problem.splits)} splits")
+            callback = _EpochProgress(progress, f"{name}, {len(problem.splits)} splits")
             results[name] = fit_splits(problem, Configuration(model, training), callback=callback)
             progress.skip_to(number * budget)  # the epochs saved by stopping early
     return results
 
 
-def _print(title: str, results: Results) -> None:
+def _print_results(title: str, results: Results) -> None:
     rows = []
     for name, result in results.items():
         epochs = [row.best_epoch for row in result.rows]
@@ -131,8 +130,8 @@ def _print(title: str, results: Results) -> None:
     print_table(title, ("model", "test accuracy %", "val accuracy %", "best epoch", "parameters"), rows)
 
 
-def _reading(results: Results) -> str:
-    """One sentence that says what the table shows, whatever it shows."""
+def _summarise(results: Results) -> str:
+    """One sentence: the gain of the best PolyNSD over the other models."""
     ours = [name for name in results if name.startswith("PolyNSD")]
     best = max(ours, key=lambda name: results[name].mean)
     others = ("GCN", "MLP", "NSD, diagonal", "identity sheaf")
@@ -140,12 +139,8 @@ def _reading(results: Results) -> str:
     return f"{best}, in points of accuracy: {'; '.join(gaps)}."
 
 
-def _scores(results: Results) -> dict[str, list[float]]:
-    return {name: result.tests for name, result in results.items()}
-
-
 def _responses(results: Results) -> dict[str, list[LayerResponse]]:
-    """Of the model trained on the first split, where there is a learned filter."""
+    """Frequency responses of the models with a learned filter, as trained on the first split."""
     lam = torch.linspace(0, 2, 201)
     models = {name: result.models[0] for name, result in results.items() if name.startswith("PolyNSD")}
     return {name: model.responses(lam) for name, model in models.items() if isinstance(model, PolyNSD)}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, SearchView, print_table
+from polynsd.report.output import score_name, score_text
 from polynsd.search.study import SearchConfig
 from polynsd.training.callback import Callback, SearchPlan, TrialStatus
 from polynsd.training.problem import Source
@@ -45,14 +47,14 @@ class SearchCommand:
     """How the search is led."""
 
     def run(self) -> dict[str, Any] | None:
-        """Works until the trials are done; the result, unless other workers are to see to it."""
+        """Works until the trials are done; returns the result, or None with --no-final."""
         from polynsd.search import conclude, get_space, open_study, work
         from polynsd.search.optional import yaml
 
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
         if self.final:
-            yaml()  # missing it is better known before the trials than after
+            yaml()  # a missing package is reported before the trials, not after them
         space = get_space(self.space, self.source.dataset, self.model, self.maps)
         problem = self.source.problem(self.search.seed)
         out = self.out or Path("runs") / "search" / self._name()
@@ -61,7 +63,7 @@ class SearchCommand:
         start = time.perf_counter()
         with self._callback() as callback:
             callback.begin_search(self._plan(search.study, problem))
-            work(search, on_trial=lambda record: callback.trial(_told(record)), wait=self.final)
+            work(search, on_trial=lambda record: callback.trial(_trial_status(record)), wait=self.final)
             if not self.final:
                 return None
             result = conclude(out, search, time.perf_counter() - start)
@@ -82,15 +84,15 @@ class SearchCommand:
         from polynsd.search import trial_rows
 
         return SearchPlan(
-            self.search.trials, problem.task.metric, _earlier(trial_rows(study)), study.study_name
+            self.search.trials, problem.task.metric, _earlier_trials(trial_rows(study)), study.study_name
         )
 
 
-def _told(record: dict[str, Any]) -> TrialStatus:
+def _trial_status(record: dict[str, Any]) -> TrialStatus:
     return TrialStatus(record["trial"], record["state"], record["value"], record["params"], record["is_best"])
 
 
-def _earlier(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
+def _earlier_trials(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
     trials, best = [], None
     for row in rows:
         if row["state"] in ("complete", "pruned", "failed"):
@@ -100,18 +102,15 @@ def _earlier(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
     return tuple(trials)
 
 
-def _percent(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.1f}"
-
-
 def _print_result(out: Path, result: dict[str, Any]) -> None:
-    chosen, final, metric = result["chosen"], result["final"], result["metric"]
+    chosen, final = result["chosen"], result["final"]
+    metric, text = score_name(result["metric"]), partial(score_text, result["metric"])
     rows = [
         ("trials (pruned, failed)", f"{result['trials']} ({result['pruned']}, {result['failed']})"),
         ("chosen", f"trial {chosen['trial']}"),
-        (f"its val {metric} %", f"{100 * chosen['val_mean']:.1f}"),
-        (f"val {metric} %, new seeds", _percent(final["val_mean"])),
-        (f"test {metric} %, new seeds", f"{_percent(final['mean'])} ± {_percent(final['std'])}"),
+        (f"its val {metric}", text(chosen["val_mean"])),
+        (f"val {metric}, new seeds", text(final["val_mean"])),
+        (f"test {metric}, new seeds", f"{text(final['mean'])} ± {text(final['std'])}"),
         ("written to", str(out)),
     ]
     print_table(result["study"], ("", ""), rows)

@@ -57,15 +57,15 @@ class Train:
         parser.add_argument("--dataset", default=None)
         parser.add_argument("--config", default=None)
         try:
-            named, _ = parser.parse_known_args(list(arguments))
-        except argparse.ArgumentError:  # an option without its value: whoever reads all of them will say so
+            known, _ = parser.parse_known_args(list(arguments))
+        except argparse.ArgumentError:  # an option without its value: tyro will say so
             return cls()
-        if named.config is None:
-            return cls(rules=named.rules, training=get_rules(named.rules, named.dataset).training)
-        if named.rules != "default":
+        if known.config is None:
+            return cls(rules=known.rules, training=get_rules(known.rules, known.dataset).training)
+        if known.rules != "default":
             raise ConfigError("--config holds training rules already; leave out --rules.")
-        model, training = read_configuration(named.config)
-        return cls(config=Path(named.config), rules="config", model=model, training=training)
+        model, training = read_configuration(known.config)
+        return cls(config=Path(known.config), rules="config", model=model, training=training)
 
     def run(self) -> ProtocolResult:
         """Trains, prints, and keeps the run where asked for."""
@@ -80,35 +80,32 @@ class Train:
             snapshot_seconds=self.snapshot_seconds,
         )
         if not self.json:
-            _print(result, self.out)
+            _print_result(result, self.out)
         return result
 
     def _callback(self) -> Callback:
-        shown: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
-        return shown if self.tensorboard is None else CallbackList(shown, TensorBoardLog(self.tensorboard))
+        view: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
+        return view if self.tensorboard is None else CallbackList(view, TensorBoardLog(self.tensorboard))
 
 
-def _print(result: ProtocolResult, out: Path | None) -> None:
+def _print_result(result: ProtocolResult, out: Path | None) -> None:
     epochs = [row.best_epoch for row in result.rows]
     name, text = score_name(result.metric), partial(score_text, result.metric)
     header = ("model", f"test {name}", f"val {name}", "best epoch", "parameters")
-    row = (
+    cells = (
         result.model,
         f"{text(result.mean)} ± {text(result.std)}",
         text(result.val_mean),
         f"{min(epochs)}–{max(epochs)}",
         f"{result.parameters:,}",
     )
-    print_table(_title(result), header, [row])
-    if out is not None:
-        print(f"run: {out}")
-
-
-def _title(result: ProtocolResult) -> str:
     about, splits = result.about, len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
-    return (
+    title = (
         f"{about['dataset']}: {splits} split{'s' * (splits > 1)} by {about['protocol']} × "
         f"{seeds} seed{'s' * (seeds > 1)}; features {about['features']}; rules {result.rules}, "
         f"epochs chosen by validation {result.select}; mean ± std ({result.std_kind})"
     )
+    print_table(title, header, [cells])
+    if out is not None:
+        print(f"run: {out}")

@@ -42,7 +42,7 @@ load_package = partial(load_optional, purpose="tables of runs need", extra="runs
 
 
 @dataclass(frozen=True)
-class Identity:
+class RunIdentity:
     """What a run computes, `config.json`: runs with the same identity have the same result."""
 
     kind: str
@@ -50,11 +50,11 @@ class Identity:
     inputs: dict[str, Any]
 
     @classmethod
-    def create(cls, kind: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Identity:
+    def create(cls, kind: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> RunIdentity:
         return cls(kind, to_json(dict(config), "configuration"), to_json(dict(inputs), "inputs"))
 
     @classmethod
-    def read(cls, path: Path) -> Identity:
+    def read(cls, path: Path) -> RunIdentity:
         content = read_json(path)
         kind, config, inputs = (content.get(key) for key in ("kind", "config", "inputs"))
         if not (isinstance(kind, str) and isinstance(config, dict) and isinstance(inputs, dict)):
@@ -172,7 +172,7 @@ def read_run(folder: str | Path) -> RunRecord:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no run: there is no such folder.")
-    identity = Identity.read(folder / CONFIG)
+    identity = RunIdentity.read(folder / CONFIG)
     sessions = tuple(read_sessions(folder / ENVIRONMENT))
     outcome = Outcome.read(folder / RESULT)
     return RunRecord(folder, identity.kind, identity.config, identity.inputs, sessions, outcome)

@@ -44,7 +44,7 @@ from polynsd.runs.files import (
     write_durably,
 )
 from polynsd.runs.lock import hold_lock
-from polynsd.runs.record import Identity, Outcome, load_package
+from polynsd.runs.record import Outcome, RunIdentity, load_package
 from polynsd.runs.snapshots import MetricsLog, RunSnapshots, read_snapshot
 from polynsd.runs.tensors import write_tensors
 
@@ -92,7 +92,7 @@ class Run:
             DataError: a file of the run is damaged; none is changed then.
             StorageError: a file could not be written.
         """
-        folder, identity = Path(folder), Identity.create(kind, config, inputs)
+        folder, identity = Path(folder), RunIdentity.create(kind, config, inputs)
         if not snapshot_seconds >= 0:
             raise ConfigError(f"snapshot_seconds must be at least 0; got {snapshot_seconds!r}.")
         check_folder(folder, identity)
@@ -111,7 +111,7 @@ class Run:
                 run._close()
 
     @classmethod
-    def _resume(cls, folder: Path, identity: Identity, snapshot_seconds: float) -> Run:
+    def _resume(cls, folder: Path, identity: RunIdentity, snapshot_seconds: float) -> Run:
         """Goes on from what lies in the folder, whose lock is held."""
         outcome = Outcome.read(folder / RESULT)
         if outcome is not None:
@@ -184,7 +184,7 @@ class Run:
                 self._snapshots.metrics.sync()
 
 
-def check_folder(folder: Path, identity: Identity) -> None:
+def check_folder(folder: Path, identity: RunIdentity) -> None:
     """Raises unless the run may be started in the folder, or gone on with. Changes nothing."""
     if not folder.exists():
         return
@@ -192,7 +192,7 @@ def check_folder(folder: Path, identity: Identity) -> None:
         raise ConfigError(f"a run is a folder; {folder} is a file. Choose another name.")
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in (LOCK, CONFIG + PARTIAL))
     if (folder / CONFIG).exists():  # looked up last: another process may just be starting the run
-        existing = Identity.read(folder / CONFIG)
+        existing = RunIdentity.read(folder / CONFIG)
         if existing.digest == identity.digest:
             return
         differences = find_differences(asdict(existing), asdict(identity))

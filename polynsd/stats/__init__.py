@@ -3,15 +3,15 @@
 from polynsd.stats.paired import Comparison, SignedRank, compare, holm, signed_rank, variance_factor
 from polynsd.stats.ranking import Friedman, Ranking, critical_difference, friedman, rank_models
 from polynsd.stats.scores import Interval, mean_interval
-from polynsd.stats.significance import Cell, bold_rule, significance
+from polynsd.stats.significance import Significance, bold_rule, significance
 
 __all__ = [
-    "Cell",
     "Comparison",
     "Friedman",
     "Interval",
     "Ranking",
     "SignedRank",
+    "Significance",
     "bold_rule",
     "compare",
     "critical_difference",

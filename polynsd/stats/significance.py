@@ -13,7 +13,7 @@ from polynsd.stats.scores import require_inside, rounded, split_means
 
 
 @dataclass(frozen=True)
-class Cell:
+class Significance:
     """What a table may say about one model.
 
     Attributes:
@@ -47,7 +47,7 @@ def significance(
     groups: Mapping[str, str] | None = None,
     test_share: float | None = None,
     alpha: float = 0.05,
-) -> dict[str, Cell]:
+) -> dict[str, Significance]:
     """Compares every model of a column with the best mean.
 
     Args:
@@ -67,7 +67,7 @@ def significance(
     adjusted = dict(zip(others, holm(p).tolist(), strict=True)) | {best: 1.0}
     rival = max((name for name in others if group[name] != group[best]), key=means.__getitem__, default=best)
     return {
-        name: Cell(
+        name: Significance(
             mean=means[name],
             is_best=name == best,
             p=adjusted[name],

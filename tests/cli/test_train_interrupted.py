@@ -17,7 +17,7 @@ from polynsd.runs import Run, StorageError, read_run
 OPTIONS = [
     "train", "--data", "num_nodes=60", "num_classes=2", "num_features=4", "--splits", "3", "--dropout", "0.3",
     "--hidden-channels", "4", "--stalk-dim", "2", "--degree", "2", "--num-layers", "1",
-    "--epochs", "120", "--patience", "120", "--snapshot-seconds", "0",
+    "--epochs", "40", "--patience", "40", "--snapshot-seconds", "0",
 ]  # fmt: skip
 PATIENCE = 60.0  # seconds that a moment is waited for
 
@@ -73,7 +73,7 @@ def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expecte
     moments = [
         lambda: (folder / "config.json").exists(),
         lambda: (folder / "snapshot.safetensors").exists(),
-        lambda: size(folder / "metrics.jsonl") > 7_500,
+        lambda: size(folder / "metrics.jsonl") > 4_000,
     ]
     for moment in moments:
         with process(folder) as started:
