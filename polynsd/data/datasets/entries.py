@@ -288,11 +288,19 @@ ENTRIES: Mapping[str, DatasetEntry] = MappingProxyType(
     {
         name: DatasetEntry(
             name,
-            *columns,
-            class_sizes=CLASS_SIZES.get(name),
-            warning=WARNINGS.get(name, ""),
-            **family | EXCEPTIONS.get(name, {}),
+            title,
+            nodes,
+            edges,
+            features,
+            classes,
+            source,
+            **{
+                **family,
+                **EXCEPTIONS.get(name, {}),
+                "class_sizes": CLASS_SIZES.get(name),
+                "warning": WARNINGS.get(name, ""),
+            },
         )
-        for family, name, *columns in TABLE
+        for family, name, title, nodes, edges, features, classes, source in TABLE
     }
 )

@@ -97,32 +97,17 @@ def fetch(
     if scheme not in ("http", "https") or not host:
         raise DataError(f"downloads need an http or https address; got {url!r}.")
 
-    def receive(url: str, output_file: str, _: object) -> None:
-        received = 0
-        options: dict[str, Any] = {"headers": HEADERS, "hooks": {"response": _check_response}}
-        with (
-            requests.get(url, stream=True, timeout=timeout, **options) as response,
-            Path(output_file).open("wb") as file,
-        ):
-            if not response.ok:
-                raise DataError(
-                    f"cannot download {url}: the server answered {response.status_code} {response.reason}. "
-                    "Check the address or try later."
-                )
-            for chunk in response.iter_content(CHUNK_BYTES):
-                received += len(chunk)
-                if received > max_bytes:
-                    raise DataError(
-                        f"{url} has {received:,} bytes or more; at most {max_bytes:,} are accepted. "
-                        "Raise max_bytes if that is intended."
-                    )
-                file.write(chunk)
-                if progress is not None:
-                    progress(len(chunk), path.name)
-
     pooch.get_logger().setLevel(logging.WARNING)
     try:
-        pooch.retrieve(url, sha256, path.name, path.parent, downloader=receive)
+        pooch.retrieve(
+            url,
+            sha256,
+            path.name,
+            path.parent,
+            downloader=lambda url, file, _: _receive(
+                url, Path(file), path.name, progress, timeout, max_bytes
+            ),
+        )
     except DataError:
         raise
     except (requests.RequestException, OSError) as error:
@@ -133,6 +118,34 @@ def fetch(
     except ValueError as error:  # pooch: the hash differs
         raise DataError(f"{url} is not the expected file: {error}") from error
     return path
+
+
+def _receive(
+    url: str, file: Path, name: str, progress: Progress | None, timeout: float, max_bytes: int
+) -> None:
+    """Writes what the server sends to a file; pooch checks and renames it afterwards."""
+    import requests
+
+    received, hooks = 0, {"response": _check_response}
+    with (
+        requests.get(url, stream=True, timeout=timeout, headers=HEADERS, hooks=hooks) as response,
+        file.open("wb") as output,
+    ):
+        if not response.ok:
+            raise DataError(
+                f"cannot download {url}: the server answered {response.status_code} {response.reason}. "
+                "Check the address or try later."
+            )
+        for chunk in response.iter_content(CHUNK_BYTES):
+            received += len(chunk)
+            if received > max_bytes:
+                raise DataError(
+                    f"{url} has {received:,} bytes or more; at most {max_bytes:,} are accepted. "
+                    "Raise max_bytes if that is intended."
+                )
+            output.write(chunk)
+            if progress is not None:
+                progress(len(chunk), name)
 
 
 def _check_response(response: Any, **_: Any) -> None:
