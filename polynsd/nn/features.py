@@ -41,9 +41,21 @@ def encode_features(encoder: nn.Module, x: Tensor, dropout: float, training: boo
     sparse = _sparse(x) if type(encoder) is nn.Linear and encoder.weight.device == x.device else None
     if sparse is None or not isinstance(encoder, nn.Linear):
         return encoder(functional.dropout(x, dropout, training))
-    entries = functional.dropout(x.take(sparse.places), dropout, training)
-    product = sparse_product(sparse.matrix, sparse.transposed, entries, encoder.weight.mT)
+    product = _product(sparse, x, encoder.weight, dropout, training)
     return product if encoder.bias is None else product + encoder.bias
+
+
+def multiply_features(weight: Tensor, x: Tensor, dropout: float, training: bool) -> Tensor:
+    """dropout(x) Wᵀ for a weight `[out, in]`, by a sparse product where x is sparse and large."""
+    sparse = _sparse(x) if weight.device == x.device else None
+    if sparse is None:
+        return functional.linear(functional.dropout(x, dropout, training), weight)
+    return _product(sparse, x, weight, dropout, training)
+
+
+def _product(sparse: SparseFeatures, x: Tensor, weight: Tensor, dropout: float, training: bool) -> Tensor:
+    entries = functional.dropout(x.take(sparse.places), dropout, training)
+    return sparse_product(sparse.matrix, sparse.transposed, entries, weight.mT)
 
 
 def _sparse(x: Tensor) -> SparseFeatures | None:

@@ -97,9 +97,10 @@ def _convolution_field(model: nn.Module) -> int:
     """One hop for every layer of a GCN, and one for the degrees."""
     from torch_geometric.nn import models
 
-    gnn = model.gnn if isinstance(model, GCN) else model
-    if isinstance(gnn, models.GCN) and all(isinstance(norm, nn.Identity) for norm in gnn.norms or []):
-        return int(gnn.num_layers) + 1
+    if type(model) is GCN:
+        return len(model.layers) + 1
+    if isinstance(model, models.GCN) and all(isinstance(norm, nn.Identity) for norm in model.norms or []):
+        return int(model.num_layers) + 1
     raise ConfigError(
         f"the receptive field of {type(model).__name__} is not known; give the depth of the halos as a "
         "number, e.g. its number of message-passing steps and one more for degrees."

@@ -22,8 +22,7 @@ from polynsd.zoo.registry import (
 )
 
 if TYPE_CHECKING:
-    from polynsd.zoo.gcn import GCN
-    from polynsd.zoo.mlp import MLP
+    from polynsd.zoo.convolutional import GCN, MLP
 
 __all__ = [
     "ALL_MODELS",

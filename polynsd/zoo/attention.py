@@ -1,110 +1,252 @@
-"""Attention along edges: scores, their softmax at every node, and the sums of what is sent.
-
-Between nodes and edges the library's kernels go, which need no scatter with atomics, neither forward nor
-backward, so that the same seed gives the same bits on a GPU too.
-"""
+"""Messages weighted edge by edge: GAT and GATv2 with a softmax, FAGCN and GGCN with signs."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+import math
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch_geometric.nn.dense import Linear
 
-from polynsd.errors import ConfigError, require_at_least
-from polynsd.kernels.gpu.schedule import schedule
+from polynsd.errors import require_at_least, require_fraction
+from polynsd.kernels import Pattern
 from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
-from polynsd.kernels.ops.operator import Pattern
-from polynsd.topology import Topology, as_topology
-from polynsd.zoo.operators import remembered
+from polynsd.nn.features import encode_features
+from polynsd.nn.inputs import check_features, linear
+from polynsd.nn.precision import in_full_precision
+from polynsd.topology import Topology
+from polynsd.zoo.layers import (
+    CONVOLUTIONS,
+    INPUT_DROPOUT,
+    GATLayer,
+    GATv2Layer,
+    Options,
+    ZooModel,
+    feature_products,
+    reset,
+)
+from polynsd.zoo.matrices import once_per_graph, refuse_weights, symmetric_weights
+from polynsd.zoo.neighbours import neighbours_and_self, require_heads
 
-TINY = 1e-16  # that a sum of exponentials, at least 1, does not notice
+
+class GAT(ZooModel):
+    """Veličković et al., "Graph attention networks" (2018); Brody, Alon and Yahav's GATv2 (2022).
+
+    h_i⁺ = ‖_heads Σ_{j∈N(i)∪{i}} softmax_j(e_ij) W h_j + b, then ELU and dropout,
+    e_ij = LeakyReLU_{0.2}(aᵀ[W h_i ‖ W h_j]), or aᵀ LeakyReLU_{0.2}(W' h_i + W h_j) for v2. The last
+    layer takes the mean of the heads.
+
+    `hidden_channels` is the width of all heads together; `dropout` is the rate of the attention too.
+
+    Args:
+        heads: number of heads.
+        v2: whether the attention is that of GATv2.
+    """
+
+    space: ClassVar[Options] = {
+        "num_layers": CONVOLUTIONS,
+        "heads": [1, 4, 8],
+        "input_dropout": INPUT_DROPOUT,
+    }
+    published: ClassVar[Options] = {"num_layers": 2, "hidden_channels": 64, "heads": 8, "input_dropout": 0.6}
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, input_dropout: float = 0.0, heads: int = 8, v2: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        require_fraction("input_dropout", input_dropout)
+        require_heads(hidden_channels if num_layers > 1 else heads, heads)
+        self.dropout, self.input_dropout = dropout, input_dropout
+        layer = GATv2Layer if v2 else GATLayer
+        sizes = [in_channels, *[hidden_channels] * (num_layers - 1)]
+        self.layers = nn.ModuleList(
+            layer(size, hidden_channels // heads, heads, dropout=dropout) for size in sizes[:-1]
+        )
+        self.layers.append(layer(sizes[-1], out_channels, heads, mean=True, dropout=dropout))
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        refuse_weights("gat", edge_weight)
+        near, (first, *others) = neighbours_and_self(edge_index, x), self.layers
+        h = first.after_weights(feature_products(first.maps(), x, self.input_dropout, self.training), near)
+        for layer in others:
+            h = layer(functional.dropout(functional.elu(h), self.dropout, self.training), near)
+        return h
 
 
-class Edges(NamedTuple):
-    """Pairs (i, j) of nodes, sorted: i listens to j."""
+class FAGCN(ZooModel):
+    """Frequency adaptation (Bo et al., 2021), on the graph without self-loops.
+
+        h⁰ = ReLU(W₁ x),   h_i^ℓ = ε h_i⁰ + Σ_j α_ij h_j^{ℓ−1} / √(d_i d_j),   out = W₂ h^L,
+
+    with α_ij = tanh(g · [h_i ‖ h_j]) between −1 (differences) and 1 (sums).
+
+    `num_layers` is L ≥ 1, published are 2; `dropout` is that of the features, of h⁰ and of the α_ij.
+
+    Args:
+        eps: ε, how much of h⁰ every layer adds.
+    """
+
+    space: ClassVar[Options] = {"num_layers": CONVOLUTIONS, "eps": {"low": 0.1, "high": 1.0}}
+    published: ClassVar[Options] = {"num_layers": 2, "hidden_channels": 32, "eps": 0.3}
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, eps: float = 0.3,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        require_at_least("num_layers", num_layers, 1)
+        self.in_channels, self.dropout, self.eps = in_channels, dropout, eps
+        self.encoder = linear(in_channels, hidden_channels)
+        self.scores = nn.ModuleList(PairScore(hidden_channels) for _ in range(num_layers))
+        self.decoder = linear(hidden_channels, out_channels)
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        refuse_weights("FAGCN", edge_weight)
+        check_features(x, self.in_channels)
+        pattern, weight = degree_weights(edge_index, x)
+        start = encode_features(self.encoder, x, self.dropout, self.training).relu()
+        h = start = functional.dropout(start, self.dropout, self.training)
+        for score in self.scores:
+            alpha = functional.dropout(score(h, pattern).tanh(), self.dropout, self.training)
+            h = sum_at_nodes(alpha * weight * at_columns(h, pattern, -2), pattern, -2)
+            h = h + self.eps * start if self.eps else h
+        return self.decoder(h)
+
+
+class PairScore(nn.Module):
+    """g · [h_i ‖ h_j] `[H, 1]` for every pair of neighbours."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.there, self.here = Linear(channels, 1, bias=False), Linear(channels, 1, bias=False)
+        reset(self)
+
+    def forward(self, h: Tensor, pattern: Pattern) -> Tensor:
+        there, here = self.there(h), self.here(h)
+        return at_rows(here, pattern, -2) + at_columns(there, pattern, -2)
+
+
+@once_per_graph
+def degree_weights(topology: Topology, x: Tensor) -> tuple[Pattern, Tensor]:
+    """The half-edges and `[H, 1]` their 1 / √(d_i d_j)."""
+    weight = symmetric_weights(topology.row, topology.col, topology.degree)[:, None]
+    return topology.pattern, weight.to(x.device, x.dtype)
+
+
+class GGCN(ZooModel):
+    """Two sides of the same coin (Yan et al., 2022).
+
+        H^ℓ = `SignedLayer`(Z^ℓ W_ℓ),   Z^{ℓ+1} = Z^ℓ + log(η / (ℓ + 1)^κ + 1) · dropout(ELU(H^ℓ)),
+
+    without the factor for ℓ = 1; Z^1 = X for the first layer, and ELU(X W_0) where Z^2 adds to it. The last
+    H^L are the logits.
+
+    `hidden_channels`: published are 8 to 80; `num_layers` is L ≥ 1; `dropout` is that of the features and of
+    what every layer adds.
+
+    Args:
+        decay: η.
+        exponent: κ.
+        degree_correction: learn how much the degrees of the two ends matter.
+    """
+
+    space: ClassVar[Options] = {
+        "num_layers": [2, 3, 5],
+        "hidden_channels": [16, 32, 80],
+        "decay": {"low": 0.5, "high": 1.5},
+        "exponent": [1.0, 2.0, 3.0],
+        "degree_correction": [True, False],
+    }
+    published: ClassVar[Options] = {
+        "num_layers": 5,
+        "hidden_channels": 32,
+        "decay": 1.0,
+        "exponent": 3.0,
+        "degree_correction": True,
+    }
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, decay: float = 1.0, exponent: float = 3.0, degree_correction: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        require_at_least("num_layers", num_layers, 1)
+        self.in_channels, self.hidden_channels, self.dropout = in_channels, hidden_channels, dropout
+        self.decay, self.exponent = decay, exponent
+        widths = [*[hidden_channels] * (num_layers - 1), out_channels]
+        skip = hidden_channels if num_layers > 1 else 0
+        self.encoder = linear(in_channels, skip + widths[0])  # X [W_0 ‖ W_1]
+        self.linears = nn.ModuleList(linear(hidden_channels, width) for width in widths[1:])
+        self.layers = nn.ModuleList(SignedLayer(degree_correction) for _ in widths)
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        refuse_weights("GGCN", edge_weight)
+        check_features(x, self.in_channels)
+        edges = gcn_edges(edge_index, x)
+        z = encode_features(self.encoder, x, self.dropout, self.training)
+        if not self.linears:
+            return self.layers[0](z, edges)
+        state, z = functional.elu(z[:, : self.hidden_channels]), z[:, self.hidden_channels :]
+        for depth, (layer, weight) in enumerate(zip(self.layers, self.linears, strict=False), start=1):
+            update = functional.dropout(functional.elu(layer(z, edges)), self.dropout, self.training)
+            factor = 1.0 if depth == 1 else math.log(self.decay / (depth + 1) ** self.exponent + 1)
+            state = state + factor * update
+            z = weight(state)
+        return self.layers[-1](z, edges)
+
+
+class GcnEdges(NamedTuple):
+    """The off-diagonal part of Ŝ = D̃^{−1/2} (A + I) D̃^{−1/2}."""
 
     pattern: Pattern
-    row: Tensor  # int64
+    weight: Tensor  # [H] Ŝ_ij
+    ratio: Tensor  # [H] Ŝ_ii / Ŝ_ij − 1 = √(d̃_j / d̃_i) − 1
 
 
-def edges_without_loops(edge_index: Any, num_nodes: int) -> Edges:
-    """The half-edges of a graph."""
-    topology = as_topology(edge_index, num_nodes)
-    return Edges(topology.pattern, topology.row)
+@once_per_graph
+def gcn_edges(topology: Topology, x: Tensor) -> GcnEdges:
+    """What `SignedLayer` must know of a graph."""
+    degree, row, col = (topology.degree + 1).double(), topology.row, topology.col
+    ratio = (degree[col] / degree[row]).sqrt() - 1
+    weight = symmetric_weights(row, col, degree)
+    return GcnEdges(topology.pattern, *(part.to(x.device, x.dtype) for part in (weight, ratio)))
 
 
-@remembered
-def edges_with_loops(topology: Topology, like: Tensor) -> Edges:
-    """The half-edges of a graph, every node its own neighbour too."""
-    N, node = topology.num_nodes, torch.arange(topology.num_nodes, device=topology.row.device)
-    row, col = torch.cat([topology.row, node]), torch.cat([topology.col, node])
-    order = (row * N + col).argsort()
-    row, col = row[order], col[order]
-    twin = (col * N + row).argsort()
-    rowptr = functional.pad((topology.degree + 1).cumsum(0), (1, 0))
-    tasks, splits = schedule(rowptr, row.numel())
-    return Edges(Pattern(rowptr.int(), row.int(), col.int(), twin.int(), tasks, splits), row)
+class SignedLayer(nn.Module):
+    """Neighbours that are alike attract, the others repel.
 
+        h_i = softplus(γ) (Σ_j Ŝ_ij τ_ij (β₊ relu(c_ij) − β₋ relu(−c_ij)) z_j + β₀ z_i)
 
-def softmax(scores: Tensor, edges: Edges) -> Tensor:
-    """α_ij = exp(s_ij) / Σ_j exp(s_ij) for scores `[H, heads]`."""
-    pattern = edges.pattern
-    shares = (scores - at_rows(largest(scores, edges), pattern, -2)).exp()
-    return shares / (at_rows(sum_at_nodes(shares, pattern, -2), pattern, -2) + TINY)
-
-
-def softmax_with_self(scores: Tensor, own: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
-    """The same, where every node has a score `[N, heads]` for itself besides."""
-    pattern = edges.pattern
-    most = torch.maximum(largest(scores, edges), own.detach())
-    shares, own = (scores - at_rows(most, pattern, -2)).exp(), (own - most).exp()
-    total = sum_at_nodes(shares, pattern, -2) + own
-    return shares / at_rows(total, pattern, -2), own / total
-
-
-def largest(scores: Tensor, edges: Edges) -> Tensor:
-    """`[N, heads]` the highest score at every node, −∞ where there is none; a constant for gradients.
-
-    PyTorch takes it with atomics, but a maximum does not depend on the order.
+    with the cosine c_ij of z_i and z_j, τ_ij = softplus(λ₀ (√(d̃_j / d̃_i) − 1) + λ₁) or 1, β a softmax.
     """
-    lowest = scores.new_full((edges.pattern.num_nodes, scores.size(-1)), -torch.inf)
-    return lowest.scatter_reduce(0, edges.row[:, None].expand_as(scores), scores.detach(), "amax")
 
+    def __init__(self, degree_correction: bool) -> None:
+        super().__init__()
+        self.correction = nn.Parameter(torch.empty(2)) if degree_correction else None  # λ
+        self.mixture = nn.Parameter(torch.empty(3))  # of β₊, β₋, β₀
+        self.gain = nn.Parameter(torch.empty(()))  # γ
+        self.reset_parameters()
 
-def attended(scores: Tensor, v: Tensor, edges: Edges) -> Tensor:
-    """Σ_j softmax_j(s_ij) v_j, for scores `[H, heads]` and v `[N, C]`, 0 for who has no neighbours."""
-    parts = at_columns(v.unflatten(-1, (scores.size(-1), -1)), edges.pattern)
-    return sum_at_nodes(softmax(scores, edges).unsqueeze(-1) * parts, edges.pattern).flatten(-2)
+    def reset_parameters(self) -> None:
+        """λ = (½, 0), equal β, γ = 2."""
+        nn.init.zeros_(self.mixture)
+        nn.init.constant_(self.gain, 2.0)
+        if self.correction is not None:
+            with torch.no_grad():
+                self.correction.zero_()[0] = 0.5
 
-
-def require_heads(channels: int, heads: int) -> None:
-    """Raises unless the heads share the channels evenly."""
-    require_at_least("heads", heads, 1)
-    if channels % heads:
-        raise ConfigError(f"hidden_channels={channels} must be a multiple of heads={heads}.")
-
-
-def by_kernels(conv: Any) -> Any:
-    """PyG's GATConv or GATv2Conv, which then takes `Edges` for `edge_index`."""
-    conv.edge_updater, conv.propagate = partial(_coefficients, conv), partial(_sums, conv)
-    return conv
-
-
-def _coefficients(
-    conv: Any, edges: Edges, *, size: Any = None, edge_attr: None = None, **ends: Any
-) -> Tensor:
-    """α_ij of the layer, `[H, heads]`, after dropout; the ends are `alpha` of GAT or `x` of GATv2."""
-    ((source, target),) = ends.values()
-    there = at_columns(source, edges.pattern, -source.dim())
-    here = at_rows(target, edges.pattern, -target.dim())
-    scores = functional.leaky_relu(here + there, conv.negative_slope)
-    scores = (scores * conv.att).sum(-1) if "x" in ends else scores
-    return functional.dropout(softmax(scores, edges), conv.dropout, conv.training)
-
-
-def _sums(conv: Any, edges: Edges, *, size: Any = None, x: tuple[Tensor, Tensor], alpha: Tensor) -> Tensor:
-    """Σ_j of the layer's messages, `[N, heads, C]`."""
-    return sum_at_nodes(conv.message(at_columns(x[0], edges.pattern), alpha), edges.pattern)
+    @in_full_precision
+    def forward(self, z: Tensor, edges: GcnEdges) -> Tensor:
+        pattern, weight, ratio = edges
+        if self.correction is not None:
+            weight = weight * functional.softplus(self.correction[0] * ratio + self.correction[1])
+        attract, repel, own = self.mixture.softmax(-1)
+        length = torch.linalg.vector_norm(z, dim=-1, keepdim=True).clamp(min=1e-12)
+        here, there = at_rows(z / length, pattern, -2), at_columns(z / length, pattern, -2)
+        cosine = (here * there).sum(-1, keepdim=True)
+        weight = weight.unsqueeze(-1) * (attract * cosine.relu() - repel * (-cosine).relu())
+        messages = sum_at_nodes(weight * at_columns(length, pattern, -2) * there, pattern, -2)
+        return functional.softplus(self.gain) * (messages + own * z)

@@ -1,4 +1,6 @@
-"""A connection from the features alone: tangent spaces by local PCA, aligned along the edges.
+"""`ConnNSD`: sheaf diffusion along a connection that the features give, not a learner.
+
+The connection aligns tangent spaces, found by local PCA, along the edges:
 
     O_v  = first d left singular vectors of [x_u − x_v]_u          (u: the neighbours of v)
     O_vu = U Vᵀ, where O_vᵀ O_u = U Σ Vᵀ                            (takes a signal at u into the frame of v)
@@ -10,17 +12,38 @@ is found once per (x, graph), in float64 on the CPU, where many small decomposit
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.errors import ConfigError
 from polynsd.memo import TensorMemo
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.topology import Topology
+from polynsd.zoo.sheaf import SheafModel, nsd_layer
 
-AT_ONCE = 2**24  # numbers in memory for one batch of decompositions
+BATCH_SIZE = 2**24  # numbers in memory for one batch of decompositions
 
-_known = TensorMemo[SheafLaplacian]()  # by features
+
+class ConnNSD(SheafModel):
+    """x⁺ = (1 + tanh ε) x − φ(L (I ⊗ W₁) dropout(x) W₂), L the connection Laplacian of the features.
+
+    `in_channels` must be at least `stalk_dim`; the connection sees all features, also with `input_dropout`.
+
+    Args:
+        stalk_dim: d, the dimension of the local tangent spaces.
+    """
+
+    def make_layer(self) -> nn.Module:
+        return nsd_layer(self)
+
+    def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
+        L = connection_laplacian(x, topology, self.stalk_dim)
+        for layer in self.layers:
+            state = layer.diffuse(state, L)
+        return state
+
+
+_laplacians = TensorMemo[SheafLaplacian]()  # by features
 
 
 def connection_laplacian(x: Tensor, topology: Topology, d: int) -> SheafLaplacian:
@@ -34,7 +57,7 @@ def connection_laplacian(x: Tensor, topology: Topology, d: int) -> SheafLaplacia
     def find() -> SheafLaplacian:
         return SheafLaplacian(topology, connection_maps(x, topology, d), orthogonal_columns=True)
 
-    return _known(x, find, topology, d)
+    return _laplacians(x, find, topology, d)
 
 
 @torch.no_grad()
@@ -56,7 +79,7 @@ def local_frames(x: Tensor, rowptr: Tensor, col: Tensor, d: int) -> Tensor:
     for n in degree[degree > 0].unique().tolist():  # nodes of one degree make a batch
         borrowed = max(0, min(d, N - 1) - n)
         size = width * max(n, d) + (N if borrowed else 0)
-        for nodes in (degree == n).nonzero().squeeze(-1).split(max(1, AT_ONCE // size)):
+        for nodes in (degree == n).nonzero().squeeze(-1).split(max(1, BATCH_SIZE // size)):
             around = col[rowptr[nodes, None] + torch.arange(n)]
             if borrowed:
                 around = torch.cat([around, nearest(x, nodes, around, borrowed)], -1)
@@ -82,7 +105,7 @@ def principal_directions(differences: Tensor, d: int) -> Tensor:
 
 def alignment(frames: Tensor, v: Tensor, u: Tensor) -> Tensor:
     """[E, d, d] the orthogonal matrices O_vu closest to O_vᵀ O_u."""
-    size = max(1, AT_ONCE // (2 * frames[0].numel()))
+    size = max(1, BATCH_SIZE // (2 * frames[0].numel()))
     overlaps = [frames[a].mT @ frames[b] for a, b in zip(v.split(size), u.split(size), strict=True)]
     U, _, Vh = torch.linalg.svd(torch.cat(overlaps))
     return U @ Vh

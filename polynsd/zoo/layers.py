@@ -1,60 +1,235 @@
-"""PyG's layers with the library's products.
+"""What the models of the zoo share: their base class, products with features, convolutions, search ranges.
 
-PyG's layers gather a message per edge and scatter the sums. Where the messages are S x with a matrix S
-that does not change, one sparse product does the same without an array of messages: `by_product` gives
-a layer that product, and the layer is then called with the matrix where PyG has `edge_index`.
+The first layer of a convolution is linear in the features up to its bias, S (x W) = (S x) W. So features
+meet the weights first, by a sparse product where they are sparse (`feature_products`), and S multiplies the
+narrower x W. Layers therefore have two ways in: `layer(h, …)` from signals, and `layer.after_weights(z, …)`
+from z = h W.
 
-What the first layer does to features is linear up to its bias, S (x W) = (S x) W. So features meet the
-weights first, by a sparse product where they are sparse (`feature_products`), and the layer itself is
-called with x W (`after_weights`).
+Parameters are drawn as in PyG: `Linear` draws when it is made, and a layer draws all its parameters again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.parameter import is_lazy
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.inits import glorot
 
-from polynsd.nn.features import encode_features
+from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
+from polynsd.nn.features import multiply_features
+from polynsd.zoo.matrices import SparseMatrix
+from polynsd.zoo.neighbours import Neighbourhood, softmax
 
+# Ranges of several spaces. Depths and widths hold what is published, as far as a graph like pubmed allows.
+CONVOLUTIONS = [2, 3, 4]  # depths of plain convolutions
+PERCEPTRON = [2, 3]  # depths of an MLP
+WIDE = [64, 256, 512]  # widths of models that are published with hundreds of channels
+INPUT_DROPOUT = {"low": 0.0, "high": 0.8, "step": 0.1}
 
-def by_product(conv: Any) -> Any:
-    """PyG's layer, which then takes a matrix, or any function of a signal, for `edge_index`."""
-    conv.propagate = _propagate
-    return conv
+Options = dict[str, Any]
 
-
-def _propagate(edge_index: Callable[[Tensor], Tensor], size: Any = None, *, x: Any, **_: Any) -> Tensor:
-    return edge_index(x[0] if isinstance(x, tuple) else x)
-
-
-def after_weights(*maps: Any) -> None:
-    """Linear maps of a first layer are then called with x W, and add their biases alone."""
-    for linear in maps:
-        linear.forward = partial(_with_bias, linear)
-
-
-def _with_bias(linear: Any, z: Tensor) -> Tensor:
-    return z if linear.bias is None else z + linear.bias
+NEGATIVE_SLOPE = 0.2  # of LeakyReLU in attention
 
 
-def feature_products(maps: Sequence[Any], x: Tensor, dropout: float, training: bool) -> tuple[Tensor, ...]:
+class ZooModel(nn.Module):
+    """Base of the models: `reset_parameters`, and the arguments that all of them have.
+
+    A subclass has a method `forward(x, edge_index, edge_weight=None)` from `[N, in_channels]` to logits
+    `[N, out_channels]`.
+
+    Args:
+        in_channels: features per node, or -1 to infer them at the first call where the model allows it.
+        hidden_channels: width.
+        num_layers: depth; its meaning is the model's.
+        out_channels: classes or targets.
+        dropout: rate between layers.
+        input_dropout: rate of the features, where a model has it.
+
+    Attributes:
+        space: what a search varies: `num_layers`, `hidden_channels` where other widths than the usual 32, 64
+            and 128 are wanted, and options.
+        published: the configuration that a search begins with.
+    """
+
+    space: ClassVar[Options]
+    published: ClassVar[Options]
+    layers: Any  # an `nn.ModuleList`, of whose items type checkers know nothing
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew; a subclass with parameters of its own adds those."""
+        for child in self.children():
+            reset(child)
+
+
+def reset(module: nn.Module) -> None:
+    """Draws the parameters of a module anew, or those of its children where it has no method for that."""
+    if hasattr(module, "reset_parameters"):
+        module.reset_parameters()  # type: ignore[operator]
+    else:
+        for child in module.children():
+            reset(child)
+
+
+# features
+
+
+def feature_products(maps: Iterable[Any], x: Tensor, dropout: float, training: bool) -> tuple[Tensor, ...]:
     """dropout(x) W for the weights of several linear maps, which all see the same features dropped."""
+    maps = list(maps)
     for linear in maps:
-        if is_lazy(linear.weight):  # PyG's in_channels=-1
-            linear.initialize_parameters(linear, (x,))
+        set_inputs(linear, x.size(-1))
     weights = [linear.weight for linear in maps]
-    product = encode_features(_borrowing(torch.cat(weights)), x, dropout, training)
-    return product.split([len(W) for W in weights], -1)
+    return multiply_features(torch.cat(weights), x, dropout, training).split([len(W) for W in weights], -1)
 
 
-def _borrowing(weight: Tensor) -> nn.Linear:
-    """A linear map without bias whose weight may be any tensor."""
-    linear = nn.Linear.__new__(nn.Linear)
-    nn.Module.__init__(linear)
-    linear.weight, linear.bias = weight, None  # type: ignore[assignment]
-    return linear
+def set_inputs(linear: Any, in_channels: int) -> None:
+    """Gives a linear map that was built with in_channels=-1 its weights."""
+    if is_lazy(linear.weight):
+        linear.initialize_parameters(linear, (torch.empty(0, in_channels),))
+
+
+def hidden_masks(x: Tensor, widths: Sequence[int], dropout: float, training: bool) -> list[Tensor]:
+    """Dropout masks `[N, width]` of hidden layers.
+
+    They are drawn before that of the features, so that a seed gives the same ones with and without
+    `input_dropout`.
+    """
+    return [functional.dropout(x.new_ones(x.size(0), width), dropout, training) for width in widths]
+
+
+# convolutions
+
+
+class GCNLayer(nn.Module):
+    """S h W + b, with a matrix S of the graph."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.empty(out_channels))
+        self.linear = Linear(in_channels, out_channels, bias=False, weight_initializer="glorot")
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.linear.reset_parameters()
+        nn.init.zeros_(self.bias)
+
+    def forward(self, h: Tensor, S: SparseMatrix) -> Tensor:
+        return self.after_weights(self.linear(h), S)
+
+    def after_weights(self, z: Tensor, S: SparseMatrix) -> Tensor:
+        return S(z) + self.bias
+
+
+class SAGELayer(nn.Module):
+    """W₁ h_i + W₂ mean_{j∈N(i)} h_j + b."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.neighbour = Linear(in_channels, out_channels)
+        self.root = Linear(in_channels, out_channels, bias=False)
+        reset(self)
+
+    def forward(self, h: Tensor, S: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.neighbour(S(h)) + self.root(h)
+
+    def after_weights(self, neighbour: Tensor, root: Tensor, S: SparseMatrix) -> Tensor:
+        """From h W₂ and h W₁ with S = D^{−1} A."""
+        return S(neighbour) + self.neighbour.bias + root
+
+
+class GATLayer(nn.Module):
+    """‖_heads Σ_j α_ij W h_j + b,    α_ij = softmax_j LeakyReLU(a·W h_j + a'·W h_i).
+
+    Args:
+        in_channels: channels of h.
+        out_channels: channels of every head.
+        heads: number of heads.
+        mean: whether to take the mean of the heads instead of ‖.
+        bias: whether there is b.
+        dropout: rate of the α_ij.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int,
+        *,
+        mean: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.heads, self.mean, self.dropout = heads, mean, dropout
+        self._make_maps(in_channels, out_channels)
+        self.bias = nn.Parameter(torch.empty(out_channels * (1 if mean else heads))) if bias else None
+        self.reset_parameters()
+
+    def _make_maps(self, in_channels: int, out_channels: int) -> None:
+        self.att_source = nn.Parameter(torch.empty(1, self.heads, out_channels))
+        self.att_target = nn.Parameter(torch.empty(1, self.heads, out_channels))
+        width = self.heads * out_channels
+        self.linear = Linear(in_channels, width, bias=False, weight_initializer="glorot")
+
+    def maps(self) -> list[Any]:
+        """The linear maps of h."""
+        return [self.linear]
+
+    def attention_parameters(self) -> list[nn.Parameter]:
+        return [self.att_source, self.att_target]
+
+    def reset_parameters(self) -> None:
+        for linear in self.maps():
+            linear.reset_parameters()
+        for attention in self.attention_parameters():
+            glorot(attention)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, h: Tensor, near: Neighbourhood) -> Tensor:
+        return self._attend([linear(h) for linear in self.maps()], near)
+
+    def after_weights(self, products: Sequence[Tensor], near: Neighbourhood) -> Tensor:
+        pairs = zip(products, self.maps(), strict=True)
+        return self._attend([z if linear.bias is None else z + linear.bias for z, linear in pairs], near)
+
+    def _attend(self, mapped: Sequence[Tensor], near: Neighbourhood) -> Tensor:
+        parts = [z.unflatten(-1, (self.heads, -1)) for z in mapped]
+        source, target = parts[0], parts[-1]
+        alpha = functional.dropout(
+            softmax(self.scores(source, target, near), near), self.dropout, self.training
+        )
+        sums = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(source, near.pattern), near.pattern)
+        sums = sums.mean(1) if self.mean else sums.flatten(-2)
+        return sums if self.bias is None else sums + self.bias
+
+    def scores(self, source: Tensor, target: Tensor, near: Neighbourhood) -> Tensor:
+        """`[H, heads]` from W h `[N, heads, C]`."""
+        there = at_columns((source * self.att_source).sum(-1), near.pattern, -2)
+        here = at_rows((target * self.att_target).sum(-1), near.pattern, -2)
+        return functional.leaky_relu(here + there, NEGATIVE_SLOPE)
+
+
+class GATv2Layer(GATLayer):
+    """α_ij = softmax_j a·LeakyReLU(W h_j + W' h_i), else as `GATLayer`."""
+
+    def _make_maps(self, in_channels: int, out_channels: int) -> None:
+        width = self.heads * out_channels
+        self.source = Linear(in_channels, width, weight_initializer="glorot")
+        self.target = Linear(in_channels, width, weight_initializer="glorot")
+        self.att = nn.Parameter(torch.empty(1, self.heads, out_channels))
+
+    def maps(self) -> list[Any]:
+        return [self.source, self.target]
+
+    def attention_parameters(self) -> list[nn.Parameter]:
+        return [self.att]
+
+    def scores(self, source: Tensor, target: Tensor, near: Neighbourhood) -> Tensor:
+        there, here = at_columns(source, near.pattern), at_rows(target, near.pattern)
+        return (functional.leaky_relu(here + there, NEGATIVE_SLOPE) * self.att).sum(-1)

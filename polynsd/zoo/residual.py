@@ -1,5 +1,20 @@
-"""One residual network for all messages, as in Platonov et al. (2023), "A critical look at the evaluation
-of GNNs under heterophily": https://arxiv.org/abs/2302.11640.
+"""One residual network with a choice of messages, as in Platonov et al. (2023), "A critical look at the
+evaluation of GNNs under heterophily": https://arxiv.org/abs/2302.11640.
+
+    h = GELU(dropout(W x));  h ← h + M(LayerNorm(h)) in every block;  logits W' LayerNorm(h)
+
+| message   | M(z)_i                                                                                       |
+|-----------|----------------------------------------------------------------------------------------------|
+| `none`    | FFN(z_i)                                                                                     |
+| `gcn`     | FFN((Ŝz)_i), Ŝ = D̃^{−1/2} (A + I) D̃^{−1/2}                                                   |
+| `sage`    | FFN([z_i ‖ mean_j z_j])                                                                      |
+| `gat`     | FFN(Σ_j α_ij v_j), v = Wz, α_ij = softmax_j LeakyReLU(a·v_j + b + a'·v_i), j = i included    |
+| `gat-sep` | FFN([v_i ‖ Σ_j α_ij v_j]), without j = i                                                     |
+| `gt`      | dropout(W_o Σ_j α_ij W_v z_j), α_ij = softmax_j (W_q z_j · W_k z_i / √d), j = i included     |
+| `gt-sep`  | dropout(W_o [z_i ‖ Σ_j α_ij W_v z_j]), without j = i                                         |
+
+FFN(z) = dropout(W_2 GELU(dropout(W_1 z))). After a transformer (`gt`) a block with a plain FFN follows.
+Every head has its own α and its own part of v.
 """
 
 from __future__ import annotations
@@ -12,57 +27,51 @@ from torch.nn import functional
 from torch_geometric.nn.dense import Linear
 
 from polynsd.errors import ShapeError, require_at_least, require_choice, require_fraction
+from polynsd.kernels.ops.edges import at_columns, at_rows
 from polynsd.nn.features import encode_features
-from polynsd.zoo.messages import message_blocks
-from polynsd.zoo.operators import (
-    Propagation,
+from polynsd.zoo.layers import NEGATIVE_SLOPE, Options, ZooModel, set_inputs
+from polynsd.zoo.matrices import (
+    SparseMatrix,
     adjacency_matrix,
     gcn_matrix,
-    no_weights,
-    of_features,
+    mean_matrix,
+    once_per_features,
     powers,
+    refuse_weights,
 )
+from polynsd.zoo.neighbours import attend, neighbours, neighbours_and_self, require_heads
 
+MESSAGES = ("none", "gcn", "sage", "gat", "gat-sep", "gt", "gt-sep")
 FEATURES = ("raw", "sgc", "adjacency")
 HOPS = 5  # of the smoothed features
 
 
-class ResidualNet(nn.Module):
-    """h = GELU(dropout(W x)); then h ← h + M(LayerNorm(h)) in every block; logits W' LayerNorm(h).
+class ResidualNet(ZooModel):
+    """The residual network. Published are a width of 512, 1 to 5 layers and dropout 0.2.
 
     Args:
-        in_channels: features per node.
-        hidden_channels: width C of h; published: 512.
-        num_layers: blocks (each of a transformer's layers has two); published: 1 to 5.
-        out_channels: logits per node.
-        dropout: rate; published: 0.2.
-        message: M, one of `none`, `gcn`, `sage`, `gat`, `gat-sep`, `gt`, `gt-sep`; see `messages`.
+        message: M, one of `none`, `gcn`, `sage`, `gat`, `gat-sep`, `gt`, `gt-sep`.
         features: x itself (`raw`), [x ‖ Ŝ⁵x] (`sgc`) or [x ‖ A] (`adjacency`). In the last case the
             first weight takes its shape at the first call, and the model is bound to graphs of that size.
         heads: of attention, in `gat` and `gt`.
     """
 
-    space: ClassVar[dict[str, Any]] = {"num_layers": [1, 2, 4], "hidden_channels": [384, 512]}
-    published: ClassVar[dict[str, Any]] = {"num_layers": 2, "hidden_channels": 512}
+    space: ClassVar[Options] = {"num_layers": [1, 2, 4], "hidden_channels": [384, 512]}
+    published: ClassVar[Options] = {"num_layers": 2, "hidden_channels": 512}
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        *,
-        dropout: float = 0.0,
-        message: str = "none",
-        features: str = "raw",
-        heads: int = 8,
-    ) -> None:
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, message: str = "none", features: str = "raw", heads: int = 8,
+    ) -> None:  # fmt: skip
         super().__init__()
         require_choice("features", features, FEATURES)
         require_at_least("num_layers", num_layers, 1)
         require_fraction("dropout", dropout)
         self.features, self.dropout = features, dropout
-        self.input = _input(features, in_channels, hidden_channels)
+        inputs = (1 + (features == "sgc")) * in_channels
+        self.input = (
+            Linear(-1, hidden_channels) if features == "adjacency" else nn.Linear(inputs, hidden_channels)
+        )
         self.blocks = nn.ModuleList(
             block
             for _ in range(num_layers)
@@ -73,55 +82,125 @@ class ResidualNet(nn.Module):
         self.output = nn.Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """[N, in] → [N, out]."""
-        no_weights("ResidualNet", edge_weight)
-        h = functional.gelu(functional.dropout(self._encoded(x, edge_index), self.dropout, self.training))
+        refuse_weights("ResidualNet", edge_weight)
+        h = functional.gelu(functional.dropout(self._encode(x, edge_index), self.dropout, self.training))
         for norm, block in zip(self.norms, self.blocks, strict=True):
             h = h + block(norm(h), edge_index)
         return self.output(self.last_norm(h))
 
-    def _encoded(self, x: Tensor, edge_index: Any) -> Tensor:
+    def _encode(self, x: Tensor, edge_index: Any) -> Tensor:
         if self.features == "adjacency":
-            return self.input(x, edge_index)
+            return self._encode_with_adjacency(x, adjacency_matrix(edge_index, x))
         if self.features == "sgc":
-            x = of_features(with_smoothed, gcn_matrix(edge_index, len(x), x), x)
+            x = once_per_features(with_smoothed, gcn_matrix(edge_index, x), x)
         return encode_features(self.input, x, 0.0, self.training)
 
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear | Linear | nn.LayerNorm):
-                module.reset_parameters()
-
-
-def _input(features: str, in_channels: int, out_channels: int) -> nn.Module:
-    if features == "adjacency":
-        return AdjacencyLinear(out_channels)
-    return nn.Linear((1 + (features == "sgc")) * in_channels, out_channels)
-
-
-class AdjacencyLinear(Linear):  # type: ignore[misc]
-    """[x ‖ A] W + b, by a sparse product with A; how many rows W has is seen at the first call."""
-
-    def __init__(self, out_channels: int) -> None:
-        super().__init__(-1, out_channels)
-
-    def initialize_parameters(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        """PyG calls this before the first pass; F + N is the sum of the shape of x."""
-        super().initialize_parameters(module, (inputs[0].new_empty(0, sum(inputs[0].shape)),))
-
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        """[N, F] → [N, out]."""
-        N, F = x.shape
-        if self.weight.size(1) != N + F:
+    def _encode_with_adjacency(self, x: Tensor, A: SparseMatrix) -> Tensor:
+        """[x ‖ A] W + b, by a sparse product with A; how many rows W has is seen at the first call."""
+        (N, F), layer = x.shape, self.input
+        set_inputs(layer, N + F)
+        if layer.weight.size(1) != N + F:
             raise ShapeError(
                 f"features='adjacency' is bound to one graph: the nodes and features of its first were "
-                f"{self.weight.size(1)} together; got {N} + {F}."
+                f"{layer.weight.size(1)} together; got {N} + {F}."
             )
-        W_x, W_A = self.weight.mT.split([F, N])
-        return x @ W_x + adjacency_matrix(edge_index, N, x)(W_A) + self.bias
+        W_x, W_A = layer.weight.mT.split([F, N])
+        return x @ W_x + A(W_A) + layer.bias
 
 
-def with_smoothed(S: Propagation, x: Tensor) -> Tensor:
+def with_smoothed(S: SparseMatrix, x: Tensor) -> Tensor:
     """[x ‖ S⁵x]."""
     return torch.cat([x, powers(S, x, HOPS)[-1]], -1)
+
+
+def message_blocks(message: str, channels: int, heads: int, dropout: float) -> list[nn.Module]:
+    """The blocks of one layer; each is called with z `[N, C]` and the graph."""
+    require_choice("message", message, MESSAGES)
+    kind, is_separate = message.removesuffix("-sep"), message.endswith("-sep")
+    if kind == "gat":
+        return [AdditiveAttention(channels, heads, dropout, is_separate)]
+    if kind == "gt":
+        attention = DotProductAttention(channels, heads, dropout, is_separate)
+        return [attention, FeedForwardBlock(channels, dropout)]
+    return [{"none": FeedForwardBlock, "gcn": SmoothedBlock, "sage": MeanBlock}[kind](channels, dropout)]
+
+
+class FeedForward(nn.Module):
+    """FFN(z) = dropout(W_2 GELU(dropout(W_1 z))); the hidden width is that of the output."""
+
+    def __init__(self, in_channels: int, channels: int, dropout: float) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(in_channels, channels), nn.Linear(channels, channels)
+        self.dropout = dropout
+
+    def forward(self, z: Tensor) -> Tensor:
+        hidden = functional.gelu(functional.dropout(self.first(z), self.dropout, self.training))
+        return functional.dropout(self.second(hidden), self.dropout, self.training)
+
+
+class FeedForwardBlock(nn.Module):
+    """FFN(z): no message."""
+
+    def __init__(self, channels: int, dropout: float) -> None:
+        super().__init__()
+        self.feed_forward = FeedForward(channels, channels, dropout)
+
+    def forward(self, z: Tensor, edge_index: Any) -> Tensor:
+        return self.feed_forward(z)
+
+
+class SmoothedBlock(FeedForwardBlock):
+    """FFN(Ŝz)."""
+
+    def forward(self, z: Tensor, edge_index: Any) -> Tensor:
+        return self.feed_forward(gcn_matrix(edge_index, z)(z))
+
+
+class MeanBlock(nn.Module):
+    """FFN([z ‖ D^{−1}Az])."""
+
+    def __init__(self, channels: int, dropout: float) -> None:
+        super().__init__()
+        self.feed_forward = FeedForward(2 * channels, channels, dropout)
+
+    def forward(self, z: Tensor, edge_index: Any) -> Tensor:
+        return self.feed_forward(torch.cat([z, mean_matrix(edge_index, z)(z)], -1))
+
+
+class AdditiveAttention(nn.Module):
+    """Additive attention: α_ij from a·v_j + b + a'·v_i."""
+
+    def __init__(self, channels: int, heads: int, dropout: float, is_separate: bool) -> None:
+        super().__init__()
+        require_heads(channels, heads)
+        self.is_separate = is_separate
+        self.value = nn.Linear(channels, channels)
+        self.source, self.target = nn.Linear(channels, heads), nn.Linear(channels, heads, bias=False)
+        self.feed_forward = FeedForward((1 + is_separate) * channels, channels, dropout)
+
+    def forward(self, z: Tensor, edge_index: Any) -> Tensor:
+        near = (neighbours if self.is_separate else neighbours_and_self)(edge_index, z)
+        v = self.value(z)
+        here = at_rows(self.target(v), near.pattern, -2)
+        there = at_columns(self.source(v), near.pattern, -2)
+        message = attend(functional.leaky_relu(here + there, NEGATIVE_SLOPE), v, near)
+        return self.feed_forward(torch.cat([v, message], -1) if self.is_separate else message)
+
+
+class DotProductAttention(nn.Module):
+    """Attention of a transformer; as published, the query is the sender's, the key the receiver's."""
+
+    def __init__(self, channels: int, heads: int, dropout: float, is_separate: bool) -> None:
+        super().__init__()
+        require_heads(channels, heads)
+        self.heads, self.dropout, self.is_separate = heads, dropout, is_separate
+        self.query, self.key, self.value = (nn.Linear(channels, channels) for _ in range(3))
+        self.output = nn.Linear((1 + is_separate) * channels, channels)
+
+    def forward(self, z: Tensor, edge_index: Any) -> Tensor:
+        near = (neighbours if self.is_separate else neighbours_and_self)(edge_index, z)
+        q, k = (linear(z).unflatten(-1, (self.heads, -1)) for linear in (self.query, self.key))
+        scores = (at_columns(q, near.pattern) * at_rows(k, near.pattern)).sum(-1) * q.size(-1) ** -0.5
+        message = attend(scores, self.value(z), near)
+        output = self.output(torch.cat([z, message], -1) if self.is_separate else message)
+        return functional.dropout(output, self.dropout, self.training)

@@ -4,31 +4,29 @@ strong baselines": https://arxiv.org/abs/2406.08993.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from polynsd.errors import require_at_least, require_choice, require_fraction
-from polynsd.zoo.attention import by_kernels, edges_without_loops, require_heads
-from polynsd.zoo.layers import by_product
-from polynsd.zoo.operators import gcn_matrix, mean_matrix, no_weights, of_features, powers
-from polynsd.zoo.ranges import WIDE
+from polynsd.zoo.layers import WIDE, GATLayer, GCNLayer, Options, SAGELayer, ZooModel
+from polynsd.zoo.matrices import gcn_matrix, mean_matrix, once_per_features, powers, refuse_weights
+from polynsd.zoo.neighbours import neighbours, require_heads
 
 CONVS = ("gcn", "sage", "gat")
-NORMS = {"none": None, "batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "none": nn.Identity,
+    "batch": nn.BatchNorm1d,
+    "layer": nn.LayerNorm,
+}
 
 
-class TunedGNN(nn.Module):
-    """h ← dropout(ReLU(norm(conv(h) + W h))) in every layer; logits W' h.
+class TunedGNN(ZooModel):
+    """h ← dropout(ReLU(norm(conv(h) + W h))) in every layer; logits W' h. Published are up to 15 layers.
 
     Args:
-        in_channels: features per node.
-        hidden_channels: width of every layer.
-        num_layers: convolutions; published: up to 15.
-        out_channels: logits per node.
-        dropout: rate after every activation.
         conv: `gcn` (Ŝ h W), `sage` (W_1 h + W_2 mean) or `gat` (as published, without j = i).
         residual: whether W h is added.
         norm: `none`, `batch` or `layer`.
@@ -36,14 +34,14 @@ class TunedGNN(nn.Module):
         pre_linear: whether a linear map with dropout comes before the first convolution.
     """
 
-    space: ClassVar[dict[str, Any]] = {
+    space: ClassVar[Options] = {
         "num_layers": [2, 4, 8],
         "hidden_channels": WIDE,
         "norm": ["none", "batch", "layer"],
         "residual": [True, False],
         "pre_linear": [False, True],
     }
-    published: ClassVar[dict[str, Any]] = {
+    published: ClassVar[Options] = {
         "num_layers": 4,
         "hidden_channels": 512,
         "norm": "batch",
@@ -52,19 +50,10 @@ class TunedGNN(nn.Module):
     }
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        out_channels: int,
-        *,
-        dropout: float = 0.0,
-        conv: str = "gcn",
-        residual: bool = True,
-        norm: str = "batch",
-        heads: int = 1,
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, conv: str = "gcn", residual: bool = True, norm: str = "batch", heads: int = 1,
         pre_linear: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         require_choice("norm", norm, NORMS)
         require_at_least("num_layers", num_layers, 1)
@@ -73,65 +62,52 @@ class TunedGNN(nn.Module):
         self.input = nn.Linear(in_channels, hidden_channels) if pre_linear else None
         widths = [hidden_channels if pre_linear else in_channels, *[hidden_channels] * (num_layers - 1)]
         self.layers = nn.ModuleList(
-            TunedLayer(convolution(conv, width, hidden_channels, heads), residual, norm) for width in widths
+            TunedLayer(
+                make_convolution(conv, width, hidden_channels, heads), width, hidden_channels, residual, norm
+            )
+            for width in widths
         )
         self.output = nn.Linear(hidden_channels, out_channels)
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """[N, in] → [N, out]."""
-        no_weights("TunedGNN", edge_weight)
-        edges = conv_edges(self.conv, edge_index, x)
+        refuse_weights("TunedGNN", edge_weight)
+        graph = conv_graph(self.conv, edge_index, x)
         h = x if self.input is None else functional.dropout(self.input(x), self.dropout, self.training)
         for layer in self.layers:
-            h = functional.dropout(functional.relu(layer(h, edges)), self.dropout, self.training)
+            h = functional.dropout(functional.relu(layer(h, graph)), self.dropout, self.training)
         return self.output(h)
-
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        for module in (self.input, *self.layers, self.output):
-            if module is not None:
-                module.reset_parameters()
 
 
 class TunedLayer(nn.Module):
     """norm(conv(h) + W h)."""
 
-    def __init__(self, conv: Any, residual: bool, norm: str) -> None:
+    def __init__(
+        self, conv: nn.Module, in_channels: int, out_channels: int, residual: bool, norm: str
+    ) -> None:
         super().__init__()
-        width = getattr(conv, "heads", 1) * conv.out_channels
-        kind = NORMS[norm]
         self.conv = conv
-        self.shortcut = nn.Linear(conv.in_channels, width) if residual else None
-        self.norm = None if kind is None else kind(width)
+        self.shortcut = nn.Linear(in_channels, out_channels) if residual else None
+        self.norm = NORMS[norm](out_channels)
 
-    def forward(self, h: Tensor, edges: Any) -> Tensor:
-        """[N, in] → [N, out]."""
-        new = self.conv(h, edges)
-        new = new if self.shortcut is None else new + self.shortcut(h)
-        return new if self.norm is None else self.norm(new)
-
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        for module in (self.conv, self.shortcut, self.norm):
-            if module is not None:
-                module.reset_parameters()
+    def forward(self, h: Tensor, graph: Any) -> Tensor:
+        new = self.conv(h, graph)
+        return self.norm(new if self.shortcut is None else new + self.shortcut(h))
 
 
-def convolution(conv: str, in_channels: int, out_channels: int, heads: int) -> Any:
-    """PyG's layer; it is called with what `conv_edges` gives."""
+def make_convolution(conv: str, in_channels: int, out_channels: int, heads: int) -> nn.Module:
+    """A layer of this kind; attention has neither bias nor self-loops."""
     require_choice("conv", conv, CONVS)
     if conv == "gat":
         require_heads(out_channels, heads)
-        width = out_channels // heads
-        return by_kernels(GATConv(in_channels, width, heads, add_self_loops=False, bias=False))
-    return by_product((GCNConv if conv == "gcn" else SAGEConv)(in_channels, out_channels))
+        return GATLayer(in_channels, out_channels // heads, heads, bias=False)
+    return (GCNLayer if conv == "gcn" else SAGELayer)(in_channels, out_channels)
 
 
-def conv_edges(conv: str, edge_index: Any, x: Tensor) -> Any:
-    """Ŝ for `gcn`, D^{−1}A for `sage`, undirected edges for `gat`; found once per graph."""
+def conv_graph(conv: str, edge_index: Any, x: Tensor) -> Any:
+    """The second argument of layers of this kind, on a graph with features x."""
     if conv == "gcn":
-        return gcn_matrix(edge_index, len(x), x)
-    if conv == "sage":
-        S = mean_matrix(edge_index, len(x), x)
-        return lambda z: of_features(powers, S, x, 1)[0] if z is x else S(z)
-    return edges_without_loops(edge_index, len(x))
+        return gcn_matrix(edge_index, x)
+    if conv == "gat":
+        return neighbours(edge_index, x)
+    S = mean_matrix(edge_index, x)
+    return lambda h: once_per_features(powers, S, x, 1)[0] if h is x else S(h)

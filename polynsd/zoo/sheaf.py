@@ -1,86 +1,78 @@
-"""What the sheaf models of the zoo share: encoder and decoder around stalks, mixing, a block of diffusion.
+"""The base of the sheaf models of the zoo: encoder and decoder around stalks, mixing, a block of diffusion;
+and `VanillaSheaf`, which is this block without a sheaf.
 
 States are `[N, d, C]`: d stalk coordinates with C = `hidden_channels` numbers each.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.config import LayerConfig
-from polynsd.errors import require_at_least, require_fraction
+from polynsd.errors import require_at_least, require_choice, require_fraction
 from polynsd.kernels import BlockOperator, block_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
 from polynsd.nn.layer import SheafLayer, mix
 from polynsd.nn.precision import in_full_precision
-from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.sheaf.laplacian import NORMALIZATIONS, SheafLaplacian
 from polynsd.topology import Topology, as_topology
-from polynsd.zoo.operators import no_weights
-from polynsd.zoo.ranges import CONVOLUTIONS, INPUT_DROPOUT, PER_COORDINATE
+from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel
+from polynsd.zoo.matrices import refuse_weights
 
-STALK_DIMS = [2, 3, 4, 5]
-SPACE = {
+SPACE: Options = {
     "num_layers": CONVOLUTIONS,
-    "hidden_channels": PER_COORDINATE,
-    "stalk_dim": STALK_DIMS,
+    "hidden_channels": [16, 32],
+    "stalk_dim": [2, 3, 4, 5],
     "input_dropout": INPUT_DROPOUT,
 }
-PUBLISHED = {"num_layers": 2, "hidden_channels": 32, "stalk_dim": 3}
+PUBLISHED: Options = {"num_layers": 2, "hidden_channels": 32, "stalk_dim": 3}
 
 
-class SheafModel(nn.Module):
+class SheafModel(ZooModel):
     """Encoder, what a subclass does with a state on stalks (`diffuse`), decoder.
 
+    `hidden_channels` is C, per stalk coordinate; `num_layers` counts steps; `dropout` is that of the state,
+    after the encoder and in every layer.
+
     Args:
-        in_channels: features per node, or -1 to infer them at the first call.
-        hidden_channels: C, per stalk coordinate.
-        out_channels: classes.
         stalk_dim: d.
-        dropout: of the state, after the encoder and in every layer.
-        input_dropout: of the features.
-        layers: one per step; a subclass knows what they are called with.
     """
 
+    space: ClassVar[Options] = SPACE
+    published: ClassVar[Options] = PUBLISHED
+
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        stalk_dim: int,
-        dropout: float,
-        input_dropout: float,
-        layers: list[nn.Module],
-    ) -> None:
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3,
+    ) -> None:  # fmt: skip
         super().__init__()
         require_at_least("hidden_channels", hidden_channels, 1)
         require_at_least("stalk_dim", stalk_dim, 1)
-        require_at_least("num_layers", len(layers), 1)
+        require_at_least("num_layers", num_layers, 1)
         require_fraction("dropout", dropout)
         require_fraction("input_dropout", input_dropout)
         self.in_channels, self.channels, self.stalk_dim = in_channels, hidden_channels, stalk_dim
         self.dropout, self.input_dropout = dropout, input_dropout
+        layers = [self.make_layer() for _ in range(num_layers)]
         self.encoder = linear(in_channels, stalk_dim * hidden_channels)
         self.layers = nn.ModuleList(layers)
         self.decoder = linear(stalk_dim * hidden_channels, out_channels)
 
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        for module in (self.encoder, *self.layers, self.decoder):
-            module.reset_parameters()
+    def make_layer(self) -> nn.Module:
+        """One step; a subclass knows what it is called with."""
+        raise NotImplementedError
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """Node features `[N, in_channels]` and a graph to `[N, out_channels]`."""
-        no_weights(type(self).__name__, edge_weight)
+        refuse_weights(type(self).__name__, edge_weight)
         check_features(x, self.in_channels)
         topology = as_topology(edge_index, x.size(-2))
-        return self.decoder(self._diffused(self.encode(x), topology, x).flatten(-2))
+        return self.decoder(self._diffuse_exactly(self.encode(x), topology, x).flatten(-2))
 
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state `[N, d, C]`."""
@@ -89,14 +81,14 @@ class SheafModel(nn.Module):
         return h.unflatten(-1, (self.stalk_dim, self.channels))
 
     @in_full_precision
-    def _diffused(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
+    def _diffuse_exactly(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         return self.diffuse(state, topology, x)
 
     def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         """The last state from the first one; x are the features that it was encoded from."""
         raise NotImplementedError
 
-    def dropped(self, state: Tensor, layer: int) -> Tensor:
+    def drop(self, state: Tensor, layer: int) -> Tensor:
         """Dropout before a layer; the encoder has done it for the first."""
         return functional.dropout(state, self.dropout if layer else 0.0, self.training)
 
@@ -144,17 +136,17 @@ class DiffusionBlock(nn.Module):
         return self.norm((1 + self.epsilon.tanh()) * x - diffused)
 
 
-def nsd_layers(num_layers: int, channels: int, stalk_dim: int, dropout: float) -> list[nn.Module]:
-    """Layers of Neural Sheaf Diffusion that are given their Laplacian: `layer.diffuse(x, L)`."""
+def nsd_layer(model: SheafModel) -> SheafLayer:
+    """A layer of Neural Sheaf Diffusion that is given its Laplacian: `layer.diffuse(x, L)`."""
     config = LayerConfig(
-        stalk_dim=stalk_dim,
+        stalk_dim=model.stalk_dim,
         maps="general",
         filter="diffusion",
         degree=1,
         correction="none",
-        dropout=dropout,
+        dropout=model.dropout,
     )
-    return [SheafLayer(channels, config, learns_maps=False) for _ in range(num_layers)]
+    return SheafLayer(model.channels, config, learns_maps=False)
 
 
 _constant_sheaves = TensorMemo[BlockOperator]()  # by the rowptr of a topology, which the blocks do not hold
@@ -171,3 +163,33 @@ def identity_laplacian(
         return SheafLaplacian(topology, maps, normalization).blocks  # scalars act on stalks of any dimension
 
     return _constant_sheaves(topology.rowptr, find, dtype, device, normalization)
+
+
+class VanillaSheaf(SheafModel):
+    """Diffusion on the constant sheaf, with LayerNorm: the identity sheaf network (ISN + LN).
+
+        x⁺ = LayerNorm( (1 + tanh ε) x − φ(L M₂ φ(M₁ dropout(x))) ),      M_i x = (I ⊗ W_i) x W'_i
+
+    Args:
+        stalk_dim: d.
+        normalization: of L: `sheaf-augmented`, `sheaf`, `degree` or `none`.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3,
+        normalization: str = "sheaf-augmented",
+    ) -> None:  # fmt: skip
+        require_choice("normalization", normalization, NORMALIZATIONS)
+        sizes = in_channels, hidden_channels, num_layers, out_channels
+        super().__init__(*sizes, dropout=dropout, input_dropout=input_dropout, stalk_dim=stalk_dim)
+        self.normalization = normalization
+
+    def make_layer(self) -> nn.Module:
+        return DiffusionBlock(self.stalk_dim, self.channels)
+
+    def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
+        L = identity_laplacian(topology, state, self.normalization)
+        for index, block in enumerate(self.layers):
+            state = block(state, self.drop(state, index), L)
+        return state
