@@ -57,7 +57,7 @@ def test_a_connection_is_found_once_and_again_when_the_features_change():
 def test_batches_of_decompositions_do_not_matter(monkeypatch):
     x, topology = example("isolated nodes")
     whole = connection_maps(x, topology, 3)
-    monkeypatch.setattr("polynsd.zoo.connection.AT_ONCE", 1)
+    monkeypatch.setattr("polynsd.zoo.connection.BATCH_SIZE", 1)
     torch.testing.assert_close(connection_maps(x, topology, 3), whole)
 
 

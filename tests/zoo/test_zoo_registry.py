@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from replica_law import IN, OUT, graph
+from zoo_laws import IN, OUT, build, graph
 
 from polynsd import ConfigError, ModelConfig, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.cli import main
@@ -32,11 +32,6 @@ WORDS = {  # other values of options that are words
 }  # fmt: skip
 GIVEN = [(name, option) for name in ZOO for option in model_options(name)]
 WITH_MAPS = [name for name in ZOO if hasattr(model_class(name), "sheaf_parameters")]
-
-
-def build(name, num_layers=2, **options):
-    torch.manual_seed(0)
-    return build_model(ModelConfig(name, 8, num_layers, options=options), IN, OUT).double()
 
 
 def default(name, option):
@@ -262,7 +257,7 @@ def test_the_example_of_the_page_runs(capsys):
     found = {}
     exec(PAGE.split("```python\n")[1].split("```")[0], found)
     assert isinstance(found["model"], model_class("gat"))
-    assert found["model"].gnn.convs[0].heads == 4
+    assert found["model"].layers[0].heads == 4
     printed = "{'input_dropout': <class 'float'>, 'heads': <class 'int'>, 'v2': <class 'bool'>}"
     assert capsys.readouterr().out == f"{printed}\n"
     assert f"# {printed}\n" in PAGE
@@ -275,7 +270,7 @@ def test_edge_weights_change_the_answer_or_are_refused(name):
     x, edge_index, _ = graph("path")
     edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
     weights = 1.0 + torch.arange(edge_index.size(1) // 2, dtype=x.dtype).repeat(2)
-    model = build(name).eval()
+    model = build(name)
     if f"`{name}`" in sentence or name in SHEAF_MODELS:
         assert torch.allclose(model(x, edge_index, weights), model(x, edge_index)) == (name == "mlp")
         return
