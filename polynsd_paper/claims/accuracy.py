@@ -93,7 +93,8 @@ def _compare_with_rival(cells: DataFrame, datasets: Iterable[str]) -> Gaps:
 @check("C01")
 def check_gain_over_nsd(records: DataFrame) -> Finding:
     """PolyNSD − NSD of the same maps: better in most cells, of all suites together and of each."""
-    pooled, suites = [], []
+    pooled: list[Gap] = []
+    suites: list[Finding] = []
     for name in SUITES:
         gaps = compare_same_maps(_suite_cells(records, name))
         total = len(FAMILIES) * len(_suite_datasets(name))

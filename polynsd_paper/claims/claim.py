@@ -117,6 +117,12 @@ class Claim:
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, KINDS)
 
+    @classmethod
+    def from_row(cls, row: dict[str, str]) -> Claim:
+        """From a row of claims.csv, where names of experiments are separated by spaces."""
+        lists = {name: tuple(row[name].split()) for name in ("needs", "uses")}
+        return cls(row["id"], row["statement"], row["kind"], **lists, untestable=row["untestable"])
+
     @property
     def experiments(self) -> tuple[str, ...]:
         """All that the check reads."""

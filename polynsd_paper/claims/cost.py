@@ -41,7 +41,7 @@ PRINTED_NSD_COUNT = 48_655
 def count_products() -> Iterator[list[int]]:
     """A list that grows by one with every product of a Laplacian and a signal."""
     products: list[int] = []
-    product: Callable[..., Tensor] = reference.block_product  # type: ignore[attr-defined]
+    product: Callable[..., Tensor] = reference.block_product
 
     def counted(*operands: Any) -> Tensor:
         products.append(1)

@@ -20,6 +20,7 @@ from torch import Tensor
 from polynsd.config import LayerConfig
 from polynsd.nn.layer import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.spectral.filter import PolynomialFilter
 from polynsd.testing.samples import random_tensor
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Finding, check, combine, confirm_if
 from polynsd_paper.claims.comparisons import compare_ablations, describe_searches, judge_ablation
@@ -72,6 +73,7 @@ def first_order_coefficients(layer: SheafLayer, lam_max: float = 2.0) -> tuple[f
 def layer_with_coefficients(a: float, b: float, stalk_dim: int = 1, logit: float = 0.0) -> SheafLayer:
     """A layer aI + bL with the gate 1 + ε and any convex weights: α and ε are solved for."""
     layer = set_layer(plain_layer(stalk_dim, degree=1, gate="linear"), [0.0, logit])
+    assert isinstance(layer.filter, PolynomialFilter)
     theta0, theta1 = layer.filter.weights().tolist()
     alpha = 2 * theta1 + 2 * b
     return set_layer(layer, alpha=alpha, epsilon=a - 1 + theta0 - theta1 + alpha)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polynsd.errors import require_choice
-from polynsd_paper.claims import (
+from polynsd_paper.claims import (  # noqa: F401  (their checks register themselves)
     accuracy,
     filters,
     layers,
@@ -26,20 +26,8 @@ from polynsd_paper.claims.cost import one_thread
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# imported because their checks register themselves
-_CHECKED = (accuracy, filters, layers, nsd_trade_off, protocol, spectra, sweeps, synthetic)
-
-
-def _read_claims() -> tuple[Claim, ...]:
-    text = files(__package__).joinpath("claims.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
-    return tuple(
-        Claim(**{**row, "needs": tuple(row["needs"].split()), "uses": tuple(row["uses"].split())})
-        for row in rows
-    )
-
-
-CLAIMS = _read_claims()
+with files(__package__).joinpath("claims.csv").open(encoding="utf-8") as _file:
+    CLAIMS = tuple(Claim.from_row(row) for row in csv.DictReader(_file))
 HEAD = "| id | claim | verdict | numbers | command |\n|---|---|---|---|---|"
 
 

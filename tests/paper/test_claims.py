@@ -3,6 +3,7 @@
 import pytest
 from invented_cells import BY_ID, NOTHING
 
+from polynsd import kernels
 from polynsd.cli import main
 from polynsd_paper.claims import CLAIMS, VERDICTS, Claim, Finding, cost, examine, filters, format_ledger
 from polynsd_paper.claims.claim import CHECKS, KINDS
@@ -59,7 +60,8 @@ def test_costs_are_measured_now(name, monkeypatch):
     }
     for constant, value in sizes.items():
         monkeypatch.setattr(cost, constant, value)
-    finding = BY_ID[name].examine(NOTHING)
+    with kernels.use("auto" if name == "C26" else "reference"):  # nothing is compiled for a few nodes
+        finding = BY_ID[name].examine(NOTHING)
     assert finding.verdict != "not testable here"
     assert name != "C25" or "1, 2, 4, 8, 16 (the" in finding.evidence
     assert name != "C26" or finding.verdict == "partly"
