@@ -57,15 +57,15 @@ class Train:
         parser.add_argument("--dataset", default=None)
         parser.add_argument("--config", default=None)
         try:
-            known, _ = parser.parse_known_args(list(arguments))
+            options, _ = parser.parse_known_args(list(arguments))
         except argparse.ArgumentError:  # an option without its value: tyro will say so
             return cls()
-        if known.config is None:
-            return cls(rules=known.rules, training=get_rules(known.rules, known.dataset).training)
-        if known.rules != "default":
+        if options.config is None:
+            return cls(rules=options.rules, training=get_rules(options.rules, options.dataset).training)
+        if options.rules != "default":
             raise ConfigError("--config holds training rules already; leave out --rules.")
-        model, training = read_configuration(known.config)
-        return cls(config=Path(known.config), rules="config", model=model, training=training)
+        model, training = read_configuration(options.config)
+        return cls(config=Path(options.config), rules="config", model=model, training=training)
 
     def run(self) -> ProtocolResult:
         """Trains, prints, and keeps the run where asked for."""
