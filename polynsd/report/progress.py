@@ -104,6 +104,7 @@ class LiveView(Callback, ABC):
     """
 
     unit = "steps"
+    rate_seconds = 30.0  # over which the rate is measured
 
     def __init__(
         self,
@@ -175,7 +176,7 @@ class LiveView(Callback, ABC):
     def measure_rate(self) -> tuple[float | None, float | None]:
         """(units per second, seconds left); None where unknown.
 
-        The rate is that of the last half minute, since replicas that stop early make the others slower per
+        The rate is that of the last `rate_seconds`, since replicas that stop early make the others slower per
         unit; it is the mean at the beginning and when all is over.
         """
         assert self._display is not None
@@ -213,6 +214,7 @@ class _Display(Progress):
             refresh_per_second=FRAMES_PER_SECOND,
             # what is written to a stdout that goes elsewhere, JSON say, must go there and not onto the screen
             redirect_stdout=sys.stdout.isatty(),
+            speed_estimate_period=view.rate_seconds,
             get_time=view._clock,
             disable=not view._is_live,
             expand=True,

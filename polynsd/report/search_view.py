@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ class SearchView(LiveView):
     """The best trial so far and its parameters; trials complete, pruned, failed, running; time left."""
 
     unit = "trials"
+    rate_seconds = math.inf  # trials are too few for less
 
     def begin_search(self, plan: SearchPlan) -> None:
         """Opens the view; one that is open already is closed first."""
