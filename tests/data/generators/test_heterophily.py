@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from polynsd import PolyNSD, TrainConfig
 from polynsd.data import heterophilous_graph, heterophily, stratified_split
+from polynsd.data.generators import rewiring
 from polynsd.data.generators.common import random_streams
 from polynsd.data.generators.heterophily import ellipsoid_points, unit_vectors
 from polynsd.data.generators.rewiring import class_mixture, draw_classes, legacy_ring, rewired_ring, ring
@@ -217,16 +218,17 @@ def test_ring_of_odd_degree_rounds_down():
             DataError,
             "needs 27 inter-class edges; only 20 pairs",
         ),
-        (
-            {"num_nodes": 12, "num_classes": 12, "heterophily": 0.0, "edge_noise": 0.5},
-            DataError,
-            "edges found none",
-        ),
     ],
 )
 def test_bad_arguments_raise_one_clear_error(arguments, error, fragment):
     with pytest.raises(error, match=fragment):
         heterophilous_graph(**arguments)
+
+
+def test_a_search_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(rewiring, "MAX_ROUNDS", 200)
+    with pytest.raises(DataError, match="edges found none"):
+        heterophilous_graph(num_nodes=12, num_classes=12, heterophily=0.0, edge_noise=0.5)
 
 
 def test_legacy_last_coordinate_betrays_the_class():

@@ -232,6 +232,7 @@ def test_bad_counts_of_hops_and_classes():
         eccentricity_labels([1.0], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 def test_public_street_network_has_these_labels():
