@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
@@ -51,7 +50,7 @@ def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tupl
     labels = _label_columns(graph, label)
     _require_free([id_column, label, *labels], names)
     nodes = (
-        pd.DataFrame(_dense(graph), columns=names) if names else pd.DataFrame(index=range(graph.num_nodes))
+        pd.DataFrame(graph.dense_x, columns=names) if names else pd.DataFrame(index=range(graph.num_nodes))
     )
     nodes.insert(0, id_column, graph.ids)
     for column, values in labels.items():
@@ -67,7 +66,7 @@ def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:
     labels = _label_columns(graph, label)
     _require_free([label, *labels], names)
     result.add_nodes_from(ids)
-    for node, row in zip(ids, _dense(graph).tolist() if names else (), strict=False):
+    for node, row in zip(ids, graph.dense_x.tolist() if names else (), strict=False):
         result.nodes[node].update(zip(names, row, strict=True))
     for key, values in labels.items():
         has_label = ~np.isnan(values) if graph.is_regression else values >= 0
@@ -92,7 +91,7 @@ def to_pyg(graph: Graph) -> Data:
     once = torch.from_numpy(graph.edge_index.astype(np.int64))
     data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes, name=graph.name)
     if graph.x is not None:
-        data.x = _copy_tensor(_dense(graph)).float()
+        data.x = _copy_tensor(graph.dense_x).float()
     if graph.y is not None:
         data.y = _copy_tensor(graph.y)
     for key in ("edge_weight", "edge_attr"):
@@ -181,10 +180,6 @@ def _edge_columns(graph: Graph) -> dict[str, Any]:
 
 def _feature_names(graph: Graph) -> list[str]:
     return list(graph.feature_names or (f"x{i}" for i in range(graph.num_features)))
-
-
-def _dense(graph: Graph) -> Any:
-    return graph.x.toarray() if sparse.issparse(graph.x) else graph.x
 
 
 def _label_columns(graph: Graph, label: str) -> dict[str, NDArray[Any]]:
