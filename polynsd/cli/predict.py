@@ -1,4 +1,4 @@
-"""`polynsd predict`: a trained model on other tables, under their owner's ids and class names."""
+"""`polynsd predict`: a trained model on other tables, under their ids and the class names of training."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.own_graph import prediction_table, unlabelled, write_predictions
-from polynsd.data.tables import TableSchema, read_tables_like
+from polynsd.cli.train_tables import explain_options, has_label, make_predictions
+from polynsd.data.tables import TableSchema, read_tables_like, write_table
 from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.runs.files import require_file_name
@@ -18,7 +18,8 @@ from polynsd.runs.files import require_file_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables import ReadResult as Assembled
+    from polynsd.data.tables import ReadResult
+    from polynsd.estimator.base import SheafEstimator
     from polynsd.runs import RunRecord
 
 
@@ -43,34 +44,35 @@ class Predict:
     target: str | None = None
     """The column where an edge ends, likewise."""
     json: bool = False
-    """Tell what was done as a JSON object."""
+    """Print the summary as a JSON object."""
     quiet: bool = False
-    """Tell nothing but errors."""
+    """Print nothing but errors."""
 
     def run(self) -> pd.DataFrame:
-        """Reads, predicts, writes."""
+        """Reads, predicts, writes; returns the predictions."""
         from polynsd.estimator.storage import restore_estimator
         from polynsd.runs import read_run
 
         require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
         require_file_name(self.out)
         record = read_run(self.run_folder)
-        estimator, schema = restore_estimator(record), _schema(record)
+        estimator, schema = restore_estimator(record), _read_schema(record)
         names = {"id_column": self.id_column, "source": self.source, "target": self.target}
-        given = read_tables_like(schema, self.edges, self.nodes, unseen=self.unseen, **names)
-        table = prediction_table(estimator, given.graph, schema.class_names)
-        write_predictions(table, self.out)
-        self._tell({"predictions": str(self.out), "rows": len(table), **_facts(estimator, given)})
-        return table
-
-    def _tell(self, facts: dict[str, Any]) -> None:
+        with explain_options():
+            tables = read_tables_like(schema, self.edges, self.nodes, unseen=self.unseen, **names)
+        predictions = make_predictions(estimator, tables.graph, schema.class_names)
+        unfinished = self.out.with_name(f"partial-{self.out.name}")
+        write_table(predictions, unfinished)
+        unfinished.replace(self.out)  # so that there is never half a file
+        summary = {"predictions": str(self.out), "rows": len(predictions), **_summarize(estimator, tables)}
         if self.json:
-            print(json.dumps(facts))
+            print(json.dumps(summary))
         elif not self.quiet:
-            print("\n".join(_lines(facts)))
+            print(_format_summary(summary))
+        return predictions
 
 
-def _schema(record: RunRecord) -> TableSchema:
+def _read_schema(record: RunRecord) -> TableSchema:
     schema = (record.result or {}).get("schema")
     if schema is None:
         raise ConfigError(
@@ -83,35 +85,36 @@ def _schema(record: RunRecord) -> TableSchema:
         raise DataError(f"{record.folder} is damaged: its schema cannot be read ({error!r}).") from error
 
 
-def _facts(estimator: Any, given: Assembled) -> dict[str, Any]:
-    """What a person wants to know beside the predictions."""
-    facts: dict[str, Any] = {
-        "reading": str(given.report),
-        "isolated": given.report.isolated,
-        "unused_columns": list(given.report.unused),
-        "unseen": dict(given.unseen),
-        "foreign_labels": given.unknown_labels,
+def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
+    """What is worth knowing beside the predictions, as plain data."""
+    summary: dict[str, Any] = {
+        "reading": str(tables.report),
+        "isolated": tables.report.isolated,
+        "unused_columns": list(tables.report.unused),
+        "unseen": dict(tables.unseen),
+        "foreign_labels": tables.unknown_labels,
         "metric": estimator.metric_,
-        "scored": 0,
+        "scored": int(has_label(tables.graph).sum()),
         "score": None,
     }
-    if given.graph.y is not None:
-        facts["scored"] = given.graph.num_nodes - int(unlabelled(given.graph).sum())
-    if facts["scored"]:
+    if summary["scored"]:
         try:
-            facts["score"] = estimator.score(given.graph)
+            summary["score"] = estimator.score(tables.graph)
         except DataError as error:  # e.g. ROC-AUC of one class
-            facts["score_undefined"] = str(error)
-    return facts
+            summary["score_undefined"] = str(error)
+    return summary
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    lines = [facts["reading"]]
-    lines += [f"column '{name}': {n} rows with an unseen category" for name, n in facts["unseen"].items()]
-    if facts["foreign_labels"]:
-        lines.append(f"{facts['foreign_labels']} labels are none of the model's classes and are not scored")
-    if facts["scored"]:
-        value = "undefined" if facts["score"] is None else f"{facts['score']:.4f}"
-        where = f"on the {facts['scored']} rows with a label"
-        lines.append(f"{facts['metric']} {where}: {value} (too good if some of them trained it)")
-    return [*lines, f"{facts['rows']} predictions: {facts['predictions']}"]
+def _format_summary(summary: dict[str, Any]) -> str:
+    lines = [summary["reading"]]
+    for column, count in summary["unseen"].items():
+        lines.append(f"column '{column}': {count} rows with an unseen category")
+    if summary["foreign_labels"]:
+        lines.append(f"{summary['foreign_labels']} labels are none of the model's classes and are not scored")
+    if summary["scored"]:
+        score = "undefined" if summary["score"] is None else f"{summary['score']:.4f}"
+        lines.append(
+            f"{summary['metric']} on the {summary['scored']} rows with a label: {score} (too good if some of "
+            "them trained it)"
+        )
+    return "\n".join([*lines, f"{summary['rows']} predictions: {summary['predictions']}"])

@@ -1,9 +1,8 @@
-"""Small graphs, quick estimators and tables for the tests of this folder."""
+"""Small graphs and quick estimators for the tests of this folder."""
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, SheafRegressor
@@ -47,21 +46,3 @@ def toy_graph(num_nodes: int = 40, seed: int = 0, names: bool = False, regressio
         else np.where(hidden, -1, y)
     )
     return Graph("toy", edges, num_nodes, x=x, y=y, class_names=("low", "high") if names else None)
-
-
-def tables(seed: int = 0, num_nodes: int = 30) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """An edge table and a node table: a number, a category, and a label with gaps, under odd ids."""
-    rng = np.random.default_rng(seed)
-    ids = [f"{number:03d}" for number in range(num_nodes)]
-    size = rng.normal(50, 20, num_nodes).round(2)
-    nodes = pd.DataFrame(
-        {
-            "id": ids,
-            "size": size,
-            "colour": rng.choice(["red", "green", "blue"], num_nodes),
-            "kind": np.where(np.arange(num_nodes) % 4 == 0, "", np.where(size > 50, "big", "small")),
-        }
-    )
-    ends = rng.integers(0, num_nodes, (2, 2 * num_nodes))
-    edges = pd.DataFrame({"from": [ids[i] for i in ends[0]], "to": [ids[i] for i in ends[1]]})
-    return edges, nodes

@@ -2,50 +2,75 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
 import tyro
-from toy import QUICK, tables
 
 from polynsd import ConfigError, DataError, GraphError
-from polynsd.cli import own_graph
-from polynsd.cli.own_graph import OwnGraph
 from polynsd.cli.predict import Predict
+from polynsd.cli.train_tables import TrainTables
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
 from polynsd.runs import read_run
 from polynsd.training import Epoch
 
-CHOOSE = own_graph._estimator
+MAKE_ESTIMATOR = TrainTables._make_estimator
+QUICK = {
+    "maps": "diagonal",
+    "stalk_dim": 2,
+    "degree": 2,
+    "hidden_channels": 4,
+    "num_layers": 1,
+    "dropout": 0.1,
+    "learning_rate": 0.05,
+    "weight_decay": 0.0,
+    "epochs": 6,
+    "device": "cpu",
+}
+
+
+def tables(seed: int = 0, num_nodes: int = 30) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """An edge table and a node table: a number, a category, and a label with gaps, under odd ids."""
+    rng = np.random.default_rng(seed)
+    ids = [f"{number:03d}" for number in range(num_nodes)]
+    size = rng.normal(50, 20, num_nodes).round(2)
+    nodes = pd.DataFrame(
+        {
+            "id": ids,
+            "size": size,
+            "colour": rng.choice(["red", "green", "blue"], num_nodes),
+            "kind": np.where(np.arange(num_nodes) % 4 == 0, "", np.where(size > 50, "big", "small")),
+        }
+    )
+    ends = rng.integers(0, num_nodes, (2, 2 * num_nodes))
+    edges = pd.DataFrame({"from": [ids[i] for i in ends[0]], "to": [ids[i] for i in ends[1]]})
+    return edges, nodes
 
 
 def test_options_reach_the_estimator():
-    asked = OwnGraph(
+    command = TrainTables(
         Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7, device="cpu"
     )
-    model = CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="classification")))
+    model = MAKE_ESTIMATOR(command, "classification")
     chosen = (model.metric, model.budget, model.calibrate, model.random_state, model.device)
     assert chosen == ("roc_auc", 3.5, "temperature", 7, "cpu")
-    plain = CHOOSE(
-        OwnGraph(Path("e"), "kind", Path("r")), SimpleNamespace(schema=SimpleNamespace(task="regression"))
-    )
-    assert (plain.budget, plain.standardize) == ("short", True)
+    default = MAKE_ESTIMATOR(TrainTables(Path("e"), "kind", Path("r")), "regression")
+    assert (default.budget, default.standardize) == ("short", True)
     with pytest.raises(ConfigError, match="the label is a number"):
-        CHOOSE(asked, SimpleNamespace(schema=SimpleNamespace(task="regression")))
+        MAKE_ESTIMATOR(command, "regression")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """The commands choose everything themselves; here the choice is made for them."""
+    """The command searches for a model; here the model is fixed."""
 
-    def build(asked, given):
-        kind = SheafClassifier if given.schema.task == "classification" else SheafRegressor
-        return kind(**QUICK, budget=None, random_state=asked.seed)
+    def build(command, task):
+        kind = SheafClassifier if task == "classification" else SheafRegressor
+        return kind(**QUICK, budget=None, random_state=command.seed)
 
-    monkeypatch.setattr(own_graph, "_estimator", build)
+    monkeypatch.setattr(TrainTables, "_make_estimator", build)
 
 
 def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv") -> dict[str, Path]:
@@ -58,7 +83,7 @@ def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str
 
 def train(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options) -> Path:
     paths = write(folder / "train", edges, nodes, extension)
-    return OwnGraph(**paths, **{"label": "kind", "out": folder / "run", "quiet": True, **options}).run()
+    return TrainTables(**paths, **{"label": "kind", "out": folder / "run", "quiet": True, **options}).run()
 
 
 def predict(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options):
@@ -245,7 +270,7 @@ def test_columns_of_another_name_can_be_named(tmp_path):
 def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp_path, capsys, monkeypatch):
     edges, nodes = tables()
     train(tmp_path, edges, nodes)
-    monkeypatch.setattr(own_graph, "_fit", None)
+    monkeypatch.setattr(TrainTables, "_fit", None)
     train(tmp_path, edges, nodes, quiet=False)
     assert "was finished before" in capsys.readouterr().out
     with pytest.raises(ConfigError):
@@ -259,11 +284,11 @@ def test_an_interrupted_run_starts_again_to_the_same_result(tmp_path, monkeypatc
         fit(*arguments)
         raise KeyboardInterrupt
 
-    fit = own_graph._fit
-    monkeypatch.setattr(own_graph, "_fit", interrupted)
+    fit = TrainTables._fit
+    monkeypatch.setattr(TrainTables, "_fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, edges, nodes)
-    monkeypatch.setattr(own_graph, "_fit", fit)
+    monkeypatch.setattr(TrainTables, "_fit", fit)
     with pytest.raises(DataError, match="has not finished"):
         predict(tmp_path, edges, nodes)
     again = read_run(train(tmp_path, edges, nodes))
@@ -311,7 +336,7 @@ def test_json_is_one_object(tmp_path, capsys):
     ],
 )
 def test_what_is_refused_leaves_no_folder(tmp_path, monkeypatch, wrong):
-    monkeypatch.setattr(own_graph, "_estimator", CHOOSE)
+    monkeypatch.setattr(TrainTables, "_make_estimator", MAKE_ESTIMATOR)
     edges, nodes = tables()
     nodes["unlabelled"] = "one class"
     with pytest.raises((ConfigError, DataError)):
@@ -353,7 +378,7 @@ def test_a_graphml_file_holds_everything(tmp_path):
         label = {"kind": row["kind"]} if row["kind"] else {}
         graph.add_node(row["id"], size=row["size"], colour=row["colour"], **label)
     nx.write_graphml(graph, tmp_path / "graph.graphml")
-    OwnGraph(tmp_path / "graph.graphml", "kind", tmp_path / "run", quiet=True).run()
+    TrainTables(tmp_path / "graph.graphml", "kind", tmp_path / "run", quiet=True).run()
     Predict(tmp_path / "run", tmp_path / "graph.graphml", tmp_path / "p.csv", quiet=True).run()
     table = pd.read_csv(tmp_path / "p.csv", dtype={"id": str})
     assert sorted(table["id"]) == sorted(nodes["id"])
@@ -376,4 +401,22 @@ def test_the_command_line_takes_the_run_first():
     command = tyro.cli(Predict, args=words, config=config)
     assert (command.run_folder, command.unseen) == (Path("runs/mine"), "ignore")
     words = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "kind", "--out", "r", "--features", "a", "b"]
-    assert tyro.cli(OwnGraph, args=words, config=config).features == ("a", "b")
+    assert tyro.cli(TrainTables, args=words, config=config).features == ("a", "b")
+
+
+def test_errors_speak_of_the_command_line(tmp_path):
+    edges, nodes = tables()
+    gaps = nodes.assign(size=[np.nan, *nodes["size"][1:]], note=[f"word {i}" for i in range(30)])
+    with pytest.raises(DataError) as caught:
+        train(tmp_path, edges, gaps)
+    text = str(caught.value)
+    assert "2 columns cannot be read" in text
+    assert "column 'size': 1 of 30 values are missing" in text
+    assert "ask for --missing mean" in text
+    assert "name it in --categorical COLUMN …" in text
+    assert "=" not in text
+    with pytest.raises(ConfigError, match="pass --nodes FILE"):
+        TrainTables(tmp_path / "train" / "edges.csv", "kind", tmp_path / "run", quiet=True).run()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(DataError, match="ask for --unseen ignore"):
+        predict(tmp_path, edges, nodes.assign(colour="mauve"))
