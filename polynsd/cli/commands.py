@@ -111,7 +111,7 @@ COMMANDS = {
         "polynsd.cli.data:DataMake", "Generate a synthetic graph: heterophily, minesweeper, streets, chain."
     ),
 }
-OWN_GRAPH = "polynsd.cli.train_tables:TrainTables"  # `train --edges …` has options of its own
+TRAIN_TABLES = "polynsd.cli.train_tables:TrainTables"  # `train --edges …` has options of its own
 
 
 def find_commands() -> dict[str, Command]:

@@ -50,7 +50,7 @@ def read_graphml(path: FilePath) -> tuple[Table, Table]:
 
     def read_table(tag: str, id_attributes: dict[str, str]) -> Table:
         default = {
-            keys[key]["name"]: value for key, value in defaults.items() if keys[key]["for"] in (tag, "all")
+            key["name"]: defaults.get(name) for name, key in keys.items() if key["for"] in (tag, "all")
         }
         ids: dict[str, list[str]] = {column: [] for column in id_attributes}
         records = []
