@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parse_command(arguments: Sequence[str]) -> Any:
     """The command as an instance of its dataclass, with a `run` method; prints help where it is asked for."""
-    from polynsd.cli.commands import OWN_GRAPH, describe_commands, find_commands, load_command
+    from polynsd.cli.commands import TRAIN_TABLES, describe_commands, find_commands, load_command
 
     commands = find_commands()
     words = 2 if " ".join(arguments[:2]) in commands else 1
@@ -50,7 +50,7 @@ def parse_command(arguments: Sequence[str]) -> Any:
         raise unknown_name("command", " ".join(arguments[:2]) if is_group else name, commands)
     options, prog = list(arguments[words:]), f"polynsd {name}"
     if name == "train" and any(option.split("=")[0] == "--edges" for option in options):
-        command, prog = resolve_name(OWN_GRAPH), f"{prog} --edges EDGES"
+        command, prog = resolve_name(TRAIN_TABLES), f"{prog} --edges EDGES"
         summary = None
     else:
         command, summary = load_command(name, commands), commands[name].summary

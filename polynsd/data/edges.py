@@ -74,21 +74,21 @@ def merge_edges(
     key = np.sort(key) if order is None else key[order]
     starts, num_directed = _find_starts(key >> 1), _find_starts(key).size
     edge_index = np.stack(np.divmod(key[starts] >> 1, max(num_nodes, 1)))
-    differs = np.zeros(starts.size, dtype=bool)
-    means: list[NDArray[np.float32] | None] = [None, None]
-    for i, values in enumerate((weight, attr)):
-        if values is not None:
-            means[i], has_unequal = _average(values[is_edge][order], starts)
-            differs |= has_unequal
+    is_unequal = np.zeros(starts.size, dtype=bool)
+    if weight is not None:
+        weight, is_unequal = _average(weight[is_edge][order], starts)
+    if attr is not None:
+        attr, differs = _average(attr[is_edge][order], starts)
+        is_unequal |= differs
     report = EdgeReport(
         given=pairs.shape[1],
         kept=starts.size,
         self_loops=pairs.shape[1] - key.size,
         duplicates=key.size - num_directed,
         reverses=num_directed - starts.size,
-        averaged=int(differs.sum()),
+        averaged=int(is_unequal.sum()),
     )
-    return MergedEdges(edge_index, *means, report)
+    return MergedEdges(edge_index, weight, attr, report)
 
 
 def _find_starts(sorted_keys: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -162,7 +162,7 @@ def _read_edge_values(data: Data, key: str) -> NDArray[np.float32] | None:
     return values.reshape(rows, *(width or (1,)))
 
 
-def _read_names(data: Data, graph: Graph) -> dict[str, tuple[str, ...]]:
+def _read_names(data: Data, graph: Graph) -> dict[str, Any]:
     """The names of classes and features that `data` carries, if there are as many as it takes."""
     names = {}
     for key, count in (("class_names", graph.num_classes), ("feature_names", graph.num_features)):

@@ -108,6 +108,7 @@ def _remove_unnamed_keys(root: Element) -> None:
     for element in root.iter():
         for data in element.findall(DATA):
             data.text = (data.text or "").strip()
+            del data[:]  # networkx skips values that hold elements
             if data.get("key") not in names:
                 element.remove(data)
 

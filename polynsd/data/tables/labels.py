@@ -58,12 +58,12 @@ def read_labels(column: Column, task: str) -> NodeLabels:
     """The labels in a column; `task` is `classification`, `regression` or `auto`."""
     numbers = column.numbers
     targets = None if numbers is None else finite_float32(numbers, column.origin, allow_nan=True)
-    present = None if numbers is None else numbers[~np.isnan(numbers)]
-    is_whole = present is not None and bool((present == np.floor(present)).all())
+    present = np.zeros(0) if numbers is None else numbers[~np.isnan(numbers)]
+    is_whole = numbers is not None and bool((present == np.floor(present)).all())
     if task == "auto":
         task = "classification" if numbers is None or is_whole else "regression"
-        distinct = np.unique(present).size if is_whole else 0
-        if distinct > MAX_WHOLE_NUMBER_CLASSES:
+        distinct = np.unique(present).size
+        if is_whole and distinct > MAX_WHOLE_NUMBER_CLASSES:
             raise ConfigError(
                 f"{column.origin} holds {distinct} different whole numbers, which may be classes or targets. "
                 "Say task='classification' or task='regression'."

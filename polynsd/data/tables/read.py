@@ -234,9 +234,9 @@ def build_graph(
     if nodes is not None:
         labels = _read_labels(nodes, options, schema)
         names = _feature_columns(nodes, options)
-        node_columns = encode_columns(nodes, names, options, schema and schema.node_features, unseen)
+        node_columns = encode_columns(nodes, names, options, schema.node_features if schema else None, unseen)
     edge_columns = encode_columns(
-        edges, options.edge_features, options, schema and schema.edge_features, unseen
+        edges, options.edge_features, options, schema.edge_features if schema else None, unseen
     )
     weight = None if options.weight is None else read_weights(edges.column(options.weight))
     merged = merge_edges(pairs, len(ids), weight, _stack(edge_columns))
