@@ -30,17 +30,17 @@ class ConfigError(PolyNSDError):
 
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> ConfigError:
     """The error for a misspelt option: lists the choices and guesses the one that was meant."""
-    known = sorted(choices)
-    guess = get_close_matches(str(name), known, n=1)
+    names = sorted(choices)
+    guess = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean '{guess[0]}'?" if guess else ""
-    return ConfigError(f"unknown {kind} '{name}'; choose from: {', '.join(known)}.{hint}")
+    return ConfigError(f"unknown {kind} '{name}'; choose from: {', '.join(names)}.{hint}")
 
 
 def require_choice(kind: str, name: str, choices: Iterable[str]) -> None:
     """Raises unless `name` is one of `choices`."""
-    known = list(choices)
-    if name not in known:
-        raise unknown_name(kind, name, known)
+    names = list(choices)
+    if name not in names:
+        raise unknown_name(kind, name, names)
 
 
 def require_at_least(name: str, value: int, low: int) -> None:

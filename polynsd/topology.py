@@ -21,7 +21,7 @@ from torch._compile import _disable_dynamo
 from polynsd.errors import GraphError, ShapeError, require_at_least
 from polynsd.kernels.gpu.schedule import schedule
 from polynsd.kernels.ops.operator import Pattern
-from polynsd.memo import TensorMemo, may_look_at_values
+from polynsd.memo import TensorMemo, can_read_values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -76,7 +76,7 @@ class Topology:
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Topology:
         """From PyG's `[2, E]` (source, target), in O(E log E) without a Python loop."""
-        edge_index = _validated(edge_index)
+        edge_index = _validate(edge_index)
         num_nodes = _count_nodes(edge_index, num_nodes)
         source, target = edge_index.long().unbind(0)
         kept = torch.nonzero(source != target).squeeze(-1)
@@ -129,17 +129,16 @@ class Topology:
 
     @property
     def num_nodes(self) -> int:
-        """N."""
         return self.rowptr.numel() - 1
 
     @property
     def num_edges(self) -> int:
-        """E, undirected."""
+        """E, the number of undirected edges."""
         return self.num_half_edges // 2
 
     @property
     def num_half_edges(self) -> int:
-        """H = 2E."""
+        """H = 2E, two for every edge."""
         return self.row.numel()
 
     @property
@@ -187,8 +186,8 @@ class Topology:
         half = self.per_half_edge(weight)
         self.check_weight(half)
         symmetric = half / 2 + half[self.twin] / 2  # of large weights too
-        if may_look_at_values():
-            _checked_weights(symmetric, lambda: None, self)
+        if can_read_values():
+            _weight_checks(symmetric, lambda: None, self)
         return symmetric
 
     def check_weight(self, half: Tensor) -> None:
@@ -196,8 +195,8 @@ class Topology:
 
         Looks once at every tensor.
         """
-        if may_look_at_values():
-            _checked_weights(half, lambda: self._check_values(half.detach()), self)
+        if can_read_values():
+            _weight_checks(half, lambda: self._check_values(half.detach()), self)
 
     def _check_values(self, half: Tensor) -> None:
         if not bool(torch.isfinite(half).all()):
@@ -216,7 +215,7 @@ class Topology:
 
 
 _topologies = TensorMemo[Topology]()  # of edge_index tensors
-_checked_weights = TensorMemo[None]()
+_weight_checks = TensorMemo[None]()
 
 
 def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
@@ -229,27 +228,29 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
     else breaks it.
     """
     if isinstance(graph, Topology):
-        return _checked_size(graph, num_nodes)
+        return _check_size(graph, num_nodes)
     if isinstance(graph, Tensor):
-        remembered = _remembered_eagerly if torch.compiler.is_compiling() else _remembered
-        return remembered(graph, num_nodes)
+        find = _find_topology_eagerly if torch.compiler.is_compiling() else _find_topology
+        return find(graph, num_nodes)
     if hasattr(graph, "edge_index"):
-        return _checked_size(Topology.from_data(graph), num_nodes)
+        return _check_size(Topology.from_data(graph), num_nodes)
     if hasattr(graph, "tocoo"):
-        return _checked_size(Topology.from_scipy(graph), num_nodes)
+        return _check_size(Topology.from_scipy(graph), num_nodes)
     if hasattr(graph, "edges") and hasattr(graph, "nodes"):
-        return _checked_size(Topology.from_networkx(graph), num_nodes)
+        return _check_size(Topology.from_networkx(graph), num_nodes)
     raise GraphError(
         "a graph must be an edge_index tensor [2, E], a sparse matrix, PyG Data, a NetworkX graph or "
         f"a Topology; got {type(graph).__name__}."
     )
 
 
-def _remembered(edge_index: Tensor, num_nodes: int | None) -> Topology:
+def _find_topology(edge_index: Tensor, num_nodes: int | None) -> Topology:
     return _topologies(edge_index, lambda: _from_tensor(edge_index, num_nodes), num_nodes)
 
 
-_remembered_eagerly = _disable_dynamo(_remembered)  # not torch.compiler.disable, which is slow to import
+_find_topology_eagerly = _disable_dynamo(
+    _find_topology
+)  # not torch.compiler.disable, which is slow to import
 
 
 def _from_tensor(edge_index: Tensor, num_nodes: int | None) -> Topology:
@@ -259,7 +260,7 @@ def _from_tensor(edge_index: Tensor, num_nodes: int | None) -> Topology:
     if edge_index.size(0) != edge_index.size(1):  # a sparse adjacency matrix
         raise ShapeError(f"an adjacency matrix must be square; got shape {list(edge_index.shape)}.")
     pairs = edge_index.to_sparse_coo().coalesce().indices()
-    return _checked_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
+    return _check_size(Topology.from_edge_index(pairs, edge_index.size(0)), num_nodes)
 
 
 def _declared_size(edge_index: Tensor) -> int | None:
@@ -268,13 +269,13 @@ def _declared_size(edge_index: Tensor) -> int | None:
     return max((size for size in sizes if size is not None), default=None)
 
 
-def _checked_size(topology: Topology, num_nodes: int | None) -> Topology:
+def _check_size(topology: Topology, num_nodes: int | None) -> Topology:
     if num_nodes is not None and num_nodes != topology.num_nodes:
         raise ShapeError(f"the graph has {topology.num_nodes} nodes but the features have {num_nodes} rows.")
     return topology
 
 
-def _validated(edge_index: Tensor) -> Tensor:
+def _validate(edge_index: Tensor) -> Tensor:
     if hasattr(edge_index, "as_tensor"):  # PyG's EdgeIndex
         edge_index = edge_index.as_tensor()
     if edge_index.dim() != 2 or edge_index.size(0) != 2:

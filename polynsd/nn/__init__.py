@@ -1,4 +1,15 @@
-"""Layers and models."""
+"""Layers and models.
+
+| module          | holds                                                                              |
+|-----------------|------------------------------------------------------------------------------------|
+| `models.py`     | `PolyNSD` and its controls: encoder, sheaf layers, decoder                         |
+| `conv.py`       | `PolySheafConv`, one layer as a convolution of PyG                                 |
+| `layer.py`      | `SheafLayer`, the step that both are made of                                       |
+| `inputs.py`     | checks of features and graphs, values of edges on half-edges                       |
+| `features.py`   | encoding of sparse features                                                        |
+| `precision.py`  | what autocast may lower, and what it may not                                       |
+| `checkpoint.py` | layers that are computed again in the backward pass                                |
+"""
 
 from polynsd.nn.conv import PolySheafConv
 from polynsd.nn.layer import LayerResponse, SheafLayer

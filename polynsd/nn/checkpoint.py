@@ -1,9 +1,10 @@
 """Activation checkpointing: a layer keeps its input only, and is computed again in the backward pass.
 
-The second time it must find what it found the first time. Its parameters may be lent
-(`torch.func.functional_call`) and gone by then, so they are kept. PyTorch restores its own random state;
-whoever answers calls of dropout by a `TorchFunctionMode`, and counts them, is entered again as it was
-before the layer.
+The second computation must see the same parameters and random numbers as the first:
+
+* parameters given by `torch.func.functional_call` may be gone by then, so they are kept;
+* PyTorch restores its own random state; a `TorchFunctionMode` that replaces dropout and counts its calls is
+  copied before the layer, and the copy is entered again.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from polynsd.kernels.ops.batching import is_transformed
 
 
 class CheckpointError(ConfigError, RuntimeError):
-    """As PyTorch's own refusals under `torch.func`, a RuntimeError."""
+    """Raised under `torch.func`; a RuntimeError too, as PyTorch's own errors there are."""
 
 
-def checkpointed(method: MethodType, *args: Any) -> Tensor:
-    """`method(*args)` of a layer, of which the backward pass finds arguments and parameters only."""
+def run_checkpointed(method: MethodType, *args: Any) -> Tensor:
+    """`method(*args)` of a layer, keeping its arguments and parameters only for the backward pass."""
     if not torch.is_grad_enabled():
         return method(*args)
     if is_transformed():
@@ -59,7 +60,7 @@ def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[
 
 
 class _Modes:
-    """The function modes of the moment, with what they know then; can be entered many times."""
+    """Copies of the function modes that are active now; can be entered many times."""
 
     def __init__(self) -> None:
         self._modes = [copy(mode) for mode in _get_current_function_mode_stack()]

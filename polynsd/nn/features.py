@@ -15,7 +15,7 @@ from torch.nn import functional
 from polynsd import kernels
 from polynsd.kernels.ops.operator import Csr
 from polynsd.kernels.ops.training import sparse_product
-from polynsd.memo import TensorMemo, may_look_at_values
+from polynsd.memo import TensorMemo, can_read_values
 
 DENSITY = 0.05  # share of entries that are not zero, up to which it is worth it
 SIZE = 2**18  # entries of X from which on it matters
@@ -29,7 +29,7 @@ class SparseFeatures(NamedTuple):
     transposed: Csr
 
 
-_known: TensorMemo[SparseFeatures | None] = TensorMemo()
+_sparse_features: TensorMemo[SparseFeatures | None] = TensorMemo()
 
 
 def encode_features(encoder: nn.Module, x: Tensor, dropout: float, training: bool) -> Tensor:
@@ -64,7 +64,7 @@ def _sparse(x: Tensor) -> SparseFeatures | None:
         return None
     if torch.compiler.is_compiling() or kernels.active() == "assembled":
         return None  # the published way is a dense product
-    return _known(x, lambda: _entries(x) if may_look_at_values() else None)
+    return _sparse_features(x, lambda: _entries(x) if can_read_values() else None)
 
 
 def _entries(x: Tensor) -> SparseFeatures | None:

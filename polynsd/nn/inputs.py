@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
-from polynsd.memo import TensorMemo, may_look_at_values
+from polynsd.memo import TensorMemo, can_read_values
 from polynsd.topology import Topology, as_topology
 
 
@@ -75,19 +75,19 @@ _batches, _finite = TensorMemo[None](), TensorMemo[None]()  # that were looked a
 
 def _check_batch(batch: Tensor, topology: Topology) -> None:
     if batch.shape != (topology.num_nodes,):
-        raise _unsorted(batch, topology)
-    if may_look_at_values():
+        raise _batch_error(batch, topology)
+    if can_read_values():
         _batches(batch, lambda: _check_graph_numbers(batch, topology), topology)
 
 
 def _check_graph_numbers(batch: Tensor, topology: Topology) -> None:
     if bool((batch.diff() < 0).any()):
-        raise _unsorted(batch, topology)
+        raise _batch_error(batch, topology)
     if bool((batch[topology.row] != batch[topology.col]).any()):
         raise GraphError("an edge joins two graphs of the batch; check edge_index or batch.")
 
 
-def _unsorted(batch: Tensor, topology: Topology) -> ShapeError:
+def _batch_error(batch: Tensor, topology: Topology) -> ShapeError:
     return ShapeError(
         f"batch must hold the graph number of each of the {topology.num_nodes} nodes in ascending "
         f"order; got shape {list(batch.shape)}. torch_geometric.data.Batch makes it so."
@@ -101,7 +101,7 @@ def check_features(x: Tensor, in_channels: int) -> None:
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")
     if not x.is_floating_point():
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
-    if may_look_at_values():
+    if can_read_values():
         _finite(x, lambda: _check_finite(x))
 
 

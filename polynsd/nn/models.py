@@ -26,7 +26,7 @@ from typing_extensions import Unpack
 
 from polynsd.config import LayerConfig, LayerOptions, ModelOptions, from_options, published_layer
 from polynsd.errors import ConfigError, require_at_least, require_fraction
-from polynsd.nn.checkpoint import checkpointed
+from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
@@ -161,7 +161,7 @@ class PolyNSD(nn.Module):
         L = layers[0].laplacian(state, *graph) if self.shared_maps else None
         for layer in layers:
             step, rest = (layer.forward, graph) if L is None else (layer.diffuse, (L,))
-            state = checkpointed(step, state, *rest) if self.checkpoint_layers else step(state, *rest)
+            state = run_checkpointed(step, state, *rest) if self.checkpoint_layers else step(state, *rest)
         return self.decoder(state.flatten(-2))
 
     def encode(self, x: Tensor) -> Tensor:

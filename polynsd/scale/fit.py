@@ -2,10 +2,9 @@
 
 Every step takes some parts with their halos; the loss counts the training nodes of these parts. It is
 weighted so that the mean of an epoch's gradients is the full-batch gradient, if halos are exact and
-nothing is dropped out. What is approximate then is what it is in all stochastic training: steps see one
-part each. Shallow halos bias the gradient itself; `halo_drift` measures by how much. `update="epoch"`
-adds up the gradients of all parts and takes one step per
-epoch: with exact halos that is full-batch training, in less memory.
+nothing is dropped out: with `update="part"` that is stochastic training, one step per part. `update="epoch"`
+adds up the gradients of all parts and takes one step per epoch: with exact halos that is full-batch
+training, in less memory. Shallow halos bias the gradient; `halo_drift` measures by how much.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def fit_in_parts(
         rules = _Rules(task, config, device, precision or config.precision, parts_per_step, update)
         hops = resolve_depth(model, depth)
         eval_hops = hops if eval_depth is None else resolve_depth(model, eval_depth)
-        training = _Training(model, halos, split, rules, hops, eval_hops)
+        training = _PartTraining(model, halos, split, rules, hops, eval_hops)
         return training.run(seed, on_epoch)
 
 
@@ -100,7 +99,7 @@ class _Rules:
     update: str
 
 
-class _Training:
+class _PartTraining:
     """A model, the parts, and what an epoch does."""
 
     def __init__(
@@ -117,7 +116,7 @@ class _Training:
         self.scaler = grad_scaler(rules.precision, rules.device)
 
     def run(self, seed: int, on_epoch: Callable[[Epoch], None] | None) -> FitResult:
-        """Trains until the patience or the epochs end; the test set is read once."""
+        """Trains until the patience or the epochs end; the test nodes are scored once, at the end."""
         generator, config = torch.Generator().manual_seed(seed), self.rules.config
         best: Epoch | None = None
         best_score = -math.inf

@@ -88,29 +88,29 @@ class Halos:
         """The core, then the nodes one hop away in ascending order, then those two hops away, …"""
         require_at_least("depth", depth, 0)
         core = core.to(self.data.edge_index.device)
-        found = torch.zeros(self.num_nodes, dtype=torch.bool, device=core.device)
-        found[core] = True
+        is_inside = torch.zeros(self.num_nodes, dtype=torch.bool, device=core.device)
+        is_inside[core] = True
         rings = [core]
         for _ in range(depth):
             near = self.topology.col[_ranges(self.topology.rowptr, rings[-1])]
-            near = torch.unique(near[~found[near]])
+            near = torch.unique(near[~is_inside[near]])
             if not near.numel():
                 break
-            found[near] = True
+            is_inside[near] = True
             rings.append(near)
         return torch.cat(rings)
 
     def around(self, core: Tensor, depth: int) -> Halo:
         """The halo of distinct core nodes."""
         nodes = self.nodes_within(core, depth)
-        place = torch.full((self.num_nodes,), -1, device=nodes.device)
-        place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        position = torch.full((self.num_nodes,), -1, device=nodes.device)
+        position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
         pointers, columns = self._columns
         chosen = columns[_ranges(pointers, nodes)]
-        chosen = chosen[place[self.data.edge_index[0, chosen]] >= 0].sort().values
-        values = {key: _taken(self.data, key, nodes) for key in self._node_keys}
-        values |= {key: _taken(self.data, key, chosen) for key in self._edge_keys}
-        edge_index = place[self.data.edge_index[:, chosen]]
+        chosen = chosen[position[self.data.edge_index[0, chosen]] >= 0].sort().values
+        values = {key: _select(self.data, key, nodes) for key in self._node_keys}
+        values |= {key: _select(self.data, key, chosen) for key in self._edge_keys}
+        edge_index = position[self.data.edge_index[:, chosen]]
         return Halo(_graph(edge_index, nodes.numel(), values), nodes, core.numel(), depth)
 
     def assemble(self, cores: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -189,7 +189,7 @@ def _graph(edge_index: Tensor, num_nodes: int, values: dict[str, Any]) -> Data:
     return data
 
 
-def _taken(data: Data, key: str, index: Tensor) -> Any:
+def _select(data: Data, key: str, index: Tensor) -> Any:
     value = data[key]
     if not isinstance(value, Tensor):
         return [value[i] for i in index.tolist()]

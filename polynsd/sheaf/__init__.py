@@ -1,5 +1,16 @@
-"""Geometry: families of restriction maps, learners that predict them, and the sheaf Laplacian."""
+"""Sheaves on graphs: families of restriction maps, learners that predict them, and the sheaf Laplacian.
 
+| module            | holds                                                                       |
+|-------------------|-----------------------------------------------------------------------------|
+| `families.py`     | restriction maps from raw numbers: identity, diagonal, orthogonal, general  |
+| `orthogonal.py`   | four parametrisations of orthogonal matrices                                |
+| `learner.py`      | raw numbers of the maps from the states at both ends of an edge             |
+| `laplacian.py`    | L = δᵀδ and its normalisations as a matrix-free operator                    |
+| `direct_sum.py`   | the same for stalks of learned and fixed coordinates                        |
+| `inverse_sqrt.py` | D^{−1/2} of small blocks with a bounded gradient                            |
+"""
+
+from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import Diagonal, General, Identity, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.sheaf.laplacian import SheafLaplacian
@@ -7,6 +18,7 @@ from polynsd.sheaf.learner import SheafLearner
 
 __all__ = [
     "Diagonal",
+    "DirectSum",
     "General",
     "Identity",
     "MapFamily",

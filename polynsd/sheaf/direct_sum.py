@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from polynsd.sheaf.laplacian import SheafLaplacian, checked_signal
+from polynsd.sheaf.laplacian import SheafLaplacian, check_signal_shape
 from polynsd.topology import Topology
 
 
@@ -30,7 +30,6 @@ class DirectSum:
 
     @property
     def topology(self) -> Topology:
-        """The graph."""
         return self.parts[0].topology
 
     @property
@@ -40,12 +39,10 @@ class DirectSum:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the maps."""
         return self.parts[0].dtype
 
     @property
     def device(self) -> torch.device:
-        """Of the maps."""
         return self.parts[0].device
 
     @property
@@ -56,7 +53,7 @@ class DirectSum:
 
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """The function on every part and its coordinates, put together again."""
-        pieces = self.checked(x).split([part.stalk_dim for part in self.parts], -2)
+        pieces = self.check_signal(x).split([part.stalk_dim for part in self.parts], -2)
         return torch.cat([function(*pair) for pair in zip(self.parts, pieces, strict=True)], -2)
 
     def __matmul__(self, x: Tensor) -> Tensor:
@@ -64,7 +61,7 @@ class DirectSum:
 
     def energy(self, x: Tensor) -> Tensor:
         """⟨x, L x⟩, the sum of the parts' energies."""
-        pieces = self.checked(x).split([part.stalk_dim for part in self.parts], -2)
+        pieces = self.check_signal(x).split([part.stalk_dim for part in self.parts], -2)
         energies = [part.energy(piece) for part, piece in zip(self.parts, pieces, strict=True)]
         return torch.stack(energies).sum(0)
 
@@ -91,9 +88,9 @@ class DirectSum:
         whole = _block_diagonal([part.transpose(-3, -2) for part in dense])  # [..., N, N, d, d]
         return whole.transpose(-3, -2).flatten(-2).flatten(-3, -2)
 
-    def checked(self, x: Tensor) -> Tensor:
+    def check_signal(self, x: Tensor) -> Tensor:
         """The signal itself; raises unless it is `[..., N, d, C]`."""
-        return checked_signal(x, self.topology.num_nodes, self.stalk_dim)
+        return check_signal_shape(x, self.topology.num_nodes, self.stalk_dim)
 
 
 def _block_diagonal(blocks: Sequence[Tensor]) -> Tensor:

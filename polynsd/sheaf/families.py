@@ -36,7 +36,7 @@ class MapFamily(Protocol):
         ...
 
     def num_params(self, d: int) -> int:
-        """Raw numbers per map."""
+        """The raw numbers that make a map on a stalk of dimension d."""
         ...
 
     def build(self, raw: Tensor, d: int) -> Tensor:
@@ -56,7 +56,6 @@ class Identity:
     orthogonal_columns = True
 
     def num_params(self, d: int) -> int:
-        """None."""
         return 0
 
     def build(self, raw: Tensor, d: int) -> Tensor:
@@ -64,7 +63,6 @@ class Identity:
         return raw.new_ones(*raw.shape[:-1], 1, 1)
 
     def neutral(self, d: int) -> Tensor:
-        """Nothing."""
         return torch.zeros(0)
 
     def __repr__(self) -> str:
@@ -79,7 +77,6 @@ class Diagonal:
     orthogonal_columns = True
 
     def num_params(self, d: int) -> int:
-        """One per coordinate."""
         return d
 
     def build(self, raw: Tensor, d: int) -> Tensor:
@@ -87,7 +84,6 @@ class Diagonal:
         return raw[..., None]
 
     def neutral(self, d: int) -> Tensor:
-        """The identity."""
         return torch.ones(d)
 
     def __repr__(self) -> str:
@@ -140,7 +136,6 @@ class General:
     orthogonal_columns = False
 
     def num_params(self, d: int) -> int:
-        """All entries."""
         return d * d
 
     def build(self, raw: Tensor, d: int) -> Tensor:
@@ -148,7 +143,6 @@ class General:
         return raw.reshape(*raw.shape[:-1], d, d)
 
     def neutral(self, d: int) -> Tensor:
-        """The identity."""
         return torch.eye(d).flatten()
 
     def __repr__(self) -> str:

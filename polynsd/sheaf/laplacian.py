@@ -26,7 +26,7 @@ from polynsd.errors import GraphError, ShapeError, require_choice
 from polynsd.kernels import BlockOperator
 from polynsd.kernels.ops import blocks, edges
 from polynsd.kernels.ops.batching import all_replicas
-from polynsd.memo import TensorMemo, may_look_at_values
+from polynsd.memo import TensorMemo, can_read_values
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max
 from polynsd.topology import Topology
@@ -79,10 +79,10 @@ class SheafLaplacian:
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
         # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
         exact = normalization == "sheaf" and not blocks.is_elementwise(maps) and not orthogonal_columns
-        off, diag = self._normalized(maps.double() if exact else maps, orthogonal_columns)
+        off, diag = self._normalize(maps.double() if exact else maps, orthogonal_columns)
         self.blocks = BlockOperator(topology.pattern, diag.to(maps.dtype), off.to(maps.dtype))
 
-    def _normalized(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
+    def _normalize(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
         """(−w (F_v S_v)ᵀ(F_u S_u) on half-edges, S_v D_v S_v on nodes)."""
         pattern, weight = self.topology.pattern, self.edge_weight
         gram = blocks.gram(F, gram_is_diagonal)
@@ -114,12 +114,10 @@ class SheafLaplacian:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the maps."""
         return self.maps.dtype
 
     @property
     def device(self) -> torch.device:
-        """Of the maps."""
         return self.maps.device
 
     @property
@@ -129,7 +127,7 @@ class SheafLaplacian:
         return size, size
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        return kernels.block_product(self.blocks, self.checked(x))
+        return kernels.block_product(self.blocks, self.check_signal(x))
 
     def coboundary(self, x: Tensor) -> Tensor:
         """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""
@@ -144,7 +142,7 @@ class SheafLaplacian:
 
     def _disagreement(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """(F_v S_v x_v − F_u S_u x_u, w_e) on the edges."""
-        x = self.checked(x)
+        x = self.check_signal(x)
         x = x if self.node_scale is None else blocks.apply(self.node_scale, x)
         h = self.topology.first_half
         ends = []
@@ -219,9 +217,9 @@ class SheafLaplacian:
             index, values.reshape(-1), self.shape, check_invariants=True
         ).coalesce()
 
-    def checked(self, x: Tensor) -> Tensor:
+    def check_signal(self, x: Tensor) -> Tensor:
         """The signal itself; raises unless it is `[..., N, d, C]`."""
-        return checked_signal(x, self.topology.num_nodes, self.stalk_dim)
+        return check_signal_shape(x, self.topology.num_nodes, self.stalk_dim)
 
     def __repr__(self) -> str:
         return (
@@ -230,7 +228,7 @@ class SheafLaplacian:
         )
 
 
-def checked_signal(x: Tensor, num_nodes: int, stalk_dim: int) -> Tensor:
+def check_signal_shape(x: Tensor, num_nodes: int, stalk_dim: int) -> Tensor:
     """The signal itself; raises unless it is `[..., N, d, C]`."""
     if x.dim() < 3 or tuple(x.shape[-3:-1]) != (num_nodes, stalk_dim):
         raise ShapeError(
@@ -260,7 +258,7 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
         return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
     isolated = (degree == 0).all(-1, keepdim=True).all(-2, keepdim=True)
     regular = torch.where(isolated, blocks.identity_like(degree), degree)
-    visible = all_replicas(regular.detach()) if may_look_at_values() else None
+    visible = all_replicas(regular.detach()) if can_read_values() else None
     if visible is not None:
         _check_invertible(visible)
     return torch.where(isolated, 0.0, inverse_sqrt(regular))

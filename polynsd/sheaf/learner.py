@@ -128,7 +128,6 @@ class SheafLearner(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """The family."""
         return f"{self.family}, map_dim={self.map_dim}, kind={self.kind}"
 
 

@@ -226,7 +226,7 @@ def jacobi(alpha: float, beta: float) -> Basis:
 
 
 def monomial() -> Basis:
-    """ξ^k."""
+    """ξ^k: not orthogonal, so it cannot interpolate."""
     return Basis("monomial", lambda k: (1.0, 0.0, 0.0), lambda k: 1.0)
 
 

@@ -80,7 +80,7 @@ def _start(like: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     first = torch.searchsorted(batch, torch.arange(num_graphs, device=batch.device))
     local = torch.arange(batch.numel(), device=batch.device) - first[batch]
     d = like.size(-2)
-    place = local[:, None] * d + torch.arange(d, device=batch.device)
+    position = local[:, None] * d + torch.arange(d, device=batch.device)
     # digits far behind the point of a sine; an even sequence would be orthogonal to modes of paths
-    noise = ((place + 1).double() * 12.9898).sin() * 43758.5453
+    noise = ((position + 1).double() * 12.9898).sin() * 43758.5453
     return (noise - noise.floor() - 0.5).to(like.dtype)[..., None].expand_as(like)

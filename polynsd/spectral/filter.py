@@ -34,7 +34,7 @@ CORRECTIONS = {"none": (), "linear": (0.5, -0.5), "high-pass": (0.5, 0.5)}  # c(
 
 
 def heat_kernel(t: float) -> Response:
-    """λ ↦ exp(−t λ)."""
+    """The response λ ↦ exp(−t λ) of diffusion over a time t ≥ 0."""
     if not t >= 0:
         raise ConfigError(f"diffusion time must not be negative; got t={t}.")
     return lambda lam: np.exp(-t * lam)
@@ -68,7 +68,7 @@ class SpectralOperator(Protocol):
         """An upper bound of the spectrum."""
         ...
 
-    def checked(self, x: Tensor) -> Tensor:
+    def check_signal(self, x: Tensor) -> Tensor:
         """Returns the signal; raises unless it has the operator's shape."""
         ...
 
@@ -231,7 +231,7 @@ def _on_parts(
 ) -> Tensor:
     """The function on an operator and a signal, part by part where the operator is a direct sum."""
     apply = getattr(L, "apply", None)
-    return function(L, L.checked(x)) if apply is None else apply(function, x)
+    return function(L, L.check_signal(x)) if apply is None else apply(function, x)
 
 
 def _scale(lam_max: Tensor | float) -> Tensor | float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,8 +51,25 @@ def stalk_dims(family: str | MapFamily, largest: int = 5) -> list[int]:
     return admitted
 
 
+def pairwise_cases(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Few cases of a product, in which every pair of values of two axes occurs; for `parametrize`."""
+    values = [list(axis) for axis in axes]
+    cases = list(product(*(range(len(axis)) for axis in values)))
+    missing = {pair for case in cases for pair in _pairs(case)}
+    chosen = []
+    while missing:
+        best = max(cases, key=lambda case: len(missing & _pairs(case)))
+        missing -= _pairs(best)
+        chosen.append(tuple(axis[i] for axis, i in zip(values, best, strict=True)))
+    return chosen
+
+
+def _pairs(case: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+    return set(combinations(enumerate(case), 2))
+
+
 def example_graph(name: str) -> Topology:
-    """One of `GRAPHS`."""
+    """One of the named graphs `GRAPHS` as a topology."""
     edges, num_nodes = GRAPHS[name]
     return Topology.from_edge_index(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), num_nodes)
 

@@ -45,7 +45,7 @@ def assert_differentiable(family: MapFamily, d: int) -> None:
 
 
 def assert_diagonal_gram(maps: Tensor, d: int) -> None:
-    """FᵀF is diagonal."""
+    """Raises unless FᵀF is diagonal."""
     gram = _gram(maps, d)
     off = gram - torch.diag_embed(gram.diagonal(dim1=-2, dim2=-1))
     worst = float(off.abs().max())
@@ -53,7 +53,7 @@ def assert_diagonal_gram(maps: Tensor, d: int) -> None:
 
 
 def assert_orthogonal(maps: Tensor, d: int) -> None:
-    """FᵀF = I."""
+    """Raises unless FᵀF = I."""
     gram = _gram(maps, d)
     assert_close(gram.to(maps.dtype), torch.eye(d, dtype=torch.float64).expand_as(gram), "FᵀF")
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.memo import without_looks
+from polynsd.memo import skip_value_checks
 from polynsd.training import dropout
 
 logger = logging.getLogger("polynsd")
@@ -111,7 +111,7 @@ def run_aside(step: Step) -> Tensor:
 
 def rehearse(step: Step) -> tuple[Tensor, str | None]:
     """Runs a step as it will be recorded; also says where it waited for the device, if it did."""
-    with without_looks(), _watched() as waits:
+    with skip_value_checks(), _watched() as waits:
         output = run_aside(step)
     return output, f"it waits for the GPU at {waits[0]}" if waits else None
 

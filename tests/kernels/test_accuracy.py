@@ -27,7 +27,7 @@ BASES = [
 ]  # fmt: skip
 QUICK = {("texas", "diagonal", basis) for basis in BASES} | {
     ("chameleon", "diagonal", "legendre"), ("chameleon", "general", "monomial"),
-    ("squirrel", "diagonal", "chebyshev1"), ("minesweeper", "general", "jacobi(0.5, -0.5)"),
+    ("minesweeper", "general", "jacobi(0.5, -0.5)"),
 }  # fmt: skip
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -69,7 +69,7 @@ class Blocks:
     def lambda_max(self, method="analytic"):
         return 2.0
 
-    def checked(self, x):
+    def check_signal(self, x):
         return x
 
 
@@ -84,10 +84,9 @@ def check(name, family, basis, K=32):
         assert max(errors.values()) <= limit, (dtype, errors)
 
 
-@pytest.mark.parametrize("family", ["diagonal", "general"])
 @pytest.mark.parametrize("basis", BASES)
-def test_generated_graph(basis, family):
-    check("generated", family, basis)
+def test_generated_graph(basis):
+    check("generated", "general" if BASES.index(basis) % 2 else "diagonal", basis)
 
 
 @needs_data

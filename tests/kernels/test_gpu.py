@@ -73,8 +73,9 @@ def test_filter(graph, K, dense):
     assert_equal(both_ways(GRAPHS[graph], 3, 5, K, dense), 1e-12)
 
 
-@pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
-@pytest.mark.parametrize(("d", "C"), [(1, 1), (2, 16), (4, 65), (8, 33)])
+@pytest.mark.parametrize(
+    ("d", "C", "dense"), [(1, 1, False), (2, 16, False), (2, 16, True), (4, 65, True), (8, 33, False)]
+)
 def test_sizes_of_stalks_and_channels(d, C, dense):
     """(4, 65) and (8, 33) take several chunks of channels."""
     assert_equal(both_ways(GRAPHS["tiny"], d, C, 3, dense), 1e-12)
@@ -82,10 +83,10 @@ def test_sizes_of_stalks_and_channels(d, C, dense):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
 def test_float32(dense):
-    assert_equal(both_ways(GRAPHS["tiny"], 4, 16, 8, dense, torch.float32), 1e-5)
+    assert_equal(both_ways(GRAPHS["tiny"], 4, 16, 4, dense, torch.float32), 1e-5)
 
 
-@pytest.mark.parametrize("replicas", list(product((1, 2), repeat=3)), ids=str)
+@pytest.mark.parametrize("replicas", [(1, 1, 2), (1, 2, 1), (2, 1, 1), (2, 2, 2)], ids=str)
 def test_replicas_share_or_own(replicas):
     assert_equal(both_ways(GRAPHS["tiny"], 2, 3, 3, True, replicas=replicas), 1e-12)
 
@@ -99,7 +100,7 @@ def test_gradients_of_the_blocks_are_left_out_when_not_wanted():
 
 
 def test_the_same_bits_every_time():
-    first, second = (both_ways(GRAPHS["hub"], 4, 3, 2, False, torch.float32) for _ in range(2))
+    first, second = (both_ways(GRAPHS["hub"], 2, 3, 1, False, torch.float32) for _ in range(2))
     assert all(torch.equal(a, b) for (_, a, _), (_, b, _) in zip(first, second, strict=True))
 
 
@@ -133,7 +134,8 @@ def test_products_of_small_matrices(d):
     ("d", "case"),
     [
         *((d, "random") for d in (1, 8)),
-        *product((2, 3, 4), ("random", "identity", "diagonal", "tiny", "wide")),
+        *product((3,), ("random", "identity", "diagonal", "tiny", "wide")),
+        *((d, case) for d in (2, 4) for case in ("random", "wide")),
     ],
 )
 def test_eigenvalues_of_small_matrices(d, case):

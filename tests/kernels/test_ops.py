@@ -10,7 +10,7 @@ from polynsd import kernels
 from polynsd.kernels.ops.blocks import block_multiply, symmetric_eigen
 from polynsd.kernels.ops.edges import gather, segment_sum, swap
 from polynsd.kernels.ops.filter import _apply_filter, filter_gradient
-from polynsd.testing import assert_close, random_sheaf, random_tensor
+from polynsd.testing import assert_close, pairwise_cases, random_sheaf, random_tensor
 
 N, D, C = 8, 2, 3
 OPS = torch.ops.polynsd
@@ -67,16 +67,11 @@ CASES = {
     ),
     "symmetric_eigen": (OPS.symmetric_eigen, symmetric(5), ()),
 }
-for family in ("diagonal", "general"):
-    for degree in (0, 1, 3):
-        for replicas in ((1, 1), (1, 2)):
-            name = f"{family}, K = {degree}, {replicas} replicas"
-            tensors, pattern = filter_inputs(family, degree, replicas)
-            CASES[f"filter, {name}"] = (OPS.filter, tensors, tuple(pattern))
-            CASES[f"filter_gradient, {name}"] = (
-                OPS.filter_gradient,
-                *gradient_inputs(family, degree, replicas),
-            )
+for family, degree, replicas in pairwise_cases(("diagonal", "general"), (0, 1, 3), ((1, 2), (1, 1))):
+    name = f"{family}, K = {degree}, {replicas} replicas"
+    tensors, pattern = filter_inputs(family, degree, replicas)
+    CASES[f"filter, {name}"] = (OPS.filter, tensors, tuple(pattern))
+    CASES[f"filter_gradient, {name}"] = (OPS.filter_gradient, *gradient_inputs(family, degree, replicas))
 
 CHECKED = ("diagonal, K = 3, (1, 2) replicas", "general, K = 0, (1, 1) replicas")
 every_operation = pytest.mark.parametrize(("op", "tensors", "rest"), CASES.values(), ids=CASES)
@@ -164,9 +159,9 @@ def test_functional_gradients(family, degree):
         assert_close(grad(function, i)(*values), grad(plain, i)(*values), name)
 
 
-@every_filter
-@every_family
-@pytest.mark.parametrize("over", range(4), ids=NAMES)
+@pytest.mark.parametrize(
+    ("family", "degree", "over"), pairwise_cases(["diagonal", "general"], [0, 1, 4], range(4))
+)
 def test_vmapped_gradients(family, degree, over):
     A, values = arguments(family, degree)
     function, plain = energies(A)

@@ -116,7 +116,7 @@ def test_graphs_of_other_sizes_share_a_compiled_model():
 
 def test_an_edge_index_breaks_the_graph_once_and_is_refused_where_it_must_not():
     model = make_model()
-    with pytest.raises(Unsupported, match="_remembered"):
+    with pytest.raises(Unsupported, match="_find_topology"):
         compiled(model)(features(), EDGE_INDEX)
     torch.compiler.reset()
     breaking = torch.compile(model, backend="aot_eager")

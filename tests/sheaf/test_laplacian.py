@@ -21,6 +21,7 @@ from polynsd.testing import (
     check_operator,
     dense_coboundary,
     example_graph,
+    pairwise_cases,
     random_maps,
     random_sheaf,
     random_tensor,
@@ -34,24 +35,25 @@ every_normalization = pytest.mark.parametrize("normalization", NORMALIZATIONS)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-@every_normalization
 @pytest.mark.parametrize(("family", "d"), [(f, d) for f in FAMILIES for d in stalk_dims(f)])
-def test_every_stalk(family, d, normalization):
+def test_every_stalk(family, d):
+    normalization = NORMALIZATIONS[d % len(NORMALIZATIONS)]
     sheaf = random_sheaf("isolated nodes", family, d, normalization, weighted=True)
     check_operator(sheaf.laplacian(), sheaf.dense())
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@every_normalization
-@every_family
+@pytest.mark.parametrize(
+    ("family", "normalization", "dtype"), pairwise_cases(FAMILIES, NORMALIZATIONS, TOLERANCE), ids=str
+)
 def test_every_dtype(family, normalization, dtype):
     sheaf = random_sheaf("complete", family, 3, normalization, seed=1, dtype=dtype)
     check_operator(sheaf.laplacian(), sheaf.dense())
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@every_normalization
-@pytest.mark.parametrize("family", ["identity", "diagonal", "orthogonal", "general"])
+@pytest.mark.parametrize(
+    ("family", "normalization", "graph"),
+    pairwise_cases(["identity", "diagonal", "orthogonal", "general"], NORMALIZATIONS, GRAPHS),
+)
 def test_every_graph(family, normalization, graph):
     sheaf = random_sheaf(graph, family, 2, normalization)
     check_operator(sheaf.laplacian(), sheaf.dense())
@@ -259,3 +261,78 @@ def test_two_bounds_the_spectrum_also_for_ill_conditioned_maps_in_single_precisi
     maps = U @ torch.diag(torch.tensor([1.0, 0.03, 0.001])) @ V
     spectrum = torch.linalg.eigvalsh(SheafLaplacian(star, maps, "sheaf").to_dense().double())
     assert spectrum[-1] <= 2 + 1e-5
+
+
+# A stack of sheaves `[R, ...]` does what its members do one by one
+
+
+R, D = 3, 2
+
+
+def stack(function):
+    return torch.stack([torch.as_tensor(function(r)) for r in range(R)])
+
+
+def signal(*lead):
+    return random_tensor(*lead, 8, D, 4, seed=5)
+
+
+@every_normalization
+@every_family
+def test_a_stack_of_maps(family, normalization):
+    sheaf = random_sheaf("isolated nodes", family, D, normalization, weighted=True, lead=(R,))
+    L, x = sheaf.laplacian(), signal(R)
+    assert_close(L @ x, stack(lambda r: sheaf.replica(r).laplacian() @ x[r]), "L @ x")
+    assert_close(L.energy(x), stack(lambda r: sheaf.replica(r).laplacian().energy(x[r])), "energy")
+    assert_close(L.to_dense(), stack(lambda r: sheaf.replica(r).dense()), "to_dense")
+    blocks = stack(lambda r: sheaf.replica(r).laplacian().diagonal_blocks)
+    assert_close(L.diagonal_blocks, blocks, "diagonal_blocks")
+
+
+@pytest.mark.parametrize(
+    ("family", "normalization", "method"),
+    pairwise_cases(FAMILIES, NORMALIZATIONS, ["analytic", "lanczos"]),
+)
+def test_bounds_of_a_stack(family, normalization, method):
+    sheaf = random_sheaf("star", family, D, normalization, lead=(R,))
+    bound = torch.as_tensor(sheaf.laplacian().lambda_max(method), dtype=torch.float64)
+    single = stack(lambda r: sheaf.replica(r).laplacian().lambda_max(method)).double()
+    assert_close(bound.expand(R, 1, 1, 1).flatten(), single.flatten(), method)
+
+
+@every_family
+def test_shared_maps_and_a_stack_of_signals(family):
+    L, x = random_sheaf("isolated nodes", family, D, "sheaf-augmented").laplacian(), signal(R)
+    assert_close(L @ x, stack(lambda r: L @ x[r]), "L @ x")
+    assert_close(L.energy(x), stack(lambda r: L.energy(x[r])), "energy")
+
+
+@every_family
+def test_a_stack_of_maps_and_a_shared_signal(family):
+    sheaf, x = random_sheaf("isolated nodes", family, D, "sheaf-augmented", lead=(R,)), signal()
+    L = sheaf.laplacian()
+    assert_close(L @ x, stack(lambda r: sheaf.replica(r).laplacian() @ x), "L @ x")
+    assert_close(L.energy(x), stack(lambda r: sheaf.replica(r).laplacian().energy(x)), "energy")
+
+
+@every_normalization
+@every_family
+def test_shared_maps_and_a_stack_of_weights(family, normalization):
+    sheaf = random_sheaf("isolated nodes", family, D, normalization)
+    sheaf = replace(sheaf, edge_weight=random_weights(sheaf.topology, lead=(R,)))
+    L, x = sheaf.laplacian(), signal(R)
+    assert_close(L @ x, stack(lambda r: sheaf.replica(r).laplacian() @ x[r]), "L @ x")
+    assert_close(L.energy(x), stack(lambda r: sheaf.replica(r).laplacian().energy(x[r])), "energy")
+    assert_close(L.to_dense(), stack(lambda r: sheaf.replica(r).dense()), "to_dense")
+
+
+def test_two_replica_dimensions():
+    sheaf = random_sheaf("star", "general", D, "sheaf", lead=(2, R))
+    x = random_tensor(2, R, 6, D, 4)
+    rows = [replace(sheaf, maps=maps).laplacian() @ part for maps, part in zip(sheaf.maps, x, strict=True)]
+    assert_close(sheaf.laplacian() @ x, torch.stack(rows), "L @ x")
+
+
+def test_a_stack_has_no_single_sparse_form():
+    with pytest.raises(ShapeError, match="needs a single operator"):
+        random_sheaf("star", "general", D, lead=(R,)).laplacian().to_sparse()

@@ -21,7 +21,7 @@ def top(matrix):
     return torch.linalg.eigvalsh(matrix.double())[..., -1:]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(sheaves())
 def test_exhausted_krylov_spaces_find_the_top(sheaf):
     """At most 21 dimensions and 24 steps: what is left is the inflation."""

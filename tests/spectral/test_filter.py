@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from scipy import special
+from scipy.linalg import expm
+from torch.autograd import gradcheck
+from torch.func import functional_call
 
 from polynsd import SheafLaplacian, Topology
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.spectral import Diffusion, PolynomialFilter, get_basis, heat_kernel
+from polynsd.sheaf import get_family
+from polynsd.sheaf.laplacian import NORMALIZATIONS
+from polynsd.spectral import Diffusion, PolynomialFilter, chebyshev_truncation, get_basis, heat_kernel
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
-from polynsd.testing import TOLERANCE, assert_close, random_sheaf, random_tensor
+from polynsd.testing import FAMILIES, TOLERANCE, assert_close, example_graph, random_sheaf, random_tensor
 
 BASES = ["chebyshev1", "chebyshev4", "legendre", "gegenbauer(1.5)", "jacobi(-0.7, -0.6)", "monomial"]
 every_correction = pytest.mark.parametrize("correction", CORRECTIONS)
@@ -199,3 +205,143 @@ def test_bounds_that_are_none(lam_max):
 def test_signals_of_another_sheaf_are_refused(module):
     with pytest.raises(ShapeError, match="nodes, stalk, channels"):
         module(path_laplacian(), torch.zeros(4, 1, 2).double())
+
+
+# Gradcheck of the whole chain: raw numbers → maps → Laplacian → filter
+
+
+TOPOLOGY = example_graph("multigraph")
+
+
+def chain(family, normalization, module):
+    """(raw, x, θ, α) ↦ filtered signal; λ_max carries no gradient, so it is held fixed."""
+
+    def function(raw, x, theta, alpha):
+        L = SheafLaplacian(
+            TOPOLOGY,
+            family.build(raw, 2),
+            normalization,
+            orthogonal_columns=family.orthogonal_columns,
+            stalk_dim=2,
+        )
+        lam_max = 2.0 if normalization.startswith("sheaf") else 9.0
+        return functional_call(module, {"theta": theta, "alpha": alpha}, (L, x, lam_max))
+
+    return function
+
+
+def leaves(family, degree):
+    raw = 0.5 * random_tensor(TOPOLOGY.num_half_edges, family.num_params(2), seed=1)
+    if family == get_family("general"):
+        raw = raw + torch.eye(2, dtype=torch.float64).flatten()
+    shapes = ((TOPOLOGY.num_nodes, 2, 2), (degree + 1,), ())
+    return [t.requires_grad_() for t in (raw, *(random_tensor(*s, seed=i) for i, s in enumerate(shapes)))]
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_and_normalization(name, normalization):
+    family, module = get_family(name), PolynomialFilter("legendre", 3, correction="linear").double()
+    raw, *others = leaves(family, 3)
+    function = chain(family, normalization, module)
+    if not family.is_learned:
+        assert gradcheck(lambda *inputs: function(raw.detach(), *inputs), others)
+    else:
+        assert gradcheck(function, [raw, *others])
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 5])
+@pytest.mark.parametrize("correction", ["linear", "high-pass"])
+@pytest.mark.parametrize("coefficients", ["convex", "free", "interpolation"])
+def test_every_kind_of_coefficients(coefficients, correction, degree):
+    module = PolynomialFilter("chebyshev3", degree, coefficients, correction).double()
+    family = get_family("diagonal")
+    assert gradcheck(chain(family, "sheaf-augmented", module), leaves(family, degree))
+
+
+# Filters trained together: coefficients `[R, K + 1]` act as R filters
+
+
+R, K = 3, 4
+
+
+@pytest.mark.parametrize("normalization", ["none", "sheaf-augmented"])
+@pytest.mark.parametrize("stack_of_maps", [False, True])
+@pytest.mark.parametrize("stack_of_signals", [False, True])
+@pytest.mark.parametrize("coefficients", COEFFICIENTS)
+def test_stacked_coefficients(coefficients, stack_of_signals, stack_of_maps, normalization):
+    module = PolynomialFilter("jacobi(0.5, 0)", K, coefficients, "linear").double()
+    stack = {"theta": random_tensor(R, K + 1), "alpha": random_tensor(R, seed=1)}
+    lead = (R,) if stack_of_maps else ()
+    sheaf = random_sheaf("isolated nodes", "general", 2, normalization, weighted=True, lead=lead)
+    x = random_tensor(*[R] * stack_of_signals, 8, 2, 3, seed=2)
+    together = functional_call(module, stack, (sheaf.laplacian(), x))
+    single = []
+    for r in range(R):
+        L = sheaf.replica(r).laplacian()
+        parameters = {name: value[r] for name, value in stack.items()}
+        single.append(functional_call(module, parameters, (L, x[r] if stack_of_signals else x)))
+    assert_close(together, torch.stack(single), "replicas")
+
+
+# Chebyshev truncation: exact coefficients, the promised rate, and the operator exponential
+
+
+TIMES = [0.0, 0.1, 1.0, 5.0, 20.0]
+LAM = np.linspace(0.0, 2.0, 1001)
+
+
+@pytest.mark.parametrize("lam_max", [0.5, 2.0, 7.0])
+@pytest.mark.parametrize("t", TIMES)
+def test_heat_kernel_has_bessel_coefficients(t, lam_max):
+    """e^{−tλ} = e^{−s} (I_0(s) + 2 Σ (−1)^k I_k(s) T_k(ξ)), s = t λ_max / 2."""
+    k = np.arange(21)
+    exact = np.where(k == 0, 1, 2) * (-1.0) ** k * special.ive(k, t * lam_max / 2)
+    np.testing.assert_allclose(chebyshev_truncation(heat_kernel(t), 20, lam_max), exact, atol=1e-15)
+
+
+@pytest.mark.parametrize("rho", [1.3, 2.0, 5.0])
+@pytest.mark.parametrize("degree", [0, 1, 4, 12])
+@pytest.mark.parametrize("t", TIMES)
+def test_error_is_within_the_bernstein_bound(t, degree, rho):
+    """2 M ρ^{−K} / (ρ − 1), M = max |f| on the ellipse, reached at its left end."""
+    module = PolynomialFilter.from_response(heat_kernel(t), degree, dtype=torch.float64)
+    with torch.no_grad():
+        found = module.response(torch.as_tensor(LAM)).numpy()
+    M = np.exp(t * ((rho + 1 / rho) / 2 - 1))
+    bound = 2 * M * rho**-degree / (rho - 1)
+    assert np.abs(found - heat_kernel(t)(LAM)).max() <= bound + 1e-14
+
+
+@pytest.mark.parametrize("normalization", ["none", "sheaf-augmented"])
+def test_filtering_with_the_heat_kernel_is_diffusion(normalization):
+    L = random_sheaf("complete", "general", 2, normalization).laplacian()
+    lam_max = float(torch.as_tensor(L.lambda_max()))
+    module = PolynomialFilter.from_response(heat_kernel(0.8), 30, lam_max, dtype=torch.float64)
+    x = random_tensor(5, 2, 3)
+    exact = torch.as_tensor(expm(-0.8 * L.to_dense().numpy())) @ x.flatten(0, 1)
+    assert_close(module(L, x), exact.reshape(x.shape), "heat flow", tolerance=1e-12)
+
+
+def test_polynomials_are_reproduced():
+    cubic = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.25])
+    module = PolynomialFilter.from_response(cubic, 3, lam_max=3.0, dtype=torch.float64)
+    lam = torch.linspace(0, 3, 50, dtype=torch.float64)
+    assert_close(module.response(lam, 3.0), torch.as_tensor(cubic(lam.numpy())), "cubic")
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64])
+def test_dtype_of_the_filter(dtype):
+    module = PolynomialFilter.from_response(heat_kernel(1.0), 4, dtype=dtype)
+    assert module.theta.dtype == module.to_chebyshev.dtype == (dtype or torch.get_default_dtype())
+
+
+@pytest.mark.parametrize("t", [-1.0, float("nan")])
+def test_time_does_not_run_backwards(t):
+    with pytest.raises(ConfigError, match="diffusion time must not be negative"):
+        heat_kernel(t)
+
+
+def test_degree_must_not_be_negative():
+    with pytest.raises(ConfigError, match="degree must be an integer of at least 0; got -1"):
+        chebyshev_truncation(heat_kernel(1.0), -1)

@@ -11,7 +11,7 @@ from polynsd import ConfigError, PolyNSD, TrainConfig, heterophilous_graph
 from polynsd.cli import main
 from polynsd.config import load_config, save_config
 from polynsd.data import stratified_split
-from polynsd.memo import may_look_at_values
+from polynsd.memo import can_read_values
 from polynsd.training import CapturedStep, capture, fit, get_task, replicas
 from polynsd.training.dropout import DropoutRates
 
@@ -37,7 +37,7 @@ class Descent:
     def __call__(self):
         self.calls += 1
         self.streams.append(self.gpu.current)
-        self.looks.append(may_look_at_values())
+        self.looks.append(can_read_values())
         self.gpu.launch(lambda: self.loss.copy_(self.parameter))
         self.draws.append(self.gpu.random())
         self.also()
@@ -95,7 +95,7 @@ def test_the_place_is_that_of_the_model_though_its_calls_are_intercepted(gpu):
 
 
 def test_a_look_at_values_is_left_out_and_no_obstacle(gpu):
-    step = CapturedStep(Descent(gpu, also=lambda: gpu.wait() if may_look_at_values() else None))
+    step = CapturedStep(Descent(gpu, also=lambda: gpu.wait() if can_read_values() else None))
     losses(step, 4)
     assert step.captured
 

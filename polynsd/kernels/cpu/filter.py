@@ -39,7 +39,7 @@ STALK, CHANNELS, DEGREE, BLOCKS_WANTED = range(2, 6)  # the number of nodes and 
 AHEAD = 4  # half-edges between asking for a neighbour and reading it
 
 
-class Graph(NamedTuple):
+class PatternPointers(NamedTuple):
     """Where the blocks are."""
 
     rowptr: Any
@@ -107,7 +107,7 @@ def forward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
             replica(tensors, Y, r, like),
             replica(tensors, PHI, r, like),
         )
-        graph = Graph(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
+        graph = PatternPointers(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
         blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
         d, C = item(sizes, STALK), item(sizes, CHANNELS)
         first, end = first_node(graph.rowptr, sizes, number), first_node(graph.rowptr, sizes, number + 1)
@@ -159,7 +159,7 @@ def backward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
             replica(tensors, PHI, r, like),
             replica(tensors, D_PHI, task, DOUBLE),
         )
-        graph = Graph(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
+        graph = PatternPointers(replica(tensors, ROWPTR, 0, INDEX), replica(tensors, COL, 0, INDEX))
         blocks = Blocks(replica(tensors, DIAG, r, like), replica(tensors, OFF, r, like))
         gradient = Blocks(replica(tensors, D_DIAG, r, like), replica(tensors, D_OFF, r, like))
         wanted, d, C = item(sizes, BLOCKS_WANTED), item(sizes, STALK), item(sizes, CHANNELS)

@@ -41,7 +41,6 @@ class _Shape(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """Of channels."""
         return triton.cdiv(self.C, self.block_c)
 
 

@@ -87,12 +87,12 @@ def apply(block: Tensor, x: Tensor) -> Tensor:
 
 
 def transpose(block: Tensor) -> Tensor:
-    """Bᵀ."""
+    """Bᵀ, stored as B is."""
     return block if is_elementwise(block) else block.mT
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """A B."""
+    """A B, stored as the larger of the two."""
     if is_elementwise(a):
         return a * b
     return a * b.mT if is_elementwise(b) else matmul(a, b)  # b scales the columns of A
@@ -106,7 +106,7 @@ def gram(block: Tensor, is_diagonal: bool = False) -> Tensor:
 
 
 def transport(left: Tensor, right: Tensor) -> Tensor:
-    """LᵀR."""
+    """LᵀR, the coupling of two ends of an edge."""
     return left * right if is_elementwise(left) and is_elementwise(right) else matmul(left, right, True)
 
 

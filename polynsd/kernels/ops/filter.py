@@ -178,7 +178,7 @@ def tune(A: BlockOperator, phi: Tensor, x: Tensor) -> dict[str, dict[str, int]]:
 
 
 def _evaluate(A: BlockOperator, phi: Tensor, x: Tensor) -> Tensor:
-    """Σ_k φ_k T_k(A) x."""
+    """Σ_k φ_k T_k(A) x for an operator with spectrum in [−1, 1]."""
     _check_shapes(A, phi, x)
     diag, off, signal, phi, lead = _canonicalize(A, phi, x)
     if not lead.numel():  # no replicas
@@ -228,7 +228,7 @@ def _unify_blocks(diag: Tensor, off: Tensor, x: Tensor) -> tuple[Tensor, Tensor,
 
 def _stack_replicas(t: Tensor, lead: torch.Size, rank: int) -> Tensor:
     """[..., *] → [R, *], or [1, *] where all replicas share it."""
-    own, item = t.shape[: t.dim() - rank], t.shape[t.dim() - rank :]
-    if all(size == 1 for size in own):
+    replicas, item = t.shape[: t.dim() - rank], t.shape[t.dim() - rank :]
+    if all(size == 1 for size in replicas):
         return t.reshape(1, *item)
     return t.expand(*lead, *item).reshape(lead.numel(), *item)

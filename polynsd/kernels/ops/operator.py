@@ -23,7 +23,6 @@ class Pattern(NamedTuple):
 
     @property
     def num_nodes(self) -> int:
-        """N."""
         return self.rowptr.numel() - 1
 
 
