@@ -29,6 +29,7 @@ from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.nn import PolyNSD, count_parameters
 from polynsd.runs import Run, read_run
+from polynsd.runs.files import to_json
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList, EventLog, ProtocolPlan
 from polynsd.training.configuration import Configuration
@@ -151,10 +152,10 @@ def protocol_identity(
 
 
 def describe_model(config: ModelConfig, model: nn.Module) -> dict[str, Any]:
-    """The configuration as it was built: presets filled in, without options that the model does not have."""
+    """The configuration as it was built, as plain data: with presets, without options of other models."""
     options = to_dict(config)
     if isinstance(model, PolyNSD):
-        return {**options, "layer": to_dict(model.config)}
+        return to_json({**options, "layer": to_dict(model.config)}, "configuration")
     sizes = {name: options[name] for name in ("model", "hidden_channels", "num_layers")}
     return {**sizes, "dropout": config.layer.dropout}
 
