@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from polynsd.data.tables import read_graph
-from polynsd.errors import ConfigError, DataError
+from polynsd.errors import ConfigError, DataError, GraphError
 
 
 @pytest.fixture
@@ -105,6 +105,29 @@ def test_edge_features(read):
     assert graph.edge_attr.tolist() == [[0.5, 0.5, 3], [0, 1, 1]]
     assert report.edge_feature_names == ("kind=rail", "kind=road", "km")
     assert report.edges.averaged == 1
+
+
+@pytest.mark.parametrize(
+    ("weight", "error", "fragment"),
+    [
+        ("-2", GraphError, r"e.csv, column 'w': weights must not be negative.*got -2.0"),
+        ("", DataError, "1 have none"),
+        ("inf", DataError, "must be finite"),
+        ("x", DataError, "weights must be numbers"),
+    ],
+)
+def test_weights_that_cannot_be(read, weight, error, fragment):
+    with pytest.raises(error, match=fragment):
+        read("id\n1\n2\n3\n", f"s,t,w\n1,2,1\n2,3,{weight}\n", weight="w")
+
+
+def test_all_columns_that_cannot_be_are_named_at_once(read):
+    with pytest.raises(DataError) as caught:
+        read("id,age,ward,name\n1,,12,a\n2,3,12a,b\n")
+    first, *problems = str(caught.value).splitlines()
+    assert first == "2 columns cannot be read."
+    assert "column 'age': 1 of 2 values are missing" in problems[0]
+    assert "column 'ward' mixes numbers and words" in problems[1]
 
 
 def test_a_table_of_ordered_levels(tmp_path):

@@ -180,11 +180,11 @@ def random_options(rng):
     return options
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_text_files(tmp_path, seed):
     rng = random.Random(seed)
     graphs = 0
-    for _ in range(1000):
+    for _ in range(400):
         pair = rng.randrange(len(EDGES))
         extension = rng.choice([".csv", ".csv", ".csv", ".tsv", ".csv.gz"])
         edges, nodes = tmp_path / f"e{extension}", tmp_path / f"n{extension}"
@@ -198,7 +198,7 @@ def test_text_files(tmp_path, seed):
             graphs += read_or_refuse(edges, nodes, **random_options(rng))
         else:
             graphs += read_or_refuse(edges)
-    assert 100 < graphs < 900
+    assert 40 < graphs < 360
 
 
 def test_parquet_files(tmp_path):
@@ -209,12 +209,12 @@ def test_parquet_files(tmp_path):
     nodes.to_parquet(tmp_path / "n.parquet")
     whole = [(tmp_path / name).read_bytes() for name in ("e.parquet", "n.parquet")]
     graphs = 0
-    for _ in range(500):
+    for _ in range(250):
         paths = (tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
         for path, data in zip(paths, whole, strict=True):
             write(path, damaged(data, rng, BYTE_MUTATIONS) if rng.random() < 0.7 else data)
         graphs += read_or_refuse(*paths, label="label", weight="w")
-    assert graphs > 20
+    assert graphs > 10
 
 
 GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -252,10 +252,10 @@ def test_graphml_files(tmp_path):
     rng = random.Random(0)
     path = tmp_path / "g.graphml"
     graphs = 0
-    for _ in range(700):
+    for _ in range(350):
         write(path, damaged(GRAPHML, rng, (*BYTE_MUTATIONS, insert_tag, drop_line, reencode)))
         graphs += read_or_refuse(path, label="kind", weight="w")
-    assert graphs > 20
+    assert graphs > 10
 
 
 def test_undamaged_files_are_read(tmp_path):

@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 
 from polynsd.data.tables import read_graph
-from polynsd.errors import ConfigError, DataError
+from polynsd.errors import ConfigError, DataError, GraphError
 
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 KEYS = """
@@ -69,6 +69,46 @@ def test_what_networkx_writes(tmp_path):
 def test_files_that_cannot_be(read, text, fragment):
     with pytest.raises(DataError, match=fragment):
         read(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_a_document_type_is_refused_in_any_encoding(tmp_path, encoding):
+    """Before an entity is expanded: this one would take gigabytes."""
+    entities = "".join(f'<!ENTITY e{i + 1} "{f"&e{i};" * 10}">' for i in range(10))
+    text = f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE x [<!ENTITY e0 "x">{entities}]>'
+    (tmp_path / "my.graphml").write_bytes(f"{text}<graphml>&e10;</graphml>".encode(encoding))
+    with pytest.raises(DataError, match="must not declare a document type"):
+        read_graph(tmp_path / "my.graphml")
+
+
+def test_what_a_graph_of_networkx_would_merge_or_invent(read):
+    twice = GRAPH.replace('<node id="7">', '<node id="007"/><node id="7">')
+    with pytest.raises(
+        DataError, match="must name every id once; 1 rows repeat one, the first '007' in row 2"
+    ):
+        read(f"{HEAD}{KEYS}{twice}</graphml>", features=())
+    ghost = GRAPH.replace('<edge source="7', '<edge source="8')
+    with pytest.raises(GraphError, match="the first '8'"):
+        read(f"{HEAD}{KEYS}{ghost}</graphml>", features=())
+    edge = '<edge id="e" source="7" target="007"><data key="c">3</data></edge>'
+    _, report = read(f"{HEAD}{KEYS}{GRAPH.replace('</graph>', 2 * edge + '</graph>')}</graphml>")
+    assert (report.edges.given, report.edges.duplicates) == (3, 2)
+
+
+def test_defaults_for_all_blanks_and_editors(read):
+    keys = """<key id="a" for="all" attr.name="n" attr.type="int"><default> 4 </default></key>
+<key id="b" attr.name="t"/>"""
+    node = """<node id="1"><data key="b"> word </data><data key="z">drawn</data></node>
+<node id="2"><data key="b"/></node>"""
+    text = f"<graphml>{keys}<graph>{node}<edge source='1' target='2'/></graph></graphml>"
+    graph, _ = read(text, features=["n"], weight="n")
+    assert (graph.node_ids.tolist(), graph.x.tolist(), graph.edge_weight.tolist()) == (
+        [1, 2],
+        [[4], [4]],
+        [4],
+    )
+    graph, _ = read(text, features=[], label="t")
+    assert (graph.class_names, graph.y.tolist()) == (("word",), [0, -1])
 
 
 def test_ids_are_not_to_be_chosen(read):
