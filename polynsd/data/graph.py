@@ -1,4 +1,4 @@
-"""`Graph`: an undirected graph with features, labels and splits, under its owner's ids.
+"""`Graph`: an undirected graph with features, labels and splits, under its user's ids.
 
     graph = Graph.from_files("edges.csv", "nodes.csv", label="kind")
     data = graph.to_pyg()   # what models train on
@@ -44,8 +44,8 @@ class Graph:
         masks: the splits that came with the data, by protocol (`default`, `public`, …).
         edge_weight: `[E]` float32, non-negative.
         edge_attr: `[E, f]` float32.
-        node_ids: `[N]` the owner's ids (integers or strings); the row numbers unless given.
-        class_names: the owner's names of the classes, in the order of their numbers.
+        node_ids: `[N]` the user's ids (integers or strings); the row numbers unless given.
+        class_names: the user's names of the classes, in the order of their numbers.
         feature_names: names of the columns of x.
         extras: further arrays that came with the data, untouched.
     """
@@ -99,12 +99,12 @@ class Graph:
         """[N], False where the label is −1 or one of the targets NaN; False everywhere without `y`."""
         if self.y is None:
             return np.zeros(self.num_nodes, dtype=bool)
-        is_known = ~np.isnan(self.y) if self.is_regression else self.y >= 0
-        return np.logical_and.reduce(is_known.reshape(self.num_nodes, -1), axis=1)
+        has_value = ~np.isnan(self.y) if self.is_regression else self.y >= 0
+        return has_value.all(axis=1) if has_value.ndim == 2 else has_value
 
     @property
     def ids(self) -> NDArray[Any]:
-        """The owner's ids, or the row numbers."""
+        """The user's ids, or the row numbers."""
         return np.arange(self.num_nodes) if self.node_ids is None else self.node_ids
 
     @classmethod
@@ -204,7 +204,7 @@ class Graph:
         return to_pandas(self, id_column, label)
 
     def to_networkx(self, label: str = "label") -> nx.Graph:
-        """A NetworkX graph whose nodes are the owner's ids, with features and labels as attributes."""
+        """A NetworkX graph whose nodes are the user's ids, with features and labels as attributes."""
         from polynsd.data.tables import to_networkx
 
         return to_networkx(self, label)
