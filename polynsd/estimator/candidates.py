@@ -71,7 +71,7 @@ def make_candidates(given: Mapping[str, Any], search: bool, edge_dim: int = 0) -
     Args:
         given: the parameters in `DEFAULTS`, each a value or `"auto"`.
         search: whether to try several.
-        edge_dim: the number of edge features, which learned maps look at.
+        edge_dim: the number of edge features, which learned maps use.
     """
     fixed = {name: given[name] for name in DEFAULTS if given[name] != AUTO}
     for name, value in fixed.items():

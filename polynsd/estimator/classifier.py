@@ -55,8 +55,8 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     Attributes:
         classes_: the classes, sorted.
         seed_: the seed that was used.
-        train_mask_: who trained.
-        val_mask_: who was held out to choose on.
+        train_mask_: the training nodes.
+        val_mask_: the validation nodes.
         metric_: the metric in use.
         val_score_: its value on `val_mask_`.
         search_results_: every candidate with its validation scores; the first is the chosen one.

@@ -11,7 +11,7 @@ from polynsd.errors import ConfigError
 
 
 def optuna() -> Any:
-    """The package, speaking only where something is wrong; its absence is an error that names the extra."""
+    """The package with logging of warnings only; raises an error that names the extra where it is missing."""
     try:
         import optuna
     except ImportError as error:
@@ -21,7 +21,7 @@ def optuna() -> Any:
 
 
 def yaml() -> Any:
-    """The package that reads and writes spaces; its absence is an error that names the extra."""
+    """The package; raises an error that names the extra where it is missing."""
     try:
         import yaml
     except ImportError as error:

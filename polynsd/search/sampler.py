@@ -2,7 +2,7 @@
 
 Trials n with equal n div batch share their shape parameters, those of the first of them, so that they
 train as replicas of one batch. No state is kept between trials: a search that is interrupted and
-resumed, or continued elsewhere, asks as it would have.
+resumed, or continued elsewhere, draws the same parameters.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ class BatchSampler(optuna().samplers.BaseSampler):  # type: ignore[misc]
         self._inner: Any = None
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Called first for a new trial."""
+        """Makes the sampler of a new trial; Optuna calls this first."""
         self._inner = self._for_trial(study, trial.number)
         return self._inner.infer_relative_search_space(study, trial)
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
-        """All at once, where the sampler can."""
         return self._inner.sample_relative(study, trial, search_space)
 
     def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
-        """One by one."""
         return self._inner.sample_independent(study, trial, name, distribution)
 
     def _for_trial(self, study: Any, number: int) -> Any:
@@ -61,7 +59,7 @@ class BatchSampler(optuna().samplers.BaseSampler):  # type: ignore[misc]
         return optuna().samplers.TPESampler(
             seed=seed,
             multivariate=True,
-            constant_liar=True,  # trials under way count as bad ones: workers do not crowd one place
+            constant_liar=True,  # running trials count as bad ones, so that workers spread out
             n_startup_trials=self._startup,
         )
 

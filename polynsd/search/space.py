@@ -50,7 +50,7 @@ DIGITS = 12  # 3 steps of 0.1 are 0.3, not 0.30000000000000004
 
 @dataclass(frozen=True)
 class Fixed:
-    """Always the same value."""
+    """An option that always has the same value."""
 
     value: Any
 
@@ -60,31 +60,27 @@ class Fixed:
         return (self.value,)
 
     def plain(self) -> Any:
-        """As it is written to a file."""
         return [_plain(self.value)] if isinstance(self.value, tuple) else _plain(self.value)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values, none preferred. In a storage, what is not a plain value stands as JSON."""
+    """One of several values, all equally likely. A storage holds lists as JSON."""
 
     values: tuple[Any, ...]
 
     @property
     def examples(self) -> tuple[Any, ...]:
-        """All values."""
         return self.values
 
     def plain(self) -> list[Any]:
-        """As it is written to a file."""
         return [_plain(value) for value in self.values]
 
     def distribution(self, kind: type) -> Any:
-        """Optuna's."""
         return optuna().distributions.CategoricalDistribution([_label(value) for value in self.values])
 
     def decode(self, stored: Any) -> Any:
-        """The value that stands in a storage as `stored`."""
+        """The value that a storage holds as `stored`."""
         return {_label(value): value for value in self.values}[stored]
 
 
@@ -99,25 +95,22 @@ class Range:
 
     @property
     def examples(self) -> tuple[Any, ...]:
-        """Both ends."""
         return (self.low, self.high)
 
     def plain(self) -> dict[str, Any]:
-        """As it is written to a file."""
         plain: dict[str, Any] = {"low": self.low, "high": self.high}
         if self.log:
             plain["log"] = True
         return plain if self.step is None else {**plain, "step": self.step}
 
     def distribution(self, kind: type) -> Any:
-        """Optuna's."""
         distributions = optuna().distributions
         if kind is int:
             return distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step or 1)
         return distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
 
     def decode(self, stored: Any) -> Any:
-        """The value that stands in a storage as `stored`."""
+        """The value that a storage holds as `stored`."""
         return stored if self.step is None or isinstance(stored, int) else round(stored, DIGITS)
 
 
@@ -202,10 +195,10 @@ def _read_rule(name: str, plain: Any) -> Rule:
 
 
 def _read_range(name: str, plain: dict[str, Any]) -> Range:
-    known = {"low": None, "high": None, "log": False, "step": None}
+    keys = ("low", "high", "log", "step")
     for key in plain:
-        if key not in known:
-            raise unknown_name(f"key of {name}", key, known)
+        if key not in keys:
+            raise unknown_name(f"key of {name}", key, keys)
     if option_types()[name] not in (int, float):
         raise ConfigError(f"{name} is not a number and has no range; list its choices.")
     low, high, step = (read_value(name, plain.get(key)) for key in ("low", "high", "step"))
@@ -249,7 +242,7 @@ def check_space(space: Space) -> None:
 
 
 def _small(model: ModelConfig) -> ModelConfig:
-    """One layer is enough to see; the width too, where it need not be a multiple of something."""
+    """One layer shows whether it can be built; so does one channel, except in the zoo (heads)."""
     return replace(model, num_layers=1, hidden_channels=model.hidden_channels if model.model in ZOO else 1)
 
 
@@ -264,7 +257,7 @@ def _combinations(space: Space) -> Iterator[dict[str, Any]]:
 
 
 def _all_values(space: Space, name: str) -> tuple[Any, ...]:
-    """All integers of a range, or what the rule gives as examples."""
+    """All integers of a range; the examples of other rules."""
     rule = space.rules[name]
     if isinstance(rule, Range) and isinstance(rule.low, int):
         return tuple(range(rule.low, int(rule.high) + 1, int(rule.step or 1)))

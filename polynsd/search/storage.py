@@ -1,4 +1,4 @@
-"""Where a study lives: an SQLite file, a PostgreSQL server, or a journal file.
+"""Storages of a study: an SQLite file, a PostgreSQL server, or a journal file.
 
 | address                              | for                                                            |
 |--------------------------------------|----------------------------------------------------------------|
@@ -22,7 +22,13 @@ SQLITE, JOURNAL, POSTGRES = "sqlite:///", "journal:///", ("postgresql://", "post
 MEMORY = "memory:"
 LOCK_SECONDS = 60  # how long a process waits for its turn to write
 ATTEMPTS = 10  # at making the tables, where another process does so at the same time
-CROWDED = ("already exists", "UNIQUE constraint", "UniqueViolation", "duplicate key", "database is locked")
+RACE_ERRORS = (
+    "already exists",
+    "UNIQUE constraint",
+    "UniqueViolation",
+    "duplicate key",
+    "database is locked",
+)
 
 
 def open_storage(url: str) -> Any:
@@ -31,43 +37,44 @@ def open_storage(url: str) -> Any:
         return optuna().storages.InMemoryStorage()
     if url.startswith(JOURNAL):
         journal = optuna().storages.journal
-        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(_file(url, JOURNAL))))
+        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(_make_parent(url, JOURNAL))))
     if url.startswith(SQLITE):
-        _file(url, SQLITE)
-        return _one_at_a_time(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
+        _make_parent(url, SQLITE)
+        return _lock_early(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
     if url.startswith(POSTGRES):
         if find_spec("psycopg2") is None:
             raise ConfigError("PostgreSQL needs psycopg2; install it with: pip install 'polynsd[postgres]'")
         return _open_database(f"postgresql+psycopg2://{url.partition('://')[2]}", {"pool_pre_ping": True})
-    known = f"{SQLITE}FILE, {POSTGRES[0]}USER@HOST/NAME or {JOURNAL}FILE"
-    raise ConfigError(f"a storage is {known}; got {url!r}.")
+    raise ConfigError(
+        f"a storage is {SQLITE}FILE, {POSTGRES[0]}USER@HOST/NAME or {JOURNAL}FILE; got {url!r}."
+    )
 
 
-def _file(url: str, scheme: str) -> Path:
+def _make_parent(url: str, scheme: str) -> Path:
     path = Path(url[len(scheme) :])
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def _open_database(url: str, engine: dict[str, Any], attempt: int = 1) -> Any:
-    """Two processes may find the tables missing, and one of them is late to make them."""
+    """Retries where another process makes the tables at the same time."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         return optuna().storages.RDBStorage(url, engine_kwargs=engine)
     except (SQLAlchemyError, optuna().exceptions.OptunaError, RuntimeError) as error:
-        if attempt == ATTEMPTS or not any(word in str(error) for word in CROWDED):
+        if attempt == ATTEMPTS or not any(word in str(error) for word in RACE_ERRORS):
             reason = str(error.__cause__ or error).splitlines()[0]
             raise ConfigError(f"the storage {hide_password(url)} cannot be opened: {reason}") from error
     time.sleep(0.1 * attempt)
     return _open_database(url, engine, attempt + 1)
 
 
-def _one_at_a_time(storage: Any) -> Any:
+def _lock_early(storage: Any) -> Any:
     """Lets SQLite lock the file from the first statement of a transaction on.
 
-    Optuna looks at a trial and then changes it; without the lock two processes may look before either
-    changes, and both have the trial.
+    Optuna reads a trial and then changes it; without the lock two processes may read before either changes,
+    and both get the trial.
     """
     from sqlalchemy import event
 

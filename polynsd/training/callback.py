@@ -52,20 +52,20 @@ TRIAL_STATES = ("complete", "pruned", "failed", "running")
 
 @dataclass(frozen=True)
 class ProtocolPlan:
-    """What is going to be trained."""
+    """The splits and rules of a training that begins."""
 
     splits: tuple[str, ...]
     """Their names; events speak of them by position."""
     epochs: int | None
-    """At most so many in each; None where nobody knows."""
+    """At most so many in each; None where it is not known."""
     metric: str
     """accuracy, roc_auc, r2."""
     select: str = "metric"
     """What chooses the epoch, on validation: metric, loss, acc or auc."""
     patience: int | None = None
-    """A split ends so many epochs after its best; None if only `done` tells."""
+    """A split ends so many epochs after its best; None where it is not known."""
     title: str = ""
-    """The graph and the model, say."""
+    """For people: the graph and the model."""
 
     def __post_init__(self) -> None:
         require_choice("selection", self.select, SELECTIONS)
@@ -92,16 +92,16 @@ class TrialStatus:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What is going to be searched."""
+    """The size and metric of a search that begins."""
 
     trials: int | None
-    """How many there will be in the end, the earlier ones included; None where nobody knows."""
+    """How many there will be in the end, the earlier ones included; None where it is not known."""
     metric: str
     """accuracy, roc_auc, r2, or loss where the search is for the lowest loss."""
     earlier: tuple[TrialStatus, ...] = ()
     """Trials that the study has already, in their order."""
     title: str = ""
-    """The graph and the space, say."""
+    """For people: the graph and the space."""
 
 
 class Callback:
@@ -122,10 +122,10 @@ class Callback:
         """The split goes on after epoch `last`; its best one so far was `best`."""
 
     def epoch(self, split: int, epoch: Epoch) -> None:
-        """An epoch of a split is over. Called thousands of times per second."""
+        """An epoch of a split has ended. Called thousands of times per second."""
 
     def done(self, split: int, result: FitResult) -> None:
-        """A split is over."""
+        """A split has ended."""
 
     def begin_search(self, plan: SearchPlan) -> None:
         """A search starts, or goes on."""
@@ -134,7 +134,7 @@ class Callback:
         """A trial has started or ended."""
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """All is over, and this came out."""
+        """The training or search has ended with this result."""
 
 
 class CallbackList(Callback):
@@ -166,8 +166,8 @@ class CallbackList(Callback):
             callback.resume(split, last, best)
 
     def epoch(self, split: int, epoch: Epoch) -> None:
-        for tell in self._epoch:
-            tell(split, epoch)
+        for on_epoch in self._epoch:
+            on_epoch(split, epoch)
 
     def done(self, split: int, result: FitResult) -> None:
         for callback in self._all:
@@ -187,11 +187,11 @@ class CallbackList(Callback):
 
 
 class EventLog(Callback):
-    """Passes every event as a record to `write`, e.g. to the log of a run.
+    """Passes every event as a JSON object to `write`, e.g. to the log of a run.
 
     Args:
-        write: takes one record.
-        every: epochs are thinned: the improvements and every so manieth one.
+        write: takes one object.
+        every: only improvements and every so many epochs are passed on.
     """
 
     def __init__(self, write: Callable[[Record], object], every: int = 10) -> None:
@@ -199,60 +199,55 @@ class EventLog(Callback):
         self._write, self.every = write, every
         self._best: TrialStatus | None = None
 
-    def _tell(self, event: str, **content: Any) -> None:
-        self._write({"event": event, **{key: plain(value) for key, value in content.items()}})
+    def _record(self, event: str, **content: Any) -> None:
+        self._write({"event": event, **{key: _to_json(value) for key, value in content.items()}})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._tell("failed", error=kind.__name__, message=str(error))
+            self._record("failed", error=kind.__name__, message=str(error))
 
     def begin(self, plan: ProtocolPlan) -> None:
-        """`begin`"""
-        self._tell("begin", **asdict(plan))
+        self._record("begin", **asdict(plan))
 
     def resume(self, split: int, last: Epoch, best: Epoch) -> None:
-        """`resume`"""
-        self._tell("resume", split=split, epoch=last.epoch, best_epoch=best.epoch, val_metric=best.val_metric)
+        self._record(
+            "resume", split=split, epoch=last.epoch, best_epoch=best.epoch, val_metric=best.val_metric
+        )
 
     def epoch(self, split: int, epoch: Epoch) -> None:
-        """`epoch`, of those that are told"""
         if epoch.is_best or epoch.epoch % self.every == 0:
-            self._tell("epoch", split=split, **_chosen(epoch, EPOCH_KEYS))
+            self._record("epoch", split=split, **_select(epoch, EPOCH_KEYS))
 
     def done(self, split: int, result: FitResult) -> None:
-        """`done`"""
-        self._tell("done", split=split, **_chosen(result, DONE_KEYS))
+        self._record("done", split=split, **_select(result, DONE_KEYS))
 
     def begin_search(self, plan: SearchPlan) -> None:
-        """`search`"""
         best = [trial for trial in plan.earlier if trial.is_best]
         self._best = best[-1] if best else None
         earlier = len(plan.earlier)
-        self._tell("search", trials=plan.trials, metric=plan.metric, earlier=earlier, title=plan.title)
+        self._record("search", trials=plan.trials, metric=plan.metric, earlier=earlier, title=plan.title)
 
     def trial(self, trial: TrialStatus) -> None:
-        """`trial`"""
         self._best = trial if trial.is_best else self._best
         number, value = (None, None) if self._best is None else (self._best.number, self._best.value)
-        self._tell("trial", **_chosen(trial, TRIAL_KEYS), best_number=number, best_so_far=value)
+        self._record("trial", **_select(trial, TRIAL_KEYS), best_number=number, best_so_far=value)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """`result`"""
-        self._tell("result", result=result)
+        self._record("result", result=result)
 
 
-def _chosen(source: object, keys: tuple[str, ...]) -> Record:
+def _select(source: object, keys: tuple[str, ...]) -> Record:
     return {key: getattr(source, key) for key in keys}
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON has it: no tuples, no infinities, and names for what it does not know."""
+def _to_json(value: Any) -> Any:
+    """The value as JSON can hold it: lists for tuples, null for NaN and infinity, text for anything else."""
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): _to_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [_to_json(entry) for entry in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
     try:

@@ -41,7 +41,7 @@ def captured(step: Step, mode: str, device: torch.device) -> Step:
 class CapturedStep:
     """A step that runs as it is a few times, is then recorded, and from then on replayed.
 
-    The last ordinary run is a rehearsal: nobody looks at values, and a step that still waits for the
+    The last ordinary run is a rehearsal: values are not checked, and a step that still waits for the
     device is not recorded at all, because a recording that fails halfway leaves CUDA in disorder.
 
     Args:
@@ -63,7 +63,6 @@ class CapturedStep:
         return self._replay is not None
 
     def __call__(self) -> Tensor:
-        """Takes the step, one way or another."""
         if self._left:
             return self._warm_up()
         if self._replay is None and self.reason is None:
@@ -111,7 +110,7 @@ def run_aside(step: Step) -> Tensor:
 
 def rehearse(step: Step) -> tuple[Tensor, str | None]:
     """Runs a step as it will be recorded; also says where it waited for the device, if it did."""
-    with skip_value_checks(), _watched() as waits:
+    with skip_value_checks(), _collect_waits() as waits:
         output = run_aside(step)
     return output, f"it waits for the GPU at {waits[0]}" if waits else None
 
@@ -141,21 +140,21 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 
 @contextmanager
-def _watched() -> Iterator[list[str]]:
-    """Collects the places where the host waits for the device; other warnings are passed on."""
+def _collect_waits() -> Iterator[list[str]]:
+    """Collects the lines where the host waits for the device; other warnings are passed on."""
     waits: list[str] = []
     others: list[tuple[Any, ...]] = []
     mode = torch.cuda.get_sync_debug_mode()
 
-    def hear(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+    def collect(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
         if "synchronizing CUDA operation" in str(message):
-            waits.append(_place(filename, lineno))
+            waits.append(_calling_line(filename, lineno))
         elif "Synchronization debug mode" not in str(message):
             others.append((message, category, filename, lineno))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = hear  # type: ignore[assignment]
+        warnings.showwarning = collect  # type: ignore[assignment]
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield waits
@@ -165,7 +164,7 @@ def _watched() -> Iterator[list[str]]:
         warnings.warn_explicit(*warning)
 
 
-def _place(filename: str, lineno: int) -> str:
+def _calling_line(filename: str, lineno: int) -> str:
     """Where the model made the call; dropout is intercepted, so all its calls pass through that file."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename != filename:

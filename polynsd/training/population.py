@@ -76,7 +76,7 @@ class Population:
     """Replicas in training.
 
     Args:
-        model: any of the models; its code is run with everyone's parameters.
+        model: any of the models; its code runs with the parameters of all.
         rows: the replicas.
         moving: names of buffers and frozen parameters that differ between replicas.
         y: labels of the graph.

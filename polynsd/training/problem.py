@@ -43,7 +43,7 @@ class Problem:
         splits: a trial is trained on all of them.
         task: loss and metric.
         seed: split i is trained with seed + i in every trial, so that trials differ by their options alone.
-        about: what a person wants to know of it: dataset, protocol, features.
+        about: what results and records say of it: dataset, protocol, features.
     """
 
     data: Data
@@ -53,7 +53,7 @@ class Problem:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
-        """All that a trial's value depends on, besides its options."""
+        """All that a result depends on besides the configuration; stored by runs, studies and records."""
         return {
             **self.about,
             "graph": fingerprint(self.data),
@@ -62,17 +62,17 @@ class Problem:
             "seed": self.seed,
         }
 
-    def replicas(self, one: Configuration, splits: Sequence[int], seed: int) -> list[Replica]:
-        """One replica per split."""
+    def replicas(self, configuration: Configuration, splits: Sequence[int], seed: int) -> list[Replica]:
+        """One replica per split; split i has seed + i."""
         outputs = self.task.num_outputs(self.data.y)
-        build = partial(build_model, one.model, self.data.num_features, outputs)
-        return [Replica(build, self.splits[i], seed + i, one.training) for i in splits]
+        build = partial(build_model, configuration.model, self.data.num_features, outputs)
+        return [Replica(build, self.splits[i], seed + i, configuration.training) for i in splits]
 
 
 def fingerprint(data: Data) -> str:
     """SHA-256 of edges, features, labels and edge weights: equal for equal graphs, on every device."""
     if data.y is None:
-        raise DataError("the graph has no labels y; a search needs them.")
+        raise DataError("the graph has no labels y; training needs them.")
     digest = hashlib.sha256()
     for name in ("edge_index", "x", "y", "edge_weight", "edge_attr"):
         value = data.get(name)

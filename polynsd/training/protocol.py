@@ -67,7 +67,7 @@ def fit_splits(
         ddof: of the standard deviation: 0 for the population's, 1 for the sample's.
         out: a run folder; None keeps nothing on the disk.
         keep: whether the run folder keeps weights, predictions and all epochs, or the result alone.
-        callback: is told of every event.
+        callback: gets all events.
         snapshot_seconds: at least so long between two snapshots in the run folder; 0: one per epoch.
         build: makes the model in place of `configuration.model`; such a training has no run folder, because
             its identity would not be known.

@@ -18,7 +18,7 @@ from polynsd.training.task import METRIC_OF, Task
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SEEDS = 2**32  # what generators of weights and hashes of dropout tell apart
+SEEDS = 2**32  # that generators of weights and hashes of dropout distinguish
 
 
 @dataclass(frozen=True)

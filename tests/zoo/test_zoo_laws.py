@@ -12,8 +12,8 @@ from zoo_laws import IN, OUT, build, built, graph, weighted_graph
 from polynsd import TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
 from polynsd.training import Replica, fit_replicas, get_task
-from polynsd.training.replicas import _Training
 from polynsd.training.dropout import DropoutRates
+from polynsd.training.replicas import _Training
 from polynsd.zoo import ZOO, model_options
 
 BOUND_TO_A_GRAPH = ("glognn", "resnet-adj")
