@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, SearchView, print_table
@@ -14,9 +14,6 @@ from polynsd.report.output import score_name, score_text
 from polynsd.search.study import SearchConfig
 from polynsd.training.callback import Callback, SearchPlan, TrialStatus
 from polynsd.training.problem import Source
-
-if TYPE_CHECKING:
-    from polynsd.training import Problem
 
 
 @dataclass(frozen=True)
@@ -48,51 +45,43 @@ class SearchCommand:
 
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""
-        from polynsd.search import conclude, get_space, open_study, work
+        from polynsd.search import conclude, get_space, open_study, trial_rows, work
         from polynsd.search.optional import yaml
 
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
         if self.final:
             yaml()  # a missing package is reported before the trials, not after them
+        graph = self.source.dataset or self.source.generate
+        parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
+        name = self.study or "-".join(part for part in parts if part)
+        out = self.out or Path("runs") / "search" / name
+        storage = self.storage or f"sqlite:///{out / 'study.db'}"
         space = get_space(self.space, self.source.dataset, self.model, self.maps)
         problem = self.source.problem(self.search.seed)
-        out = self.out or Path("runs") / "search" / self._name()
-        storage = self.storage or f"sqlite:///{out / 'study.db'}"
-        search = open_study(storage, self._name(), space, problem, self.search)
+        search = open_study(storage, name, space, problem, self.search)
+        earlier = _earlier_trials(trial_rows(search.study))
+        view: Callback = JsonLines() if self.json else SearchView(quiet=self.quiet)
+
+        def report(record: dict[str, Any]) -> None:
+            keys = ("trial", "state", "value", "params", "is_best")
+            view.trial(TrialStatus(*(record[key] for key in keys)))
+
         start = time.perf_counter()
-        with self._callback() as callback:
-            callback.begin_search(self._plan(search.study, problem))
-            work(search, on_trial=lambda record: callback.trial(_trial_status(record)), wait=self.final)
+        with view:
+            view.begin_search(SearchPlan(self.search.trials, problem.task.metric, earlier, name))
+            work(search, on_trial=report, wait=self.final)
             if not self.final:
                 return None
             result = conclude(out, search, time.perf_counter() - start)
-            callback.finish(result)
+            view.finish(result)
         if not self.json:
             _print_result(out, result)
         return result
 
-    def _name(self) -> str:
-        graph = self.source.dataset or self.source.generate
-        parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
-        return self.study or "-".join(part for part in parts if part)
-
-    def _callback(self) -> Callback:
-        return JsonLines() if self.json else SearchView(quiet=self.quiet)
-
-    def _plan(self, study: Any, problem: Problem) -> SearchPlan:
-        from polynsd.search import trial_rows
-
-        return SearchPlan(
-            self.search.trials, problem.task.metric, _earlier_trials(trial_rows(study)), study.study_name
-        )
-
-
-def _trial_status(record: dict[str, Any]) -> TrialStatus:
-    return TrialStatus(record["trial"], record["state"], record["value"], record["params"], record["is_best"])
-
 
 def _earlier_trials(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
+    """The trials that the study has already ended, each marked if it was the best so far."""
     trials, best = [], None
     for row in rows:
         if row["state"] in ("complete", "pruned", "failed"):

@@ -60,7 +60,9 @@ def critical_difference_figure(ranking: Ranking, *, title: str = "", ours: Colle
     axes.text(AXIS / 2, top - MARGIN, title, ha="center", va="top", fontsize=FONT + 3)
     _draw_caption(axes, ranking, layout)
     _draw_rank_line(axes, layout)
-    _draw_bars(axes, ranking, layout)
+    for (first, last), row in zip(ranking.cliques, layout.bar_rows, strict=True):
+        ends = [layout.x(ranking.ranks[first]) - 0.03, layout.x(ranking.ranks[last]) + 0.03]
+        axes.plot(ends, [-(GAP + BAR * row)] * 2, color=INK, linewidth=3, solid_capstyle="round", zorder=3)
     for index, name in enumerate(ranking.models):
         _draw_label(axes, ranking, layout, index, OURS if name in ours else INK)
     return figure
@@ -123,12 +125,6 @@ def _draw_caption(axes: Any, ranking: Ranking, layout: _Layout) -> None:
     axes.plot([0, 0, 0, end, end, end], [0.4, 0.5, 0.45, 0.45, 0.4, 0.5], color=INK, linewidth=1.2)
     words = f"critical difference {ranking.critical_difference:.2f} (Nemenyi, α = {ranking.alpha:g})"
     axes.text(0, 0.56, words, fontsize=FONT - 1, color=INK)
-
-
-def _draw_bars(axes: Any, ranking: Ranking, layout: _Layout) -> None:
-    for (first, last), row in zip(ranking.cliques, layout.bar_rows, strict=True):
-        ends = [layout.x(ranking.ranks[first]) - 0.03, layout.x(ranking.ranks[last]) + 0.03]
-        axes.plot(ends, [-(GAP + BAR * row)] * 2, color=INK, linewidth=3, solid_capstyle="round", zorder=3)
 
 
 def _draw_label(axes: Any, ranking: Ranking, layout: _Layout, index: int, colour: str) -> None:

@@ -31,7 +31,7 @@ def score_name(metric: str) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """h:mm:ss"""
+    """The time as h:mm:ss, cut to whole seconds."""
     return str(timedelta(seconds=int(seconds)))
 
 

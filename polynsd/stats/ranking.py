@@ -68,7 +68,10 @@ def rank_models(
     order = np.argsort(mean_ranks, kind="stable")
     names, ranks = list(scores), mean_ranks[order]
     limit = critical_difference(len(names), len(table), alpha) if post_hoc == "nemenyi" else None
-    alike = pairwise_wilcoxon(table[:, order]) > alpha if limit is None else _closer_than(limit, ranks)
+    if limit is None:
+        alike = pairwise_wilcoxon(table[:, order]) > alpha
+    else:
+        alike = np.abs(ranks[:, None] - ranks[None, :]) < limit
     return Ranking(
         models=tuple(names[i] for i in order),
         ranks=tuple(ranks.tolist()),
@@ -137,10 +140,6 @@ def pairwise_wilcoxon(table: Array) -> Array:
     for (i, j), value in zip(pairs, adjusted, strict=True):
         p[i, j] = p[j, i] = value
     return p
-
-
-def _closer_than(limit: float, ranks: Array) -> NDArray[np.bool_]:
-    return np.abs(ranks[:, None] - ranks[None, :]) < limit
 
 
 def maximal_runs(alike: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:

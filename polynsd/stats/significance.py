@@ -59,7 +59,10 @@ def significance(
     """
     require_inside("alpha", alpha)
     require_at_least("the number of models", len(scores), 1)
-    group = _groups(scores, groups)
+    group = {name: name for name in scores} if groups is None else groups
+    missing = [name for name in scores if name not in group]
+    if missing:
+        raise ConfigError(f"groups must name the architecture of every model; missing: {', '.join(missing)}.")
     means = {name: float(rounded(split_means(s, f"scores of {name}").mean())) for name, s in scores.items()}
     best = max(means, key=means.__getitem__)
     others = [name for name in scores if name != best]
@@ -76,12 +79,3 @@ def significance(
         )
         for name in scores
     }
-
-
-def _groups(scores: Mapping[str, ArrayLike], groups: Mapping[str, str] | None) -> Mapping[str, str]:
-    if groups is None:
-        return {name: name for name in scores}
-    missing = [name for name in scores if name not in groups]
-    if missing:
-        raise ConfigError(f"groups must name the architecture of every model; missing: {', '.join(missing)}.")
-    return groups
