@@ -89,6 +89,8 @@ class Experiment:
     """Of searches, by dataset."""
     minutes: str = ""
     """How long it takes, and on what; said by --list."""
+    paper: str = ""
+    """What the paper calls it; empty where the paper has no such table."""
 
     def cells(
         self, datasets: tuple[str, ...] = (), axes: Mapping[str, tuple[Any, ...]] | None = None

@@ -57,13 +57,6 @@ SUMMARY_COLUMNS = ("mean", "std", "val", "splits", "seeds", "split_numbers", "sc
 Array = NDArray[np.float64]
 
 
-class Shares(NamedTuple):
-    """Of the nodes of a split."""
-
-    train: float
-    test: float
-
-
 class Score(NamedTuple):
     """One trained model: its split, its seed, and what it reached. Metrics are fractions."""
 
@@ -123,57 +116,6 @@ class Record:
     def is_partial(self) -> bool:
         """Whether it has some of the splits only, so that it takes part in no comparison."""
         return FIRST_SPLITS in self.settings
-
-    @property
-    def shares(self) -> Any:
-        total = sum(self.sizes.values())
-        return Shares(self.sizes["train"] / total, self.sizes["test"] / total) if total else None
-
-    @property
-    def mean(self) -> float:
-        return fmean(score.test for score in self.scores)
-
-    @property
-    def validation(self) -> float:
-        return fmean(score.val for score in self.scores)
-
-    @property
-    def std(self) -> float:
-        scores = self.by_split()
-        values = (scores.mean(axis=1) if len(scores) > 1 else scores[0]).tolist()
-        if len(values) < 2:
-            return math.nan
-        return stdev(values) if self.ddof else pstdev(values)
-
-    def by_split(self, what: str = "test") -> Array:
-        rows: dict[int, list[float]] = {}
-        for score in sorted(self.scores):
-            rows.setdefault(score.split, []).append(getattr(score, what))
-        return np.array(list(rows.values()))
-
-    def row(self) -> dict[str, Any]:
-        """The tidy row of a table."""
-        splits, seeds = self.by_split().shape
-        search = self.search or {}
-        return {
-            "dataset": self.dataset,
-            **self.cell,
-            "metric": self.metric,
-            "mean": round(self.mean, 6),
-            "std": None if math.isnan(self.std) else round(self.std, 6),
-            "val_mean": round(self.validation, 6),
-            "splits": splits,
-            "is_partial": self.is_partial,
-            "seeds": seeds,
-            "trials": search.get("trials", 0),
-            "search_seconds": search.get("seconds", 0.0),
-            "train_seconds": self.seconds,
-            "parameters": self.parameters,
-            "protocol": self.protocol,
-            "features": self.features,
-            "device": self.device,
-            "commit": self.commit,
-        }
 
     def save(self, path: Path) -> None:
         """Writes the file, all or nothing."""
@@ -267,21 +209,6 @@ def is_current(path: Path, experiment: Experiment, cell: Cell) -> bool:
         return False
 
 
-def current_records(experiment: Experiment, folder: Path) -> tuple[list[Record], int]:
-    """The current records in the folder of an experiment, and how many others lie there."""
-    records = []
-    for cell in experiment.cells():
-        path = folder / cell.path
-        if path.exists() and not differences(record := read_record(path), experiment, cell):
-            records.append(record)
-    return records, sum(1 for _ in folder.glob("*/*.yaml")) - len(records)
-
-
-def read_records(folder: Path) -> list[Record]:
-    """All records below the folder of an experiment, in the order of their names."""
-    return [read_record(path) for path in sorted(folder.glob("*/*.yaml"))]
-
-
 def load_records(results: Path, experiment: Experiment | str | None = None) -> DataFrame:
     """The tidy table of all records of an experiment, or of all experiments.
 
@@ -340,7 +267,7 @@ def records_table(records: Sequence[Record], is_current: Sequence[bool] | None =
     table = pandas.DataFrame(rows, columns=columns, dtype=object)
     typed = table.columns.difference(options, sort=False)  # 4 beside None stays an integer
     table[typed] = table[typed].infer_objects()
-    return table
+    return table.astype(dict.fromkeys(("is_searched", "is_partial", "is_current"), bool))  # also without rows
 
 
 def _record_columns(record: Record, options: Iterable[str]) -> dict[str, Any]:

@@ -1,34 +1,39 @@
-"""From a cell to its record: search where there is something to search, then train with fresh seeds.
+"""From a cell to its record: search, run-off, scores.
 
-A search sees validation only, on the first few splits. What it chose is trained on all splits with seeds that
-it has not used, and tested once. Cells whose record answers what they ask are not trained again. Studies and
-trainings under way are named by what they depend on, so that another question never meets the leftovers of an
-earlier one; one process at a time works on a cell.
+A search sees validation only, on the first few splits. The best of many trials on few splits owes much to
+luck, so the best few are trained once more on all splits with other seeds, and their validation there
+decides. The winner is trained on all splits with seeds that nothing before has used; these are the scores of
+the record. Cells that have a current record are not trained again. Studies and trainings under way are named
+by a hash of all that they depend on, so that no leftover stands in the way of other settings; one process at
+a time works on a cell.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import commit, device_name
 from polynsd.runs.files import make_folder
 from polynsd.runs.lock import hold_lock
-from polynsd.training.configuration import Configuration
+from polynsd.search import SearchConfig, Space, Trial, group_by_shape, train_together
+from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits, protocol_identity
-from polynsd.training.result import SplitResult
-from polynsd_paper.choice import choose
-from polynsd_paper.experiment import Cell, Experiment
+from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.records import (
     FIRST_SPLITS,
+    FOLDER,
     Record,
     Score,
     cell_settings,
@@ -38,7 +43,12 @@ from polynsd_paper.records import (
     recorded_configuration,
 )
 
-FRESH = 10_000  # the first seed of the scores; searches use those from 0 on
+if TYPE_CHECKING:
+    from polynsd.search import Search
+
+RUN_OFF_SEED = 5_000  # the first of the run-off; searches use seeds from 0 on
+SCORE_SEED = 10_000  # the first of the scores
+FINISHED = ("complete", "pruned", "failed")  # states of trials that were not lost with an interruption
 
 OnStep = Callable[[str], None]
 
@@ -53,20 +63,20 @@ class Runner:
 
     Args:
         experiment: what is run.
-        out: the folder of its records.
+        results: the folder of results; records go to `records/NAME/` in it.
         work: the folder of studies and runs under way.
         device: where to train.
         splits: only the first so many.
-        again: train cells that have a record once more, with the configuration that it holds.
-        on_step: is told what goes on.
+        retrain: train cells that have a record once more, with the configuration that it holds.
+        on_step: is called with a line of text at every step.
     """
 
     experiment: Experiment
-    out: Path
+    results: Path
     work: Path
     device: str = "cpu"
     splits: int | None = None
-    again: bool = False
+    retrain: bool = False
     on_step: OnStep = lambda text: None
 
     def __post_init__(self) -> None:
@@ -74,18 +84,18 @@ class Runner:
 
     def path(self, cell: Cell) -> Path:
         """Where the cell's record is or will be."""
-        return self.out / cell.path
+        return self.results / FOLDER / self.experiment.name / cell.path
 
-    def answer(self, cell: Cell) -> Record | None:
-        """The cell's record, if it answers the question and has as many splits as are wanted."""
-        known = self._known(cell)
-        first = None if known is None else known.settings.get(FIRST_SPLITS)
-        return known if first is None or (self.splits is not None and first >= self.splits) else None
+    def find_record(self, cell: Cell) -> Record | None:
+        """The cell's record, if it is current and has as many splits as are wanted."""
+        record = self._find_current(cell)
+        first = None if record is None else record.settings.get(FIRST_SPLITS)
+        return record if first is None or (self.splits is not None and first >= self.splits) else None
 
-    def _known(self, cell: Cell) -> Record | None:
-        """The cell's record, if it answers the question, on however many splits."""
-        known = read_record(self.path(cell)) if self.path(cell).exists() else None
-        return None if known is None or differences(known, self.experiment, cell) else known
+    def _find_current(self, cell: Cell) -> Record | None:
+        """The cell's record, if it is current, on however many splits."""
+        record = read_record(self.path(cell)) if self.path(cell).exists() else None
+        return None if record is None or differences(record, self.experiment, cell) else record
 
     def record(self, cell: Cell) -> Record:
         """The record of a cell: read, or made.
@@ -93,15 +103,15 @@ class Runner:
         Raises:
             CellInUseError: another process is making it.
         """
-        known = self.answer(cell)
-        if known is not None and not self.again:
-            return known
-        with self._alone(cell):
-            known = self.answer(cell)  # another process may have been here in between
-            return known if known is not None and not self.again else self._made(cell)
+        record = self.find_record(cell)
+        if record is not None and not self.retrain:
+            return record
+        with self._lock(cell):
+            record = self.find_record(cell)  # another process may have been here in between
+            return record if record is not None and not self.retrain else self._make_record(cell)
 
     @contextmanager
-    def _alone(self, cell: Cell) -> Iterator[None]:
+    def _lock(self, cell: Cell) -> Iterator[None]:
         make_folder(self._folder(cell))
         with ExitStack() as stack:
             try:
@@ -110,58 +120,59 @@ class Runner:
                 raise CellInUseError(f"{cell}: {error}") from error
             yield
 
-    def _made(self, cell: Cell) -> Record:
-        problems = self._open(cell)
-        configuration, search = self._chosen(cell, problems[0])
-        record = self._trained(cell, problems, configuration, search)
+    def _folder(self, cell: Cell) -> Path:
+        """Where studies and trainings of the cell are kept."""
+        return self.work / self.experiment.name / cell.dataset / cell.name
+
+    def _make_record(self, cell: Cell) -> Record:
+        sources = [replace(source, device=self.device) for source in self.experiment.sources(cell)]
+        # graphs of the last cell are kept for the next
+        self._problems = {s: self._problems.get(s) or s.problem(SCORE_SEED) for s in sources}
+        problems = list(self._problems.values())
+        configuration, search = self._configure(cell, problems[0])
+        record = self._train(cell, problems, configuration, search)
         record.save(self.path(cell))
         for folder in self._folder(cell).glob("final-*"):
-            rmtree(folder)  # the record has it all; `again` begins anew
+            rmtree(folder)  # the record has it all
         return record
 
-    def _folder(self, cell: Cell) -> Path:
-        """Where its studies and its trainings are kept."""
-        return self.work / cell.dataset / cell.name
-
-    def _open(self, cell: Cell) -> list[Problem]:
-        """The graphs of a cell with all splits; those of the last cell are kept for the next."""
-        sources = [replace(source, device=self.device) for source in self.experiment.sources(cell)]
-        self._problems = {s: self._problems.get(s) or s.problem(FRESH) for s in sources}
-        return list(self._problems.values())
-
-    def _chosen(self, cell: Cell, problem: Problem) -> tuple[Configuration, dict[str, Any] | None]:
-        """What the plan says, what the same search chose earlier, or what it finds now."""
+    def _configure(self, cell: Cell, problem: Problem) -> tuple[Configuration, dict[str, Any] | None]:
+        """The fixed configuration, what the same search chose earlier, or what it chooses now."""
         if isinstance(cell.plan, Configuration):
             return cell.plan, None
-        known = self._known(cell)
-        if known is not None and known.search is not None:
-            return recorded_configuration(known), dict(known.search)
+        record = self._find_current(cell)
+        if record is not None and record.search is not None:
+            return recorded_configuration(record), dict(record.search)
         budget = self.experiment.budget(cell.dataset)
-        return choose(cell, budget, problem, self._folder(cell), self.on_step)
+        return search_cell(cell, budget, problem, self._folder(cell), self.on_step)
 
-    def _trained(
+    def _train(
         self,
         cell: Cell,
         problems: Sequence[Problem],
         configuration: Configuration,
         search: dict[str, Any] | None,
     ) -> Record:
-        """Every split of every graph with as many seeds as the experiment asks for."""
+        """Every split of every graph with as many seeds as the experiment has."""
         scores: list[Score] = []
         seconds = 0.0
-        options: dict[str, Any] = {
-            "rules": cell.rules,
-            "seeds": self.experiment.seeds,
-            "ddof": self.experiment.ddof,
-        }
-        for problem in map(self._first_splits, problems):
+        seeds, ddof = self.experiment.seeds, self.experiment.ddof
+        options: dict[str, Any] = {"rules": cell.rules, "seeds": seeds, "ddof": ddof}
+        for problem in problems:
             self.on_step(f"{cell}: training for the scores")
-            identity = protocol_identity(problem, configuration, **options)
+            some = replace(problem, splits=problem.splits[: self.splits])
+            identity = protocol_identity(some, configuration, **options)
             folder = self._folder(cell) / f"final-{digest(identity)}"
-            result = fit_splits(problem, configuration, **options, out=folder, keep=False)
+            result = fit_splits(some, configuration, **options, out=folder, keep=False)
             seconds += result.seconds or 0.0
-            first = len({score.split for score in scores})
-            scores += [_score(row, first) for row in result.rows]
+            first = len({score.split for score in scores})  # splits of several graphs are counted on
+            scores += [
+                Score(first + row.split, row.seed, row.val, row.test, row.best_epoch, row.epochs)
+                for row in result.rows
+            ]
+        settings = cell_settings(self.experiment, cell)
+        if self.splits is not None and any(len(problem.splits) > self.splits for problem in problems):
+            settings[FIRST_SPLITS] = self.splits
         return Record(
             experiment=self.experiment.name,
             dataset=cell.dataset,
@@ -170,40 +181,88 @@ class Runner:
             protocol=result.about["protocol"],
             features=result.about["features"],
             rules=cell.rules,
-            ddof=self.experiment.ddof,
-            configuration=_plain(configuration),
+            ddof=ddof,
+            configuration=plain_configuration(configuration),
             parameters=result.parameters,
             scores=tuple(scores),
             search=search,
             seconds=round(seconds, 2),
             device=device_name(problems[0].data.x.device),
             commit=commit(),
-            sizes=_sizes(problems[0]),
-            settings=cell_settings(self.experiment, cell) | self._part(problems),
+            sizes={
+                part: round(fmean(int(getattr(split, part).sum()) for split in problems[0].splits), 1)
+                for part in PARTS
+            },
+            settings=settings,
         )
 
-    def _first_splits(self, problem: Problem) -> Problem:
-        return replace(problem, splits=problem.splits[: self.splits])
 
-    def _part(self, problems: Sequence[Problem]) -> dict[str, int]:
-        """How many splits were trained, where these are not all."""
-        if self.splits is None or all(len(problem.splits) <= self.splits for problem in problems):
-            return {}
-        return {FIRST_SPLITS: self.splits}
+def search_cell(
+    cell: Cell, budget: Budget, problem: Problem, folder: Path, on_step: OnStep
+) -> tuple[Configuration, dict[str, Any]]:
+    """The configuration with the best validation, and what was spent on finding it.
 
+    Args:
+        cell: whose plan is a space.
+        budget: of the search.
+        problem: with all splits.
+        folder: of the study; a search that was interrupted goes on.
+        on_step: is called with a line of text at every step.
+    """
+    from polynsd.search import begin_with, open_study, seconds_spent, trial_rows, work
 
-def _plain(configuration: Configuration) -> dict[str, Any]:
-    from polynsd.training.configuration import plain_configuration
+    assert isinstance(cell.plan, Space)
+    few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
+    identity = [cell.plan.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
+    config = SearchConfig(
+        trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
+    )
+    storage = f"sqlite:///{folder / f'study-{digest(identity)}.db'}"
+    search = open_study(storage, cell.name, cell.plan, few, config)
+    begin_with(search, cell.starts)
 
-    return plain_configuration(configuration)
+    def on_trial(trial: dict[str, Any]) -> None:
+        best = "—" if trial["best"] is None else f"{100 * trial['best']:.2f}"
+        on_step(f"{cell}: trial {trial['finished']} of {trial['total']}, best validation {best}")
 
-
-def _sizes(problem: Problem) -> dict[str, float]:
-    """Nodes in each part, in the mean over splits."""
-    return {
-        part: round(fmean(int(getattr(split, part).sum()) for split in problem.splits), 1) for part in PARTS
+    work(search, on_trial=on_trial, seconds=budget.seconds)
+    rows = [row for row in trial_rows(search.study) if row["state"] in FINISHED]
+    start = time.perf_counter()
+    configuration, run_off = _run_off(search, budget, problem, lambda text: on_step(f"{cell}: {text}"))
+    about = {
+        "trials": len(rows),
+        "seconds": round(seconds_spent(search.study) + time.perf_counter() - start, 1),
+        "splits": len(few.splits),
+        "val": run_off[0]["val"],
+        "run_off": run_off,
+        "best_so_far": [row["best_so_far"] and round(row["best_so_far"], 5) for row in rows],
+        "space": json.loads(json.dumps(search.space.to_dict())),
     }
+    return configuration, about
 
 
-def _score(row: SplitResult, first: int) -> Score:
-    return Score(first + row.split, row.seed, row.val, row.test, row.best_epoch, row.epochs)
+def _run_off(
+    search: Search, budget: Budget, problem: Problem, on_step: OnStep
+) -> tuple[Configuration, list[dict[str, Any]]]:
+    """The winner of the run-off, and how the finalists did, best first."""
+    from polynsd.search import best_trials
+
+    finalists = best_trials(search)[: budget.finalists]  # raises where there is none
+    values = [trial.value for trial in finalists]
+    if len(finalists) > 1:
+        on_step(f"the best {len(finalists)} on {len(problem.splits)} splits")
+        values = _mean_validations(finalists, problem)
+    order = sorted(range(len(finalists)), key=lambda i: (-values[i], i))
+    results = [{"trial": finalists[i].number, "search": finalists[i].value, "val": values[i]} for i in order]
+    return finalists[order[0]].configuration, results
+
+
+def _mean_validations(trials: Sequence[Trial], problem: Problem) -> list[float]:
+    """Over all splits, −∞ where it is not finite; trials of one shape train together."""
+    fresh, splits, values = replace(problem, seed=RUN_OFF_SEED), range(len(problem.splits)), {}
+    for group in group_by_shape(trials):
+        fits = train_together(fresh, [trial.configuration for trial in group], splits)
+        for trial, results in zip(group, fits, strict=True):
+            mean = fmean(fit.val_metric for fit in results)
+            values[trial.number] = mean if math.isfinite(mean) else -math.inf
+    return [values[trial.number] for trial in trials]

@@ -1,247 +1,178 @@
-"""From records to what is read: tables as CSV, Parquet and Markdown, and figures.
+"""From records to what is read. `write_tables` makes all files of an experiment:
 
-NAME.csv               a row per cell, all numbers as fractions
-NAME.scores.parquet    a row per split and seed                          (with pyarrow)
-NAME.md                the page, with what others have printed
-NAME.png               the leaderboard, or the sweep                     (with matplotlib)
-NAME-search.png        the best validation after every trial, where something was searched
-NAME-ranks.png         critical differences of ranks, for three or more models and datasets
-NAME-comparisons.csv   PolyNSD against its controls, pair by pair, where something was searched
+tables/NAME.csv               a row per cell, all numbers as fractions
+tables/NAME.scores.parquet    a row per split and seed                          (with pyarrow)
+tables/NAME.md                the page, with what others have printed
+tables/NAME-comparisons.csv   PolyNSD against its controls, pair by pair, where something was searched
+figures/NAME.png              the leaderboard, or the sweep                     (with matplotlib)
+figures/NAME-search.png       the best validation after every trial, where something was searched
+figures/NAME-ranks.png        critical differences of ranks, for three or more models and datasets
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, DataError
 from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
-from polynsd.stats import bold_rule, rank_models
-from polynsd_paper.boards import BEST, OURS, Board, boards, bold, chosen_maps, paired_scores
+from polynsd.stats import rank_models
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.paired_rows import paired_rows
-from polynsd_paper.published import Published, cell_key, published
-from polynsd_paper.records import Record, Score
-from polynsd_paper.remarks import remarks_for
-from polynsd_paper.result_figures import leaderboard_figure, search_figure
-from polynsd_paper.result_numbers import metric_name, our_number, tidy_rows, unique, write_csv
-from polynsd_paper.result_sweep import sweep_figure
-from polynsd_paper.result_table import Derived, result_page
-from polynsd_paper.result_terminal import MARK, print_results
+from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd_paper.leaderboards import OURS, choose_maps, compare_with_controls, complete, leaderboards
+from polynsd_paper.numbers import metric_name, printed_columns
+from polynsd_paper.page import experiment_page, is_searched, is_sweep, stale_text
+from polynsd_paper.published import Published, published
+from polynsd_paper.records import SCORE_COLUMNS, load_records, option_names, summarize
+from polynsd_paper.terminal import BEST, print_results
 
-FEWEST = 3  # models and datasets that ranks are told of
-BEST_LABEL = "polynsd (maps by validation)"
-BEST_RULE = f"{BEST_LABEL}: on every dataset the family with the best validation, in brackets."
-STALE = "Records left out because they answer an older question (another plan or budget): {}."
-NO_TEST = "Nothing is bold: a test needs the scores of two models on three splits at least."
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LEAST_RANKED = 3  # models, and datasets
+CHOSEN = "polynsd-best"  # the row whose maps are chosen by validation
 
 
-def write_tables(experiment: Experiment, records: Sequence[Record], out: Path, left_out: int = 0) -> Path:
-    """Writes all files of an experiment, prints its table, and returns the path of the page."""
-    return Tables(experiment, in_order(experiment, records), out, left_out).write()
+class NoRecordsError(DataError):
+    """An experiment has no current records."""
 
 
-def in_order(experiment: Experiment, records: Sequence[Record]) -> list[Record]:
-    """As the experiment lists its cells; those that it no longer has come last."""
-    order = {(cell.dataset, cell_key(cell.options)): at for at, cell in enumerate(experiment.cells())}
-    return sorted(records, key=lambda one: order.get((one.dataset, cell_key(one.cell)), len(order)))
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The files of an experiment.
+def write_tables(experiment: Experiment, results: Path, records: DataFrame | None = None) -> Path:
+    """Writes all files of an experiment into a folder of results, and prints its table.
 
     Args:
         experiment: whose.
-        records: of its cells.
-        out: the folder.
-        left_out: how many records are not shown because they answer an older question.
+        results: the folder.
+        records: as `load_records` gives them; read from the folder unless given.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        NoRecordsError: there are no current records.
     """
+    records = load_records(results, experiment) if records is None else records
+    stale = len(summarize(records[~records["is_current"]]))
+    records = records[records["is_current"]]
+    if records.empty:
+        older = f" Records with other settings: {stale}." if stale else ""
+        raise NoRecordsError(f"{experiment.name} has no results yet.{older}")
+    cells = summarize(records)
+    tables = results / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    cells_table(cells, published(experiment.name)).to_csv(tables / f"{experiment.name}.csv", index=False)
+    pairs = compare_with_controls(cells) if is_searched(cells) else cells[:0]
+    comparisons = tables / f"{experiment.name}-comparisons.csv"
+    if len(pairs):
+        pairs.to_csv(comparisons, index=False)
+    else:
+        comparisons.unlink(missing_ok=True)
+    notes = []
+    try:
+        load_optional("pyarrow.parquet", "a table of all scores needs", "runs")
+        columns = ["dataset", *option_names(records), "metric", *SCORE_COLUMNS]
+        scores = records[columns].rename(columns={"score": "test"})
+        scores.to_parquet(tables / f"{experiment.name}.scores.parquet", index=False)
+    except ConfigError as error:
+        notes.append(str(error))
+    try:
+        pyplot()
+        draw_figures(experiment, cells, results / "figures")
+    except ConfigError as error:
+        notes.append(str(error))
+    page = tables / f"{experiment.name}.md"
+    figures = [name for name in _figure_names(experiment, cells) if (results / "figures" / name).exists()]
+    page.write_text(experiment_page(experiment, cells, figures, stale), encoding="utf-8")
+    _print(experiment, cells)
+    for note in [*notes, *stale_text(stale), f"written: {page}, and the tables and figures beside it"]:
+        print(note)  # noqa: T201
+    return page
 
-    experiment: Experiment
-    records: Sequence[Record]
-    out: Path
-    left_out: int = 0
 
-    def write(self) -> Path:
-        """Writes and prints everything."""
-        printed = published(self.experiment.name)
-        write_csv(self._path(".csv"), self._rows(printed))
-        pairs = paired_rows(self.boards) if self.is_searched else []
-        if pairs:
-            write_csv(self._path("-comparisons.csv"), pairs)
-        else:
-            self._path("-comparisons.csv").unlink(missing_ok=True)
-        notes = [
-            *_unless_missing(_parquet, self._write_scores),
-            *_unless_missing(pyplot, lambda: self._draw(printed)),
+def boards_of(cells: DataFrame) -> list[tuple[dict[str, Any], DataFrame]]:
+    """The leaderboards of an experiment; a sweep has none."""
+    return [] if is_sweep(cells) else list(leaderboards(cells))
+
+
+def cells_table(cells: DataFrame, printed: Sequence[Published]) -> DataFrame:
+    """A row per cell and what others printed for it; below, a row per dataset for maps by validation."""
+    pandas = load_optional("pandas", "tables of records need", "runs")
+    table = cells.rename(columns={"val": "val_mean", "seconds": "train_seconds"})
+    names = [
+        "dataset", *option_names(cells), "metric", "mean", "std", "val_mean", "splits", "is_partial", "seeds",
+        "trials", "search_seconds", "train_seconds", "parameters", "protocol", "features", "device", "commit",
+    ]  # fmt: skip
+    table = table[names].round({"mean": 6, "std": 6, "val_mean": 6})
+    best = [
+        table.loc[maps.index].assign(model=CHOSEN, chosen=maps["row"])
+        for maps in (choose_maps(board) for _, board in boards_of(cells))
+        if len(maps)
+    ]
+    return pandas.concat([table.join(printed_columns(cells, printed)), *best])
+
+
+def draw_figures(experiment: Experiment, cells: DataFrame, folder: Path) -> None:
+    """Draws all figures of an experiment; those of an earlier time that do not apply any more are removed."""
+    printed = published(experiment.name)
+    title = f"{experiment.name.capitalize()}: {experiment.title}"
+    for name in _figure_names(experiment, cells):
+        (folder / name).unlink(missing_ok=True)
+    boards = boards_of(cells)
+    if not boards:
+        sweep_figure(folder / f"{experiment.name}.png", title, cells, printed)
+    for shared, board in boards:
+        end = f"{_suffix(shared)}.png"
+        board_title = ", ".join([title, *map(str, shared.values())])
+        model_only = board.assign(cell="model=" + board["row"])
+        beside = [
+            replace(number, cell={"model": number.cell["model"]})
+            for number in printed
+            if "model" in number.cell and all(number.cell.get(k) == v for k, v in shared.items())
         ]
-        page = self._path(".md")
-        page.write_text(self._page(printed), encoding="utf-8")
-        self._print()
-        for note in [*notes, *self._stale(), f"written: {page} and the files beside it"]:
-            print(note)  # noqa: T201
-        return page
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether models were searched, so that they are rivals."""
-        return any(record.search for record in self.records)
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether something beside rows and datasets is varied, and nothing searched."""
-        return not self.is_searched and any(len(record.cell) > 1 for record in self.records)
-
-    @property
-    def boards(self) -> list[Board]:
-        """The leaderboards; a sweep has none, nor has what names no models."""
-        return [] if self.is_sweep else boards(self.records)
-
-    @property
-    def _title(self) -> str:
-        return f"{self.experiment.name.capitalize()}: {self.experiment.title}"
-
-    def _path(self, end: str) -> Path:
-        return self.out / f"{self.experiment.name}{end}"
-
-    def _rows(self, printed: Sequence[Published]) -> list[dict[str, Any]]:
-        """A row per record, and below them one per dataset for the maps chosen by validation."""
-        rows = tidy_rows(self.records, printed)
-        chosen = [record for board in self.boards for record in chosen_maps(board).values()]
-        named = [replace(record, cell={**record.cell, "model": BEST}) for record in chosen]
-        best = [
-            {**row, "chosen": record.cell["model"]}
-            for row, record in zip(tidy_rows(named), chosen, strict=True)
-        ]
-        return rows + best
-
-    def _write_scores(self) -> None:
-        from pyarrow import Table
-        from pyarrow.parquet import write_table
-
-        axes = dict.fromkeys(name for record in self.records for name in record.cell)
-        rows = [
-            {
-                "dataset": record.dataset,
-                **{name: record.cell.get(name) for name in axes},
-                "metric": record.metric,
-                **dict(zip(Score._fields, score, strict=True)),
-            }
-            for record in self.records
-            for score in record.scores
-        ]
-        write_table(Table.from_pylist(rows), self._path(".scores.parquet"))
-
-    def _draw(self, printed: Sequence[Published]) -> None:
-        title = self._title
-        for path in self._pictures():
-            path.unlink(missing_ok=True)  # not all of them may be drawn this time
-        if not self.boards:
-            sweep_figure(self._path(".png"), title, [_model_first(one) for one in self.records], printed)
-        for board in self.boards:
-            records, end = board.plain(), f"{board.suffix}.png"
-            same = [one for one in printed if all(one.cell.get(name) == v for name, v in board.rest.items())]
-            beside = [replace(one, cell={"model": one.cell["model"]}) for one in same if "model" in one.cell]
-            full = ", ".join([title, *map(str, board.rest.values())])
-            leaderboard_figure(self._path(end), full, records, beside)
-            if any(record.search for record in records):
-                search_figure(self._path(f"-search{end}"), f"{full} (searches)", records)
-            _draw_ranks(self._path(f"-ranks{end}"), full, board)
-
-    def _page(self, printed: Sequence[Published]) -> str:
-        winners = {one for board in self.boards if self.is_searched for one in bold(board)}
-        derived = self._derived()
-        page = result_page(
-            self._title,
-            self.records,
-            printed,
-            remarks_for(self.experiment.name),
-            winners,
-            self.is_sweep,
-            derived,
-            [*([BEST_RULE] if derived else []), *self._bold_rule(), *self._stale()],
-            self.experiment.cells(),
-        )
-        return "\n".join([page, *self._links()])
-
-    def _derived(self) -> Derived:
-        """The row of the maps chosen by validation, for each board."""
-        rows = {}
-        for board in self.boards:
-            chosen = chosen_maps(board)
-            if chosen:
-                cell = next(iter(chosen.values())).cell
-                labels = tuple(BEST_LABEL if name == "model" else str(v) for name, v in cell.items())
-                rows[labels] = {dataset: _with_maps(record) for dataset, record in chosen.items()}
-        return rows
-
-    def _bold_rule(self) -> list[str]:
-        if not self.is_searched:
-            return []
-        columns = [board.column(dataset) for board in self.boards for dataset in board.datasets]
-        return [bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST]
-
-    def _stale(self) -> list[str]:
-        return [STALE.format(self.left_out)] * bool(self.left_out)
-
-    def _pictures(self) -> list[Path]:
-        """All that there may be."""
-        ends = [f"{kind}{board.suffix}" for kind in ("", "-ranks", "-search") for board in self.boards]
-        return [self._path(f"{end}.png") for end in ends or [""]]
-
-    def _links(self) -> list[str]:
-        """To the figures that are there."""
-        return [f"![{path.stem}]({path.name})\n" for path in self._pictures() if path.exists()]
-
-    def _print(self) -> None:
-        metrics = " or ".join(unique(metric_name(record.metric) for record in self.records))
-        title, mark = f"{self.experiment.name}: test {metrics}", f"{MARK} best of its column"
-        if not self.boards:
-            words = title if self.is_sweep else f"{title}, {mark}"
-            print_results(words, self.records, sweep=self.is_sweep)
-        for board in self.boards:
-            best = [replace(record, cell={"model": BEST}) for record in chosen_maps(board).values()]
-            words = ", ".join([title, *map(str, board.rest.values()), mark])
-            print_results(words, [*board.plain(), *best])
+        leaderboard_figure(folder / f"{experiment.name}{end}", board_title, model_only, beside)
+        if is_searched(board):
+            search_figure(folder / f"{experiment.name}-search{end}", f"{board_title} (searches)", board)
+        _draw_ranks(folder / f"{experiment.name}-ranks{end}", board_title, board)
 
 
-def _model_first(record: Record) -> Record:
-    """Lines are models, where there are models."""
-    model = {name: value for name, value in record.cell.items() if name == "model"}
-    return replace(record, cell={**model, **record.cell})
+def _figure_names(experiment: Experiment, cells: DataFrame) -> list[str]:
+    """All that there may be."""
+    suffixes = [_suffix(shared) for shared, _ in boards_of(cells)]
+    ends = [f"{kind}{suffix}" for kind in ("", "-ranks", "-search") for suffix in suffixes] or [""]
+    return [f"{experiment.name}{end}.png" for end in ends]
 
 
-def _with_maps(record: Record) -> str:
-    return f"{our_number(record)} ({str(record.cell['model']).partition('-')[2]})"
+def _suffix(shared: dict[str, Any]) -> str:
+    return "".join(f"-{value}" for value in shared.values())
 
 
-def _draw_ranks(path: Path, title: str, board: Board) -> None:
-    """Of the models that have all datasets."""
-    columns = [board.column(dataset) for dataset in board.datasets]
-    complete = [model for model in columns[0] if all(model in column for column in columns)]
-    if len(columns) < FEWEST or len(complete) < FEWEST:
+def _draw_ranks(path: Path, title: str, board: DataFrame) -> None:
+    """Critical differences of the models that have all datasets."""
+    means = complete(board).pivot(index="row", columns="dataset", values="mean")
+    means = means.reindex(index=complete(board)["row"].unique(), columns=board["dataset"].unique())
+    ranked = means.dropna()
+    if means.shape[1] < LEAST_RANKED or len(ranked) < LEAST_RANKED:
         return
-    ranking = rank_models({model: [column[model].mean for column in columns] for model in complete})
-    every = unique(model for column in columns for model in column)
-    if len(complete) < len(every):
-        title = f"{title} ({len(complete)} of {len(every)} models have all)"
+    if len(ranked) < len(means):
+        title = f"{title} ({len(ranked)} of {len(means)} models have all)"
+    ranking = rank_models({model: row.to_list() for model, row in ranked.iterrows()})
+    path.parent.mkdir(parents=True, exist_ok=True)
     critical_difference_figure(ranking, title=title, ours=OURS).savefig(path, dpi=150)
 
 
-def _parquet() -> Any:
-    return load_optional("pyarrow.parquet", "a table of all scores needs", "runs")
-
-
-def _unless_missing(load: Callable[[], Any], write: Callable[[], None]) -> list[str]:
-    """Writes, or gives the line that says which package is missing."""
-    try:
-        load()
-    except ConfigError as error:
-        return [str(error)]
-    write()
-    return []
+def _print(experiment: Experiment, cells: DataFrame) -> None:
+    pandas = load_optional("pandas", "tables of records need", "runs")
+    metrics = " or ".join(dict.fromkeys(map(metric_name, cells["metric"])))
+    title, mark = f"{experiment.name}: test {metrics}", f"{BEST} best of its column"
+    boards = boards_of(cells)
+    if not boards:
+        sweep = is_sweep(cells)
+        print_results(title if sweep else f"{title}, {mark}", cells, sweep)
+    for shared, board in boards:
+        rows = pandas.concat([board, choose_maps(board).assign(model=CHOSEN, row=CHOSEN)])
+        words = ", ".join([title, *map(str, shared.values()), mark])
+        print_results(words, rows.assign(cell="model=" + rows["row"]))

@@ -1,4 +1,4 @@
-"""`polynsd reproduce`: the experiments of the paper, cell by cell; what is done is not done again."""
+"""`polynsd reproduce`: the experiments of the paper, cell by cell; trained cells are not trained again."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import torch
 from tyro.conf import Positional, arg
 
+from polynsd.data.datasets.catalogue import locate
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_least, require_choice
 from polynsd.report import ProgressReporter
-from polynsd_paper.described import describe_all
 from polynsd_paper.experiment import Cell, Experiment, fast, with_budget
-from polynsd_paper.experiments import get_experiment
-from polynsd_paper.records import current_records, differences, read_record
+from polynsd_paper.experiments import EXPERIMENTS, get_experiment
+from polynsd_paper.records import FOLDER, differences, is_current, read_record
 from polynsd_paper.runner import CellInUseError, Runner
 
 WAIT = 1.0  # seconds between two looks at cells that other processes work on
+LIST_WIDTH = 80
+INDENT = " " * 13
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,13 @@ class Reproduce:
     splits: Annotated[int | None, arg(metavar="INT")] = None
     """Only the first so many splits: a partial result, marked as one until a run without this trains all."""
     trials: Annotated[int | None, arg(metavar="INT")] = None
-    """At most so many in a search; the experiment's own budget unless given. Another budget asks another
-    question: records of the old one are trained anew."""
+    """At most so many in a search; the experiment's own budget unless given. Records of another budget are
+    trained anew."""
     seconds: Annotated[float | None, arg(metavar="FLOAT")] = None
     """No trial of a search begins after so many; the experiment's own budget unless given."""
     fast: bool = False
     """Thirty epochs, two trials, one seed, in files of its own: a look at times and shapes, no result."""
-    again: bool = False
+    retrain: Annotated[bool, arg(aliases=["--again"])] = False
     """Train cells that have a record once more; what a search chose is kept."""
     table: bool = False
     """Train nothing; write tables and figures of what is there."""
@@ -64,18 +67,18 @@ class Reproduce:
     def run(self) -> Path | None:
         """Trains, prints the table and writes it; its path. Exits with 1 if a cell failed."""
         if self.list or self.name is None:
-            print(describe_all(self.out))  # noqa: T201
+            print(describe_experiments(self.out))  # noqa: T201
             return None
         experiment = self._experiment(get_experiment(self.name))
         cells = self._cells(experiment)
-        folder = self.out / "records" / experiment.name
-        failures = {} if self.table else self._train(self._runner(experiment, folder), cells)
-        records, left_out = current_records(experiment, folder)
-        if not records:
-            raise DataError(_nothing(experiment, failures, left_out))
-        from polynsd_paper.tables import write_tables
+        from polynsd_paper.tables import NoRecordsError, write_tables
 
-        path = write_tables(experiment, records, self.out, left_out)
+        failures = {} if self.table else self._train(self._runner(experiment), cells)
+        try:
+            path = write_tables(experiment, self.out)
+        except NoRecordsError as error:
+            reasons = "; ".join(dict.fromkeys(failures.values()))
+            raise DataError(f"{error} {reasons or 'Leave --table out to train.'}") from error
         _print_failures(failures)
         if failures:
             sys.exit(1)
@@ -85,8 +88,7 @@ class Reproduce:
         """As the options ask for it."""
         if self.splits is not None:
             require_at_least("splits", self.splits, 1)
-        asked = fast(experiment) if self.fast else experiment
-        return with_budget(asked, self.trials, self.seconds)
+        return with_budget(fast(experiment) if self.fast else experiment, self.trials, self.seconds)
 
     def _cells(self, experiment: Experiment) -> Sequence[Cell]:
         for dataset in self.datasets:
@@ -96,28 +98,27 @@ class Reproduce:
     def _axes(self, experiment: Experiment) -> dict[str, tuple[Any, ...]]:
         """What is varied, less what is not wanted."""
         axes = dict(experiment.axes)
-        for choice in self.only:
-            name, _, values = choice.partition("=")
+        for condition in self.only:
+            name, _, texts = condition.partition("=")
             require_choice("axis", name, axes)
-            known = {str(value): value for value in experiment.axes[name]}
-            for value in values.split(","):
-                require_choice(name, value, known)
-            axes[name] = tuple(known[value] for value in values.split(","))
+            values = {str(value): value for value in experiment.axes[name]}
+            for text in texts.split(","):
+                require_choice(name, text, values)
+            axes[name] = tuple(values[text] for text in texts.split(","))
         return axes
 
-    def _runner(self, experiment: Experiment, folder: Path) -> Runner:
+    def _runner(self, experiment: Experiment) -> Runner:
         device = get_device(self.device)  # one that is not there is told once, not by every cell
         if self.tf32 and device.type != "cuda":
             raise ConfigError(f"--tf32 is for GPUs; the device is {device}. Leave it out.")
         if self.tf32:
             torch.set_float32_matmul_precision("high")
-        work = self.work / experiment.name
-        return Runner(experiment, folder, work, self.device, self.splits, again=self.again)
+        return Runner(experiment, self.out, self.work, self.device, self.splits, self.retrain)
 
     def _train(self, runner: Runner, cells: Sequence[Cell]) -> dict[str, str]:
         """The reasons of cells that failed; the others go on. Those that other processes have come last."""
         failures: dict[str, str] = {}
-        queue = deque(cell for cell in cells if self.again or runner.answer(cell) is None)
+        queue = deque(cell for cell in cells if self.retrain or runner.find_record(cell) is None)
         _print_stale(runner, queue)
         busy = 0  # cells in a row that other processes have
         with ProgressReporter(len(queue), unit="cells", quiet=self.quiet) as progress:
@@ -140,22 +141,16 @@ class Reproduce:
         return failures
 
 
-def _nothing(experiment: Experiment, failures: dict[str, str], left_out: int) -> str:
-    older = f" Records that answer an older question: {left_out}." if left_out else ""
-    reasons = "; ".join(dict.fromkeys(failures.values()))
-    return f"{experiment.name} has no results yet.{older} {reasons or 'Leave --table out to train.'}"
-
-
 def _print_stale(runner: Runner, cells: Sequence[Cell]) -> None:
-    """Which records are replaced because they answer something else."""
-    stale = {}
+    """Which records are replaced because they have other settings."""
+    names = []
     for cell in cells:
         if runner.path(cell).exists():
-            stale[str(cell)] = differences(read_record(runner.path(cell)), runner.experiment, cell)
-    names = [f"{cell} ({', '.join(other)})" for cell, other in stale.items() if other]
+            others = differences(read_record(runner.path(cell)), runner.experiment, cell)
+            names += [f"{cell} ({', '.join(others)})"] if others else []
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"trained with another plan before, and now anew: {names[0]}{more}", file=sys.stderr)  # noqa: T201
+        print(f"trained with other settings before, and now anew: {names[0]}{more}", file=sys.stderr)  # noqa: T201
 
 
 def _print_failures(failures: dict[str, str]) -> None:
@@ -163,3 +158,44 @@ def _print_failures(failures: dict[str, str]) -> None:
         first = next(cell for cell, other in failures.items() if other == reason)
         which = first if count == 1 else f"{count} cells ({first} and so on)"
         print(f"not trained: {which}: {reason}", file=sys.stderr)  # noqa: T201
+
+
+def describe_experiments(out: Path) -> str:
+    """All experiments, with the state of their records in a folder."""
+    parts = [_describe(experiment, out / FOLDER / experiment.name) for experiment in EXPERIMENTS.values()]
+    head = f"experiments; results in {out}"
+    return "\n\n".join([head, *parts, "run one: polynsd reproduce NAME"])
+
+
+def _describe(experiment: Experiment, folder: Path) -> str:
+    cells = experiment.cells()
+    trained = [cell for cell in cells if (folder / cell.path).exists()]
+    done = sum(is_current(folder / cell.path, experiment, cell) for cell in trained)
+    stale = f", {len(trained) - done} with other settings" if done < len(trained) else ""
+    lines = [
+        f"{experiment.name:<{len(INDENT)}}{experiment.title}",
+        f"{INDENT}state: {done} of {len(cells)} cells done{stale}",
+        f"{INDENT}takes: {experiment.minutes}",
+        *(_wrapped(line) for line in _needs(experiment, cells)),
+    ]
+    return "\n".join(lines)
+
+
+def _needs(experiment: Experiment, cells: list[Cell]) -> list[str]:
+    """The graphs, and those of them that are not here."""
+    generated = {cell.dataset for cell in cells if any(source.dataset is None for source in cell.sources)}
+    if generated:
+        return [f"needs: nothing; makes its graphs itself ({', '.join(experiment.datasets)})"]
+    missing = [name for name in experiment.datasets if locate(name) is None]
+    if len(missing) == len(experiment.datasets):
+        return [f"needs: {', '.join(missing)} (none is here yet)"]
+    return [
+        f"needs: {', '.join(experiment.datasets)}",
+        *([f"not here yet: {', '.join(missing)}"] * bool(missing)),
+    ]
+
+
+def _wrapped(text: str) -> str:
+    return fill(
+        text, LIST_WIDTH, break_on_hyphens=False, initial_indent=INDENT, subsequent_indent=INDENT + "  "
+    )

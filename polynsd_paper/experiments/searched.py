@@ -86,6 +86,7 @@ LEADERBOARD = Experiment(
     _leaderboard_cell,
     budgets=BUDGETS,
     minutes="13 s of an H200 per sheaf model and graph, 3 s per other",
+    paper="the leaderboard",
 )
 FILTERED = Experiment(
     "filtered",
@@ -96,6 +97,7 @@ FILTERED = Experiment(
     searched_cell,
     budgets=dict.fromkeys(FILTERED_GRAPHS, Budget(trials=24, seconds=300, splits=3, finalists=3)),
     minutes="7 s of an H200 per sheaf model and graph, 5 s per other",
+    paper="the filtered graphs",
 )
 MALIGNANT = Experiment(
     "malignant",
@@ -106,6 +108,7 @@ MALIGNANT = Experiment(
     _malignant_cell,
     budgets=BUDGETS,
     minutes="18 s of an H200 per sheaf model on texas, 9 s per other",
+    paper="malignant heterophily",
 )
 
 
@@ -170,6 +173,7 @@ PLATONOV = Experiment(
     ddof=1,
     budgets=dict.fromkeys(PLATONOV_GRAPHS, Budget(trials=8, seconds=300, splits=1)),
     minutes="83 s of an H200 for PolyNSD on minesweeper, 59 s on tolokers, 1–33 s per other",
+    paper="the new heterophilous graphs",
 )
 CITIES = ("paris", "shanghai", "la", "london")
 STREETS = (
@@ -192,6 +196,7 @@ CITY = Experiment(
     ddof=1,
     budgets=dict.fromkeys(STREETS, Budget(trials=8, seconds=300, splits=1)),
     minutes="2 to 70 s of an H200 per model on huangpu",
+    paper="City-Networks",
 )  # fmt: skip
 
 

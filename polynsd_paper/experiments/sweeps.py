@@ -44,6 +44,7 @@ BASES = Experiment(
     {"maps": FAMILIES, "basis": tuple(BASIS_NAMES)},
     _basis_cell,
     minutes="35 to 65 s of a CPU core per diagonal cell of the small graphs",
+    paper="the extended leaderboard",
 )
 
 PROPAGATION_STEPS = {"gprgnn": "degree"}  # the option that is the model's depth, where it is not `layers`
@@ -72,6 +73,7 @@ DEPTH = Experiment(
     },
     _depth_cell,
     minutes="40 s of a CPU core per cell of cornell",
+    paper="the oversmoothing table",
 )  # fmt: skip
 
 
@@ -109,6 +111,7 @@ K_SWEEP = Experiment(
     _k_cell,
     seeds=1,
     minutes="half a minute of a CPU core per diagonal cell of texas",
+    paper="the K sweep",
 )
 
 
@@ -125,6 +128,7 @@ STALK = Experiment(
     {"maps": FAMILIES, "stalk_dim": (2, 3, 4, 5)},
     _stalk_cell,
     minutes="35 s of a CPU core per cell of texas; others not measured yet",
+    paper="the stalk sweep",
 )
 
 LAYERS, WIDTHS, DEGREES = (2, 4, 8, 16, 32), (16, 32, 64, 128, 256), (2, 4, 6, 8, 16)
@@ -158,6 +162,7 @@ NSD_VS_POLY = Experiment(
     },
     _growth_cell,
     minutes="3 s of an H200 per cell of chameleon with diagonal maps",
+    paper="PolyNSD against NSD",
 )
 
 # The first architecture that searches of sheaf models begin with. Dropout is ½, the learning rate 0.01 and

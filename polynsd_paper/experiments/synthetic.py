@@ -170,4 +170,5 @@ SYNTHETIC = Experiment(
     _cell,
     seeds=1,
     minutes="about 3 hours of a CPU core, by the parts that were run",
+    paper="the synthetic panels",
 )

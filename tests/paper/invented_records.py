@@ -5,7 +5,7 @@ from zlib import crc32
 
 import numpy as np
 
-from polynsd_paper.records import Record, Score
+from polynsd_paper.records import Record, Score, records_table, summarize
 
 DEFAULTS = {
     "metric": "accuracy",
@@ -49,3 +49,13 @@ def invent_search(trials: int, best: float, seed: int = 0) -> dict[str, Any]:
     drawn[trials // 2] = best
     so_far = np.maximum.accumulate(drawn).tolist()
     return {"trials": trials, "seconds": 600.0, "space": {}, "best_so_far": so_far}
+
+
+def summary(*records: Record) -> Any:
+    """A row per record, as tables and figures take them."""
+    return summarize(records_table(records))
+
+
+def scores_of(record: Record) -> Any:
+    """[splits, seeds] test scores."""
+    return summary(record)["scores"].iloc[0]

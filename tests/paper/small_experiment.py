@@ -46,7 +46,7 @@ SMALL = Experiment(
 
 
 def runner(folder, experiment=SMALL, **options):
-    return Runner(experiment, folder / "out" / "small", folder / "work", **options)
+    return Runner(experiment, folder / "out", folder / "work", **options)
 
 
 def cell(dataset="left", model="mlp", **changes):

@@ -1,4 +1,4 @@
-"""The printed numbers are all there, each once, and say what the tables say; remarks name what exists."""
+"""The printed numbers are all there, each once, and say what the tables say; footnotes name what exists."""
 
 from collections import Counter
 
@@ -6,6 +6,7 @@ import pytest
 
 from polynsd import ConfigError
 from polynsd.zoo.registry import ZOO
+from polynsd_paper.footnotes import FOOTNOTES, footnotes_for
 from polynsd_paper.published import (
     SOURCES,
     cell_key,
@@ -14,7 +15,6 @@ from polynsd_paper.published import (
     parse_cell,
     published,
 )
-from polynsd_paper.remarks import REMARKS, remarks_for
 
 COUNTS = {
     "leaderboard": {"paper": 29 * 9, "published-code": 7, "literature": 17},
@@ -58,7 +58,7 @@ def test_numbers_are_percentages_or_explained():
 
 
 def test_the_leaderboard_of_polynsd_is_the_best_basis_on_test():
-    """27 cells, and each is the greatest of eight printed test means: remark X3, on the data themselves."""
+    """27 cells, and each is the greatest of eight printed test means: checked on the data."""
     bases = published("bases")
     cells = [one for one in published("leaderboard") if one.cell["model"].startswith("polynsd-")]
     cells = [one for one in cells if one.source == "paper"]
@@ -113,23 +113,23 @@ def test_models_are_ours_or_quoted_under_a_plain_name():
     assert {"h2gcn", "risnn-not", "jdsnn-now", "resnet-sgc", "tuned-gcn", "polynormer"} <= of_the_zoo
 
 
-def test_remarks_name_experiments_and_labels_that_exist():
-    for remark in REMARKS:
-        assert set(remark.experiments) <= set(COUNTS)
-        assert remark.text.endswith(".")
+def test_footnotes_name_experiments_and_labels_that_exist():
+    for note in FOOTNOTES:
+        assert set(note.experiments) <= set(COUNTS)
+        assert note.text.endswith(".")
         labels = {
             label
-            for name in remark.experiments
+            for name in note.experiments
             for one in published(name)
             for label in (one.dataset, *one.cell.values())
         }
-        assert set(remark.about) <= labels
+        assert set(note.about) <= labels
 
 
-def test_remarks_are_chosen_by_label():
-    texas = remarks_for("leaderboard", ["texas"])
-    assert [remark.about for remark in texas] == [("texas",)]
+def test_footnotes_are_chosen_by_label():
+    texas = footnotes_for("leaderboard", ["texas"])
+    assert [note.about for note in texas] == [("texas",)]
     assert "60/20/20" in texas[0].text
-    assert {"cornell"} == {label for r in remarks_for("malignant", ["cornell"]) for label in r.about}
-    assert len([r for r in remarks_for("bases", ["jacobi(0.5, 0)"]) if r.about]) == 2
-    assert len(remarks_for("leaderboard")) >= 5
+    assert {"cornell"} == {label for r in footnotes_for("malignant", ["cornell"]) for label in r.about}
+    assert len([r for r in footnotes_for("bases", ["jacobi(0.5, 0)"]) if r.about]) == 2
+    assert len(footnotes_for("leaderboard")) >= 5

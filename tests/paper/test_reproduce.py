@@ -44,7 +44,7 @@ def test_what_is_missing_is_trained_and_tabled(tmp_path, reproduce, capsys):
     told = capsys.readouterr()
     assert re.search(r"trial 4 of 4, best validation \d", told.err)
     assert "small: test accuracy in %" in told.out
-    table = tmp_path / "out" / "small.csv"
+    table = tmp_path / "out" / "tables" / "small.csv"
     assert [(row["dataset"], row["model"]) for row in rows(table)] == [("left", "mlp"), ("left", "gcn")]
     record = tmp_path / "out" / "records" / "small" / "left" / "gcn.yaml"
     before = record.stat().st_mtime_ns
@@ -61,7 +61,7 @@ def test_a_table_is_made_of_what_is_there(tmp_path, reproduce, monkeypatch, caps
         reproduce("--table")
     assert "small has no results yet. Leave --table out to train." in capsys.readouterr().err
     reproduce("--only", "model=gcn", "--quiet")
-    page = tmp_path / "out" / "small.md"
+    page = tmp_path / "out" / "tables" / "small.md"
     first = page.read_bytes()
     page.unlink()
     monkeypatch.setattr(protocol, "fit_replicas", None)  # nothing is trained
@@ -72,15 +72,15 @@ def test_a_table_is_made_of_what_is_there(tmp_path, reproduce, monkeypatch, caps
 
 def test_fast_has_files_of_its_own(tmp_path, reproduce):
     reproduce("--fast", "--quiet", "--only", "model=gcn")
-    assert (tmp_path / "out" / "small-fast.csv").exists()
+    assert (tmp_path / "out" / "tables" / "small-fast.csv").exists()
     assert (tmp_path / "out" / "records" / "small-fast" / "right" / "gcn.yaml").exists()
-    assert not (tmp_path / "out" / "small.csv").exists()
+    assert not (tmp_path / "out" / "tables" / "small.csv").exists()
 
 
 def test_splits_and_trials_can_be_fewer(tmp_path, reproduce):
     few = ["--datasets", "left", "--only", "model=mlp", "--splits", "2", "--trials", "2"]
     reproduce("--quiet", *few)
-    (row,) = rows(tmp_path / "out" / "small.csv")
+    (row,) = rows(tmp_path / "out" / "tables" / "small.csv")
     assert (row["splits"], row["trials"]) == ("2", "2")
 
 
@@ -93,7 +93,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, reproduce, monkeyp
     with pytest.raises(SystemExit) as stop:
         reproduce("--quiet", "--only", "model=gcn,nsd-diagonal")
     assert stop.value.code == 1  # after the tables
-    assert [row["dataset"] for row in rows(tmp_path / "out" / "small.csv")] == ["right", "right"]
+    assert [row["dataset"] for row in rows(tmp_path / "out" / "tables" / "small.csv")] == ["right", "right"]
     told = capsys.readouterr().err
     assert "not trained: 2 cells (left, gcn and so on)" in told
     assert "nowhere" in told
@@ -104,23 +104,23 @@ def test_older_records_are_told_left_out_and_trained_anew(tmp_path, reproduce, c
     reproduce(*part)
     capsys.readouterr()
     reproduce("--table", "--trials", "2")  # another budget than that of the records
-    assert "answer an older question (another plan or budget): 1." in capsys.readouterr().out
-    assert [row["model"] for row in rows(tmp_path / "out" / "small.csv")] == ["gcn"]
+    assert "trained with other settings: 1." in capsys.readouterr().out
+    assert [row["model"] for row in rows(tmp_path / "out" / "tables" / "small.csv")] == ["gcn"]
     reproduce(*part, "--trials", "2")
     told = capsys.readouterr()
-    assert "trained with another plan before, and now anew: left, mlp (budget)" in told.err
-    assert "older question" not in told.out
-    assert [row["trials"] for row in rows(tmp_path / "out" / "small.csv")] == ["2", "0"]
+    assert "trained with other settings before, and now anew: left, mlp (budget)" in told.err
+    assert "other settings" not in told.out
+    assert [row["trials"] for row in rows(tmp_path / "out" / "tables" / "small.csv")] == ["2", "0"]
     main(["reproduce", "--list", "--out", str(tmp_path / "out")])
     listed = capsys.readouterr().out
-    assert "state: 1 of 6 cells done, 1 of an older plan" in listed
+    assert "state: 1 of 6 cells done, 1 with other settings" in listed
 
 
 def test_only_older_records_are_no_results(reproduce, capsys):
     reproduce("--datasets", "left", "--only", "model=mlp", "--quiet")
     with pytest.raises(SystemExit):
         reproduce("--table", "--trials", "2")
-    assert "Records that answer an older question: 1." in capsys.readouterr().err
+    assert "Records with other settings: 1." in capsys.readouterr().err
 
 
 def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reproduce, monkeypatch, capsys):
@@ -139,7 +139,10 @@ def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reprodu
     monkeypatch.setattr(command.time, "sleep", wait)
     reproduce("--datasets", "left", "--only", "model=gcn,nsd-diagonal")
     assert "left, gcn: another process trains it; waiting" in capsys.readouterr().err
-    assert {row["model"] for row in rows(tmp_path / "out" / "small.csv")} == {"gcn", "nsd-diagonal"}
+    assert {row["model"] for row in rows(tmp_path / "out" / "tables" / "small.csv")} == {
+        "gcn",
+        "nsd-diagonal",
+    }
 
 
 def test_the_help_is_for_people(capsys):
@@ -172,7 +175,7 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
         main([*arguments, "--out", str(tmp_path)])
         out = capsys.readouterr().out
         lines = out[out.index("k-sweep ") :].splitlines()
-        assert lines[1].strip() == "state: 0 of 162 cells done, 1 of an older plan"
+        assert lines[1].strip() == "state: 0 of 162 cells done, 1 with other settings"
         assert lines[2].strip() == f"takes: {experiments.EXPERIMENTS['k-sweep'].minutes}"
         assert lines[3].strip().startswith("needs: texas, wisconsin")
         assert "not here yet: texas" in out
@@ -208,7 +211,7 @@ def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
     folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
     main(["reproduce", "k-sweep", "--fast", *part, *folders, "--quiet"])
     assert "K=1" in capsys.readouterr().out
-    found = rows(tmp_path / "k-sweep-fast.csv")
+    found = rows(tmp_path / "tables" / "k-sweep-fast.csv")
     assert [(row["dataset"], row["maps"], row["K"], row["splits"]) for row in found] == [
         ("texas", "diagonal", "1", "2"),
         ("texas", "diagonal", "2", "2"),
@@ -222,8 +225,8 @@ def test_a_fast_search_on_a_real_graph(tmp_path, capsys):
     part = ["--datasets", "texas", "--only", "model=polynsd-diagonal,mlp", "--splits", "3"]
     folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
     main(["reproduce", "leaderboard", "--fast", *part, *folders, "--quiet"])
-    assert [row["trials"] for row in rows(tmp_path / "leaderboard-fast.csv")] == ["2", "2"]
-    assert (tmp_path / "leaderboard-fast-search.png").exists()
+    assert [row["trials"] for row in rows(tmp_path / "tables" / "leaderboard-fast.csv")] == ["2", "2"]
+    assert (tmp_path / "figures" / "leaderboard-fast-search.png").exists()
 
 
 def test_a_protocol_is_timed_in_three_ways(tmp_path, capsys, monkeypatch):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from shutil import copytree, rmtree
 
 import pytest
+from invented_records import scores_of
 from small_experiment import SMALL, cell, runner
 
 from polynsd import PolyNSDError
@@ -11,14 +12,13 @@ from polynsd.runs.lock import hold_lock
 from polynsd.search import open_storage, trial_rows, trials
 from polynsd.search.optional import optuna
 from polynsd.search.space import Space
-from polynsd.training import SplitResult, protocol
+from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Source
 from polynsd_paper import runner as module
-from polynsd_paper.choice import RUN_OFF
 from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, with_budget
-from polynsd_paper.records import Score, cell_settings, differences, read_record
-from polynsd_paper.runner import CellInUseError
+from polynsd_paper.records import cell_settings, differences, read_record
+from polynsd_paper.runner import RUN_OFF_SEED, CellInUseError
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def done(searched, tmp_path):
 
 
 def study_of(folder):
-    (path,) = (folder / "work" / "left" / "mlp").glob("study-*.db")
+    (path,) = (folder / "work" / "small" / "left" / "mlp").glob("study-*.db")
     storage = open_storage(f"sqlite:///{path}")
     return optuna().load_study(study_name="mlp", storage=storage)
 
 
 def test_a_searched_cell(done):
     assert (done.experiment, done.dataset, done.cell) == ("small", "left", {"model": "mlp"})
-    assert done.by_split().shape == (3, 2)
+    assert scores_of(done).shape == (3, 2)
     assert done.search["trials"] == len(done.search["best_so_far"]) == 4
     assert done.search["val"] == pytest.approx(done.search["best_so_far"][-1], abs=1e-5)
     assert done.search["splits"] == 1
@@ -86,8 +86,8 @@ def test_scores_have_seeds_that_no_search_has_seen(tmp_path, trainings):
 def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp_path, trainings):
     budget = Budget(trials=4, seconds=60, splits=1, finalists=3, batch=2)
     record = runner(tmp_path, replace(SMALL, budgets={"left": budget})).record(cell())
-    last = [seed for batch in trainings["search"] for seed in batch if seed >= RUN_OFF]
-    assert sorted(last) == sorted(3 * [RUN_OFF, RUN_OFF + 1, RUN_OFF + 2])
+    last = [seed for batch in trainings["search"] for seed in batch if seed >= RUN_OFF_SEED]
+    assert sorted(last) == sorted(3 * [RUN_OFF_SEED, RUN_OFF_SEED + 1, RUN_OFF_SEED + 2])
     study, finals = study_of(tmp_path), record.search["run_off"]
     assert len(finals) == 3
     assert [one["val"] for one in finals] == sorted((one["val"] for one in finals), reverse=True)
@@ -134,12 +134,12 @@ def test_a_second_run_trains_nothing(tmp_path, trainings):
 
 
 def test_again_keeps_what_was_chosen_and_trains_it_anew(tmp_path, done, trainings):
-    again = runner(tmp_path, again=True).record(cell())
+    again = runner(tmp_path, retrain=True).record(cell())
     assert (len(trainings["search"]), len(trainings["scores"])) == (0, 1)
     assert (again.configuration, again.search) == (done.configuration, done.search)
     assert again.scores == done.scores  # training is repeatable
-    wider = runner(tmp_path, again=True, splits=2).record(cell())
-    assert wider.by_split().shape == (2, 2)
+    wider = runner(tmp_path, retrain=True, splits=2).record(cell())
+    assert scores_of(wider).shape == (2, 2)
 
 
 def test_an_interrupted_search_goes_on(tmp_path, searched):
@@ -174,7 +174,7 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "fit_replicas", train)
     searches = []
     monkeypatch.setattr(trials, "fit_replicas", lambda *_, **__: searches.append(1))
-    assert runner(tmp_path).record(cell()).by_split().shape == (3, 2)
+    assert scores_of(runner(tmp_path).record(cell())).shape == (3, 2)
     assert not searches
 
 
@@ -189,7 +189,7 @@ def test_fast_is_short(tmp_path):
     long = replace(SMALL, configure=lambda dataset, model: cell(dataset, model, plan=slow))
     (short,) = fast(long).cells(("left",), {"model": ("gcn",)})
     record = runner(tmp_path, fast(long)).record(short)
-    assert record.by_split().shape == (3, 1)
+    assert scores_of(record).shape == (3, 1)
     assert {score.epochs for score in record.scores} == {FAST_EPOCHS}
     (searched,) = fast(SMALL).cells(("left",), {"model": ("mlp",)})
     assert runner(tmp_path, fast(SMALL)).record(searched).search["trials"] == FAST.trials
@@ -225,22 +225,22 @@ SPACE = Space.from_dict({**cell().plan.to_dict(), "model.hidden_channels": [4]})
         (SMALL, {"sources": (cell("right").sources[0],)}, "graphs"),
     ],
 )
-def test_a_record_answers_only_what_was_asked(tmp_path, done, experiment, changes, named):
-    """Another question is trained anew, in a fresh study, and replaces the record when it is done."""
+def test_a_record_is_current_for_its_settings_only(tmp_path, done, experiment, changes, named):
+    """Other settings are trained anew, in a fresh study, and replace the record when that is done."""
     other = cell(**changes)
-    assert runner(tmp_path).answer(cell()) == done
+    assert runner(tmp_path).find_record(cell()) == done
     assert differences(done, SMALL, cell()) == []
     assert named in differences(done, experiment, other)
-    again = runner(tmp_path, experiment, again=True)  # an old choice does not survive its question
-    assert again.answer(other) is None
+    again = runner(tmp_path, experiment, retrain=True)  # an old choice does not survive its settings
+    assert again.find_record(other) is None
     record = again.record(other)
     assert record.settings != done.settings
     assert differences(record, experiment, other) == []
     assert runner(tmp_path, experiment).record(other) == record
-    assert runner(tmp_path).answer(cell()) is None
+    assert runner(tmp_path).find_record(cell()) is None
 
 
-def test_another_configuration_is_another_question(tmp_path):
+def test_another_configuration_is_another_setting(tmp_path):
     gcn, wide = cell(model="gcn"), replace(cell(model="gcn").plan.model, hidden_channels=8)
     first = runner(tmp_path).record(gcn)
     other = replace(gcn, plan=gcn.plan._replace(model=wide))
@@ -259,7 +259,7 @@ def test_options_that_a_record_does_not_know_have_their_defaults(tmp_path):
     )
 
 
-def test_a_question_reads_back_in_a_few_lines(done):
+def test_settings_read_back_in_a_few_lines(done):
     asked = done.settings
     assert set(asked) == {
         "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
@@ -292,24 +292,25 @@ def test_a_part_of_the_splits_is_said_and_completed_later(tmp_path, trainings):
     searches = len(trainings["search"])
     rmtree(tmp_path / "work")
     assert runner(tmp_path, splits=1).record(cell()) == part
-    assert runner(tmp_path).answer(cell()) is None
+    assert runner(tmp_path).find_record(cell()) is None
     full = runner(tmp_path).record(cell())
     assert len(trainings["search"]) == searches  # the choice is the same
     assert full.configuration == part.configuration
     assert not full.is_partial
-    assert full.by_split().shape == (3, 2)
+    assert scores_of(full).shape == (3, 2)
     assert runner(tmp_path, splits=2).record(cell()) == full  # and is not thrown away for a part
     assert not runner(tmp_path / "all", splits=3).record(cell()).is_partial
 
 
 def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
+    """Nothing is rounded on the way from a training to the file."""
+    fit, seen = module.fit_splits, []
+    monkeypatch.setattr(module, "fit_splits", lambda *a, **o: seen.append(fit(*a, **o)) or seen[-1])
     made = runner(tmp_path)
-    monkeypatch.setattr(module, "_score", lambda row, first: Score(row.split, 0, 1 / 3, 2 / 7, 1, 1))
     made.record(cell(model="gcn"))
-    assert {(s.val, s.test) for s in read_record(made.path(cell(model="gcn"))).scores} == {(1 / 3, 2 / 7)}
-    row = SplitResult(0, 1, "fingerprint", val=1 / 3, val_loss=1.0, test=2 / 7, best_epoch=1, epochs=2)
-    monkeypatch.undo()
-    assert module._score(row, 0) == Score(0, 1, 1 / 3, 2 / 7, 1, 2)
+    scores = read_record(made.path(cell(model="gcn"))).scores
+    names = ("split", "seed", "val", "test", "best_epoch", "epochs")
+    assert [tuple(getattr(row, name) for name in names) for row in seen[0].rows] == [*map(tuple, scores)]
 
 
 def test_sizes_are_those_of_the_splits(tmp_path):
@@ -317,12 +318,11 @@ def test_sizes_are_those_of_the_splits(tmp_path):
     split = cell(model="gcn").sources[0].problem().splits[0]
     assert record.sizes == {part: int(getattr(split, part).sum()) for part in ("train", "val", "test")}
     assert sum(record.sizes.values()) == 40
-    assert record.shares.train == record.sizes["train"] / 40
 
 
 def test_one_process_at_a_time_works_on_a_cell(tmp_path):
     made = runner(tmp_path)
-    folder = tmp_path / "work" / "left" / "gcn"
+    folder = tmp_path / "work" / "small" / "left" / "gcn"
     folder.mkdir(parents=True)
     with hold_lock(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
         made.record(cell(model="gcn"))

@@ -7,17 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from invented_records import invent, invent_search
+from invented_records import invent, invent_search, scores_of, summary
 from small_experiment import SMALL, runner
 
+from polynsd.errors import DataError
 from polynsd.stats import compare, holm
-from polynsd_paper import result_terminal, tables
-from polynsd_paper.boards import boards, bold, chosen_maps, group_of, paired_scores
+from polynsd_paper import tables, terminal
 from polynsd_paper.experiments import get_experiment
-from polynsd_paper.paired_rows import paired_rows
-from polynsd_paper.records import Record, Score
-from polynsd_paper.result_numbers import ranked
-from polynsd_paper.tables import in_order, write_tables
+from polynsd_paper.leaderboards import (
+    architecture,
+    choose_maps,
+    compare_with_controls,
+    leaderboards,
+    paired_scores,
+    rank_rows,
+    winners,
+)
+from polynsd_paper.records import Record, Score, records_table
 
 MODELS = {
     "polynsd-diagonal": 0.70,
@@ -40,7 +46,11 @@ BOARD = [
     for dataset, winner in VALIDATION.items()
     for model, mean in MODELS.items()
 ]
-SWEEP = [invent("k-sweep", "texas", {"maps": maps, "K": K}, 0.8) for maps in ("general",) for K in (2, 16, 1)]
+SWEEP = [invent("k-sweep", "texas", {"maps": "general", "K": K}, 0.8) for K in (2, 16, 1)]
+
+
+def write_tables(experiment, records, out, **options):
+    return tables.write_tables(experiment, out, records_table(records, **options))
 
 
 def read(path):
@@ -56,16 +66,17 @@ def row(page, label):
 def test_an_experiment_from_its_training_to_its_page(tmp_path, capsys):
     made = runner(tmp_path)
     records = [made.record(cell) for cell in SMALL.cells()]
-    page = write_tables(SMALL, records[::-1], tmp_path)
-    assert page == tmp_path / "small.md"
-    rows = read(tmp_path / "small.csv")
-    assert [(one["dataset"], one["model"]) for one in rows] == [
+    results = tmp_path / "out"
+    page = tables.write_tables(SMALL, results)
+    assert page == results / "tables" / "small.md"
+    rows = read(results / "tables" / "small.csv")
+    assert [(line["dataset"], line["model"]) for line in rows] == [
         (cell.dataset, cell.options["model"]) for cell in SMALL.cells()
     ]
-    for one, record in zip(rows, records, strict=True):
-        assert float(one["mean"]) == pytest.approx(record.mean, abs=1e-6)
-        assert one["trials"] == ("4" if one["model"] == "mlp" else "0")
-    assert {path.name for path in tmp_path.glob("small*.*")} == {
+    for line, record in zip(rows, records, strict=True):
+        assert float(line["mean"]) == pytest.approx(scores_of(record).mean(), abs=1e-6)
+        assert line["trials"] == ("4" if line["model"] == "mlp" else "0")
+    assert {path.name for path in results.glob("*/small*.*")} == {
         "small.csv", "small.md", "small.png", "small-search.png",
         "small.scores.parquet",
     }  # fmt: skip
@@ -74,17 +85,17 @@ def test_an_experiment_from_its_training_to_its_page(tmp_path, capsys):
     assert "nsd-diagonal" in out
     text = page.read_text()
     assert "Small: three models on two graphs" in text
-    assert "![small](small.png)" in text
+    assert "![small](../figures/small.png)" in text
 
 
 def test_scores_of_every_split_and_seed(tmp_path):
     pandas = pytest.importorskip("pandas")
     write_tables(get_experiment("leaderboard"), BOARD, tmp_path)
-    table = pandas.read_parquet(tmp_path / "leaderboard.scores.parquet")
+    table = pandas.read_parquet(tmp_path / "tables" / "leaderboard.scores.parquet")
     assert len(table) == 10 * len(BOARD)
     means = table.groupby(["dataset", "model"]).test.mean()
     for record in BOARD:
-        assert means[record.dataset, record.cell["model"]] == pytest.approx(record.mean)
+        assert means[record.dataset, record.cell["model"]] == pytest.approx(scores_of(record).mean())
 
 
 def test_the_maps_are_chosen_by_validation_and_not_by_test(tmp_path):
@@ -94,16 +105,15 @@ def test_the_maps_are_chosen_by_validation_and_not_by_test(tmp_path):
         "70.00 ± 2.00 (diagonal)",
         "90.00 ± 2.00 (general)",
     ]  # texas, film, cora: the order of the experiment
-    rows = [one for one in read(tmp_path / "leaderboard.csv") if one["model"] == "polynsd-best"]
+    rows = [one for one in read(tmp_path / "tables" / "leaderboard.csv") if one["model"] == "polynsd-best"]
     assert {one["dataset"]: one["chosen"] for one in rows} == VALIDATION
     assert "the family with the best validation" in page
 
 
 def test_maps_are_chosen_only_where_all_families_were_searched():
-    (board,) = boards([one for one in BOARD if one.cell["model"] != "polynsd-general"])
-    assert chosen_maps(board) == {}
+    assert choose_maps(summary(*(one for one in BOARD if one.cell["model"] != "polynsd-general"))).empty
     fixed = [replace(one, search=None) if one.dataset == "cora" else one for one in BOARD]
-    assert set(chosen_maps(boards(fixed)[0])) == {"texas", "film"}
+    assert set(choose_maps(summary(*fixed))["dataset"]) == {"texas", "film"}
 
 
 def test_bold_is_what_beats_every_other_architecture(tmp_path):
@@ -111,10 +121,10 @@ def test_bold_is_what_beats_every_other_architecture(tmp_path):
     assert re.findall(r"\*\*(.*?)\*\*", page) == ["90.00 ± 2.00"] * 3
     assert "corrected resampled t-test" in page
     close = [replace(one, cell={"model": "sgc"}) for one in BOARD if one.cell["model"] == "polynsd-general"]
-    assert bold(boards([*BOARD, *close])[0]) == set()  # a rival with the same scores
+    assert winners(summary(*BOARD, *close)) == set()  # a rival with the same scores
     family = [replace(one, cell={"model": "polynsd-diagonal"}) for one in close]
     others = [one for one in BOARD if one.cell["model"] != "polynsd-diagonal"]
-    assert len(bold(boards([*family, *others])[0])) == 3  # relatives are no rivals
+    assert len(winners(summary(*family, *others))) == 3  # relatives are no rivals
 
 
 @pytest.mark.parametrize("splits", [1, 2])
@@ -123,28 +133,27 @@ def test_no_bold_without_a_test(splits, tmp_path):
     page = write_tables(get_experiment("leaderboard"), few, tmp_path).read_text()
     assert "**" not in page
     assert "Nothing is bold" in page
-    assert not (tmp_path / "leaderboard-comparisons.csv").exists()
+    assert not (tmp_path / "tables" / "leaderboard-comparisons.csv").exists()
 
 
 def test_cells_with_fewer_splits_are_in_no_test():
     short = replace(BOARD[3], scores=BOARD[3].scores[:4])
-    column = {one.cell["model"]: one for one in [*BOARD[:3], short]}
-    assert list(paired_scores(column)) == [one.cell["model"] for one in BOARD[:3]]
-    assert paired_scores({model: replace(one, sizes={}) for model, one in column.items()}) == {}
+    column = [*BOARD[:3], short]
+    assert list(paired_scores(summary(*column))) == [one.cell["model"] for one in BOARD[:3]]
+    assert paired_scores(summary(*(replace(one, sizes={}) for one in column))) == {}
 
 
 def test_comparisons_are_those_of_the_same_splits(tmp_path):
     write_tables(get_experiment("leaderboard"), BOARD, tmp_path)
-    rows = read(tmp_path / "leaderboard-comparisons.csv")
+    rows = read(tmp_path / "tables" / "leaderboard-comparisons.csv")
     column = {one.cell["model"]: one for one in BOARD if one.dataset == "texas"}
     found = next(
         one
         for one in rows
         if (one["dataset"], one["model"], one["against"]) == ("texas", "polynsd-general", "nsd-general")
     )
-    wanted = compare(
-        column["polynsd-general"].by_split(), column["nsd-general"].by_split(), 0.48, test_share=0.2
-    )
+    ours, theirs = (scores_of(column[model]) for model in ("polynsd-general", "nsd-general"))
+    wanted = compare(ours, theirs, 0.48, test_share=0.2)
     for name in ("difference", "p", "p_wilcoxon", "d_z", "rank_biserial", "wins", "ties", "losses"):
         assert float(found[name]) == pytest.approx(getattr(wanted, name), rel=1e-4)
     assert found["is_best_other"] == "True"  # nsd-general, once and not twice
@@ -163,25 +172,25 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
         for rule in rules
         if one.dataset != "cora"
     ]
-    assert [(board.rest, board.suffix, len(board.records)) for board in boards(records)] == [
-        ({"rule": rule}, f"-{rule}", 14) for rule in rules
+    assert [(shared, len(board)) for shared, board in leaderboards(summary(*records))] == [
+        ({"rule": rule}, 14) for rule in rules
     ]
     page = write_tables(get_experiment("malignant"), records, tmp_path).read_text()
     for rule in rules:
-        assert (tmp_path / f"malignant-{rule}.png").exists()
-        assert f"(malignant-search-{rule}.png)" in page
-    assert {one["rule"] for one in read(tmp_path / "malignant-comparisons.csv")} == set(rules)
-    assert len(paired_rows(boards(records))) == 2 * 2 * 9
+        assert (tmp_path / "figures" / f"malignant-{rule}.png").exists()
+        assert f"(../figures/malignant-search-{rule}.png)" in page
+    assert {one["rule"] for one in read(tmp_path / "tables" / "malignant-comparisons.csv")} == set(rules)
+    assert len(compare_with_controls(summary(*records))) == 2 * 2 * 9
 
 
 def test_ranks_need_three_models_and_three_datasets(tmp_path):
     experiment = get_experiment("leaderboard")
     write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "two")
     write_tables(experiment, BOARD, tmp_path / "three")
-    assert not (tmp_path / "two" / "leaderboard-ranks.png").exists()
-    assert (tmp_path / "three" / "leaderboard-ranks.png").exists()
+    assert not (tmp_path / "two" / "figures" / "leaderboard-ranks.png").exists()
+    assert (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()
     page = write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "three")
-    assert not (tmp_path / "three" / "leaderboard-ranks.png").exists()  # of other records
+    assert not (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()  # of other records
     assert "ranks" not in page.read_text()
 
 
@@ -189,8 +198,8 @@ def test_a_sweep_has_no_bold_and_no_comparisons(tmp_path, capsys):
     page = write_tables(get_experiment("k-sweep"), SWEEP, tmp_path).read_text()
     assert row(page, "dataset")[3:] == ["K=1", "K=2", "K=16"]
     assert "Bold" not in page
-    assert not list(tmp_path.glob("*comparisons*"))
-    assert [one["K"] for one in read(tmp_path / "k-sweep.csv")] == ["1", "2", "16"]
+    assert not list(tmp_path.glob("*/*comparisons*"))
+    assert [one["K"] for one in read(tmp_path / "tables" / "k-sweep.csv")] == ["2", "16", "1"]
     assert "K=16" in capsys.readouterr().out
 
 
@@ -204,8 +213,8 @@ def test_changes_of_one_architecture_are_rows_with_a_picture(tmp_path, capsys):
     page = write_tables(experiment, records, tmp_path).read_text()
     assert row(page, "change")[2:] == ["cora", "texas"]
     assert page.index("| base") < page.index("| degree 8")
-    assert "![ablations](ablations.png)" in page
-    assert (tmp_path / "ablations.png").exists()
+    assert "![ablations](../figures/ablations.png)" in page
+    assert (tmp_path / "figures" / "ablations.png").exists()
     assert "degree 8" in capsys.readouterr().out
 
 
@@ -237,7 +246,7 @@ def test_cells_of_different_options_fit_into_one_file(tmp_path):
         invent("nsd-vs-poly", "squirrel", {"model": "polynsd-general", "K": 8}, 0.4),
     ]
     write_tables(get_experiment("nsd-vs-poly"), records, tmp_path)
-    first, second = read(tmp_path / "nsd-vs-poly.csv")
+    first, second = read(tmp_path / "tables" / "nsd-vs-poly.csv")
     assert (first["layers"], first["K"], second["layers"], second["K"]) == ("2", "", "", "8")
     assert list(first)[:5] == ["dataset", "model", "layers", "K", "metric"]
 
@@ -245,8 +254,8 @@ def test_cells_of_different_options_fit_into_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("module", "words", "missing"),
     [
-        ("matplotlib", r"pictures need matplotlib", "leaderboard.png"),
-        ("pyarrow.parquet", r"needs the package 'pyarrow'", "leaderboard.scores.parquet"),
+        ("matplotlib", r"pictures need matplotlib", "figures/leaderboard.png"),
+        ("pyarrow.parquet", r"needs the package 'pyarrow'", "tables/leaderboard.scores.parquet"),
     ],
 )
 def test_what_is_not_installed_is_said_and_the_rest_written(
@@ -257,24 +266,18 @@ def test_what_is_not_installed_is_said_and_the_rest_written(
     assert page.exists()
     assert words in capsys.readouterr().out
     assert not (tmp_path / missing).exists()
-    assert len(read(tmp_path / "leaderboard.csv")) == len(BOARD) + 3
-
-
-def test_records_that_an_experiment_no_longer_has_come_last():
-    old = searched("leaderboard", "texas", "forgotten", 0.5, 0.5)
-    assert in_order(get_experiment("leaderboard"), [old, *BOARD])[-1] == old
+    assert len(read(tmp_path / "tables" / "leaderboard.csv")) == len(BOARD) + 3
 
 
 def test_the_ratio_of_test_to_training_nodes_is_that_of_the_records():
     """Luan's rule leaves 61 of texas' nodes for testing and 85 for training, whatever it is called."""
     sizes = {"train": 85, "val": 37, "test": 61}
     texas = [replace(one, sizes=sizes, protocol="luan-60-20-20") for one in BOARD if one.dataset == "texas"]
-    found = paired_rows(boards(texas))[0]
+    found = compare_with_controls(summary(*texas)).iloc[0]
     column = {one.cell["model"]: one for one in texas}
-    ours, theirs = (column[found[name]].by_split() for name in ("model", "against"))
+    ours, theirs = (scores_of(column[found[name]]) for name in ("model", "against"))
     wanted = compare(ours, theirs, 85 / 183, test_share=61 / 183)
     assert found["p"] == pytest.approx(wanted.p, rel=1e-4)
-    assert paired_scores({model: replace(one, sizes={}) for model, one in column.items()}) == {}
 
 
 def part(record):
@@ -291,14 +294,13 @@ def test_partial_records_are_shown_marked_and_are_nobodys_rivals(tmp_path, capsy
     assert "‡ of the first splits only" in out
     best = next(line for line in out.splitlines() if line.strip().startswith("nsd-general"))
     assert best.count("*") == 3
-    assert {one["model"] for one in read(tmp_path / "leaderboard-comparisons.csv")} == {
+    assert {one["model"] for one in read(tmp_path / "tables" / "leaderboard-comparisons.csv")} == {
         "polynsd-diagonal",
         "polynsd-orthogonal",
     }
-    (board,) = boards(some)
-    assert "gcn" not in board.column("texas")
-    assert ranked(board.plain())[-2:] == ["polynsd-general", "gcn"]
-    gcn = [one for one in read(tmp_path / "leaderboard.csv") if one["model"] == "gcn"]
+    assert "gcn" not in paired_scores(summary(*some)[: len(MODELS)])
+    assert rank_rows(summary(*some))[-2:] == ["polynsd-general", "gcn"]
+    gcn = [one for one in read(tmp_path / "tables" / "leaderboard.csv") if one["model"] == "gcn"]
     assert {one["is_partial"] for one in gcn} == {"True"}
 
 
@@ -306,31 +308,34 @@ def test_a_table_of_partial_records_alone(tmp_path, capsys):
     page = write_tables(get_experiment("leaderboard"), [part(one) for one in BOARD], tmp_path).read_text()
     assert "Nothing is bold" in page
     assert "*" not in "".join(line for line in capsys.readouterr().out.splitlines() if "polynsd-" in line)
-    assert not (tmp_path / "leaderboard-ranks.png").exists()
+    assert not (tmp_path / "figures" / "leaderboard-ranks.png").exists()
 
 
 def test_what_is_left_out_is_said(tmp_path, capsys):
-    page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, left_out=2).read_text()
-    assert "answer an older question (another plan or budget): 2." in page
-    assert "answer an older question (another plan or budget): 2." in capsys.readouterr().out
+    current = [False] * 2 + [True] * (len(BOARD) - 2)
+    page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, is_current=current).read_text()
+    assert "trained with other settings: 2." in page
+    assert "trained with other settings: 2." in capsys.readouterr().out
+    with pytest.raises(DataError, match=r"no results yet. Records with other settings: 21"):
+        write_tables(get_experiment("leaderboard"), BOARD, tmp_path, is_current=[False] * len(BOARD))
 
 
-def test_groups_are_architectures():
-    assert group_of("polynsd-general") == group_of("polynsd-diagonal") == "polynsd"
-    assert group_of("mlp+adjacency") != group_of("polynsd+adjacency")
-    assert group_of("unheard of") == "unheard of"
+def test_rows_of_one_architecture():
+    assert architecture("polynsd-general") == architecture("polynsd-diagonal") == "polynsd"
+    assert architecture("mlp+adjacency") != architecture("polynsd+adjacency")
+    assert architecture("unheard of") == "unheard of"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_wide_table_fits_into_the_terminal(width, monkeypatch, capsys):
     datasets = get_experiment("leaderboard").datasets
     records = [
-        Record(**{**vars(one), "dataset": dataset, "scores": (Score(0, 0, 0.5, one.mean, 1, 1),)})
+        Record(**{**vars(one), "dataset": dataset, "scores": (Score(0, 0, 0.5, mean, 1, 1),)})
         for dataset in datasets
-        for one in BOARD[: len(MODELS)]
+        for one, mean in zip(BOARD, MODELS.values(), strict=False)
     ]
-    monkeypatch.setattr(result_terminal, "width", lambda: width)
-    result_terminal.print_results("board", records)
+    monkeypatch.setattr(terminal, "line_width", lambda: width)
+    terminal.print_results("board", summary(*records))
     out = capsys.readouterr().out
     assert max(len(line.rstrip()) for line in out.splitlines()) <= width
     for dataset in datasets:

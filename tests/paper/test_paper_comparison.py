@@ -1,22 +1,16 @@
-"""Where PolyNSD stands: rows are chosen by validation, printed numbers stand beside their own splits."""
+"""PolyNSD here and in the paper: rows are chosen by validation, printed numbers beside their own splits."""
 
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from invented_records import invent, invent_search
+from invented_records import invent, invent_search, summary
 
 from polynsd.errors import DataError
-from polynsd_paper import result_marks as marks
-from polynsd_paper.experiments.searched import LEADERBOARD
-from polynsd_paper.marked_section import BEGIN, END, replace_section
-from polynsd_paper.records import cell_settings
-from polynsd_paper.standing import HEAD, all_stands, main, read_stands, standing_section
-from polynsd_paper.standing_figure import standing_figure
-
-ROOT = Path(__file__).parents[2]
+from polynsd_paper import paper_comparison as module
+from polynsd_paper.figures import interval
+from polynsd_paper.paper_comparison import HEAD, compare_with_paper, comparison_figure
 
 
 def made(experiment, dataset, model, mean, val, **cell):
@@ -32,15 +26,14 @@ def leaderboard(dataset):
     return [made("leaderboard", dataset, model, *numbers) for model, numbers in models.items()]
 
 
-def lines(records):
-    section = standing_section(all_stands(records))
-    found = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
-    assert found[0] == list(HEAD)
-    return {line[0]: line[1:] for line in found[2:]}
+def lines(*records):
+    rows = [graph.line() for graph in compare_with_paper(summary(*records))]
+    assert {len(row) for row in rows} == {len(HEAD)}
+    return {label: list(row) for label, *row in rows}
 
 
 def test_every_column_shows_its_best_on_validation():
-    assert lines({"leaderboard": leaderboard("cora")})["cora"] == [
+    assert lines(*leaderboard("cora"))["cora"] == [
         "88.79 ± 1.13",
         "86.90 ± 1.78",
         "70.00 ± 2.00 (polynsd-general, 2 of 3)",
@@ -51,31 +44,31 @@ def test_every_column_shows_its_best_on_validation():
 
 def test_a_longer_search_is_an_option_and_says_so():
     longer = [made("long-search", "cora", "polynsd-wide", 0.6, 0.99)]
-    *_, options, other = lines({"leaderboard": leaderboard("cora"), "long-search": longer})["cora"]
+    *_, options, other = lines(*leaderboard("cora"), *longer)["cora"]
     assert options == "60.00 ± 2.00 (polynsd-wide, long search)"
     assert other == "65.00 ± 2.00 (gcn)"
 
 
 def test_a_longer_search_on_some_splits_only_is_no_match():
     longer = [replace(made("long-search", "cora", "polynsd-wide", 0.6, 0.99), settings={"first": 3})]
-    found = lines({"leaderboard": leaderboard("cora"), "long-search": longer})["cora"]
+    found = lines(*leaderboard("cora"), *longer)["cora"]
     assert found[3] == "75.00 ± 2.00 (polynsd-constant)"
 
 
 def test_rivals_that_see_the_edges_as_features_are_left_out():
     rival = replace(made("leaderboard", "cora", "mlp+adjacency", 0.9, 0.99), features="adjacency")
-    assert lines({"leaderboard": [*leaderboard("cora"), rival]})["cora"][4] == "65.00 ± 2.00 (gcn)"
+    assert lines(*leaderboard("cora"), rival)["cora"][4] == "65.00 ± 2.00 (gcn)"
 
 
 def test_a_single_score_has_no_deviation_and_no_interval(tmp_path, monkeypatch):
     one = [replace(record, scores=record.scores[:1]) for record in leaderboard("cora")[:1]]
-    assert re.fullmatch(r"\d+\.\d\d \(polynsd-diagonal\)", lines({"leaderboard": one})["cora"][3])
+    assert re.fullmatch(r"\d+\.\d\d \(polynsd-diagonal\)", lines(*one)["cora"][3])
     assert not [line for line in drawn(tmp_path, monkeypatch, one).lines if len(line.get_xdata()) > 1][1:]
 
 
 def test_without_families_there_is_neither_number_nor_dot(tmp_path, monkeypatch):
     constant = leaderboard("cora")[2:]
-    assert lines({"leaderboard": constant})["cora"][2] == "—"
+    assert lines(*constant)["cora"][2] == "—"
     assert dots(drawn(tmp_path, monkeypatch, constant)) == pytest.approx(
         [75 - 88.79, 65 - 88.79, 86.90 - 88.79]
     )
@@ -87,14 +80,14 @@ def test_validation_that_is_no_number_chooses_nothing():
     with pytest.raises(
         DataError, match="leaderboard, cora, model=polynsd-diagonal: validation is not a number"
     ):
-        lines({"leaderboard": [lost]})
+        lines(lost)
 
 
 def test_texas_of_the_paper_stands_beside_its_random_splits():
     random = [made("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="random-60-20-20")]
     luan = [made("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="luan-60-20-20")]
     longer = [made("long-search", "texas", "polynsd", 0.6, 0.99)]
-    found = lines({"leaderboard": leaderboard("texas"), "malignant": random + luan, "long-search": longer})
+    found = lines(*leaderboard("texas"), *luan, *random, *longer)
     assert [row[:2] for row in found.values()] == [
         ["—", "83.51 ± 5.05"],
         ["92.89 ± 4.59", "—"],
@@ -107,7 +100,7 @@ def test_texas_of_the_paper_stands_beside_its_random_splits():
 def test_partial_records_and_graphs_without_polynsd_are_left_out():
     part = replace(leaderboard("cora")[2], settings={"first": 3})
     others = [one for one in leaderboard("film") if not one.cell["model"].startswith("polynsd")]
-    found = lines({"leaderboard": [*leaderboard("cora")[:2], part, *others]})
+    found = lines(*leaderboard("cora")[:2], part, *others)
     assert list(found) == ["cora"]
     assert found["cora"][2:] == [
         "70.00 ± 2.00 (polynsd-general, 2 of 3)",
@@ -115,13 +108,13 @@ def test_partial_records_and_graphs_without_polynsd_are_left_out():
         "—",
     ]
     with pytest.raises(DataError, match="polynsd reproduce leaderboard"):
-        all_stands({"leaderboard": others})
+        compare_with_paper(summary(*others))
 
 
 def drawn(tmp_path, monkeypatch, records):
     axes = []
-    monkeypatch.setattr(marks, "finish", lambda panels, path, title, handles: axes.append(panels.axes[0]))
-    standing_figure(tmp_path / "here.png", all_stands({"leaderboard": records}))
+    monkeypatch.setattr(module, "finish", lambda panels, path, title, handles: axes.append(panels.axes[0]))
+    comparison_figure(tmp_path / "here.png", compare_with_paper(summary(*records)))
     return axes[0]
 
 
@@ -135,42 +128,7 @@ def test_the_picture_has_a_row_per_printed_number(tmp_path, monkeypatch):
         "cora"
     ]  # the texas of the paper is another
     assert dots(axis) == pytest.approx([70 - 88.79, 75 - 88.79, 65 - 88.79, 86.90 - 88.79])
-    ends = marks.interval(leaderboard("cora")[1])
+    ends = interval(summary(leaderboard("cora")[1]).iloc[0])
     assert any(list(line.get_xdata()) == pytest.approx([end - 88.79 for end in ends]) for line in axis.lines)
     with pytest.raises(DataError, match="no graph"):
-        standing_figure(tmp_path / "none.png", all_stands({"leaderboard": leaderboard("texas")}))
-
-
-def save(folder):
-    asked = {(c.dataset, c.options["model"]): cell_settings(LEADERBOARD, c) for c in LEADERBOARD.cells()}
-    for one in leaderboard("cora"):
-        model = one.cell["model"]
-        replace(one, settings=asked["cora", model]).save(
-            folder / "records" / "leaderboard" / "cora" / f"{model}.yaml"
-        )
-
-
-def test_the_command_writes_page_and_picture(tmp_path):
-    save(tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text(f"above\n{BEGIN}\n{END}\nbelow\n", encoding="utf-8")
-    main([str(page), str(tmp_path)])
-    assert "75.00 ± 2.00 (polynsd-constant)" in page.read_text(encoding="utf-8")
-    assert (tmp_path / "standing.png").stat().st_size > 5_000
-
-
-def test_a_page_without_marks_gets_no_picture(tmp_path):
-    save(tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text("nothing", encoding="utf-8")
-    with pytest.raises(SystemExit, match="standing: the page has no place"):
-        main([str(page), str(tmp_path)])
-    assert not (tmp_path / "standing.png").exists()
-
-
-def test_the_page_shows_what_the_records_give():
-    text = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert text.count(BEGIN) == text.count(END) == 1
-    assert replace_section(text, standing_section(read_stands(ROOT / "results"))) == text, (
-        "the table is old: python -m polynsd_paper.standing docs/findings.md results"
-    )
+        comparison_figure(tmp_path / "none.png", compare_with_paper(summary(*leaderboard("texas"))))

@@ -1,18 +1,19 @@
 """Every number of every record is in the table once, with what others have printed below it."""
 
-import csv
 import re
 from dataclasses import replace
 
+import pandas
 import pytest
-from invented_records import invent, invent_search
+from invented_records import invent, invent_search, summary
 
 from polynsd import PolyNSDError
-from polynsd_paper.published import cell_text, published
+from polynsd_paper.experiments import get_experiment
+from polynsd_paper.numbers import natural_order
+from polynsd_paper.page import experiment_page
+from polynsd_paper.published import published
 from polynsd_paper.records import Score
-from polynsd_paper.remarks import remarks_for
-from polynsd_paper.result_numbers import natural_order, tidy_rows, write_csv
-from polynsd_paper.result_table import result_page
+from polynsd_paper.tables import cells_table
 
 BOARD = [
     invent(
@@ -39,8 +40,14 @@ def table(page):
     return [cells(line) for line in lines if not re.match(r"\| -", line)]
 
 
+def page_of(*records, name=None, **options):
+    """The page of an experiment; under another name nobody has printed anything for it."""
+    experiment = get_experiment(records[0].experiment)
+    return experiment_page(replace(experiment, name=name or experiment.name), summary(*records), **options)
+
+
 def board(**options):
-    return result_page("Board", BOARD, published("leaderboard"), remarks_for("leaderboard"), **options)
+    return page_of(*BOARD, **options)
 
 
 def test_rows_are_cells_and_columns_datasets():
@@ -58,13 +65,13 @@ def test_rows_of_others_are_marked_and_come_last():
     assert ["geom-gcn †", "paper", "66.76 ± 2.72", "85.35 ± 1.57"] in rows
     assert ["ssp †", "literature", "—", "90.16"] in rows
     assert "- † Quoted" in board()
-    assert "†" not in result_page("Board", BOARD)
+    assert "†" not in page_of(*BOARD, name="mine")
 
 
 def test_no_number_is_lost():
     page = board()
-    for record in BOARD:
-        assert f"{100 * record.mean:.2f} ± {100 * record.std:.2f}" in page
+    for mean, std in zip(summary(*BOARD)["mean"], summary(*BOARD)["std"], strict=True):
+        assert f"{100 * mean:.2f} ± {100 * std:.2f}" in page
     shown = [entry for row in table(page)[1:] for entry in row[2:] if entry != "—"]
     wanted = [
         one for one in published("leaderboard") if one.dataset in ("texas", "cora") and one.mean is not None
@@ -72,12 +79,7 @@ def test_no_number_is_lost():
     assert len(shown) == len(BOARD) + len(wanted)
 
 
-def test_bold_is_what_was_asked_for():
-    page = board(bold={("cora", cell_text({"model": "tuned-gcn"}))})
-    assert re.findall(r"\*\*(.*?)\*\*", page) == ["87.33 ± 1.11"]
-
-
-def test_remarks_that_apply_stand_below():
+def test_footnotes_that_apply_stand_below():
     page = board()
     texas, polynsd = (line for line in page.splitlines() if re.match("- [¹²] ", line))
     assert "60/20/20" in texas
@@ -93,37 +95,38 @@ def test_how_the_numbers_came_about():
     assert "Protocol geom-gcn, features row, training rules paper." in page
     assert "best on validation of 30–40 trials in 600 s per cell. 3 cells took 0:03:00 on a machine" in page
     assert "commit 0123abc" in page
-    assert "nothing was searched" in result_page("Fixed", SWEEP, sweep=True)
+    assert "nothing was searched" in page_of(*SWEEP)
 
 
 def test_one_cell_several_devices_and_long_commits_read_well():
     (one, other, _) = BOARD
     long = replace(other, device="another, faster", commit="8c69cb78c756a225e2e6a756d0591b156449ec3b")
-    assert " 1 cell took 0:01:00 on a machine, commit 0123abc." in result_page("Board", [one])
-    assert "on a machine; another, faster, commit 0123abc, 8c69cb78c7." in result_page("Board", [one, long])
+    assert " 1 cell took 0:01:00 on a machine, commit 0123abc." in page_of(one)
+    assert "on a machine; another, faster, commit 0123abc, 8c69cb78c7." in page_of(one, long)
 
 
 def test_the_mark_of_a_quoted_row_stands_beside_its_model():
-    records = [invent("malignant", "texas", {"rule": "random-60-20-20", "model": "mlp"}, 0.8)]
-    rows = table(result_page("Malignant", records, published("malignant")))[2:]
+    cell = {"rule": "random-60-20-20", "model": "mlp"}
+    records = [invent("malignant", "texas", cell, 0.8, search=invent_search(4, 0.9))]
+    rows = table(page_of(*records))[2:]
     assert rows
-    assert all(row[0] == "luan-60-20-20" and row[1].endswith(" †") for row in rows)
+    assert all(row[0] == "luan-60-20-20" and " †" in row[1] for row in rows)
 
 
 def test_of_one_split_the_deviation_is_that_over_seeds():
     scores = tuple(Score(0, seed, 0.5, test, 1, 1) for seed, test in enumerate((0.5, 0.6, 0.7)))
     record = replace(BOARD[2], scores=scores, ddof=1)
-    page = result_page("City", [record])
+    page = page_of(record, name="mine")
     assert "mean over 1 split × 3 seeds ± sample standard deviation (ddof 1) over the seeds." in page
     assert "60.00 ± 10.00" in page
-    page = result_page("City", [replace(record, scores=scores[:1])])
+    page = page_of(replace(record, scores=scores[:1]), name="mine")
     assert "±" not in page
     assert table(page)[1][2] == "50.00"
 
 
 def test_partial_numbers_are_marked():
     part = replace(BOARD[2], settings={"first": 3}, scores=BOARD[2].scores[:3])
-    page = result_page("Board", [*BOARD[:2], part])
+    page = page_of(*BOARD[:2], part, name="mine")
     assert table(page)[2][3].endswith(" ‡")
     assert "- ‡ Of the first splits only" in page
     assert "‡" not in board()
@@ -135,13 +138,13 @@ def test_every_metric_is_named_with_its_datasets():
         invent("platonov", "roman_empire", {"model": "gt"}, 0.87),
         invent("platonov", "own", {"model": "gt"}, 0.5, metric="r2"),
     ]
-    page = result_page("Platonov", records)
+    page = page_of(*records, name="mine")
     assert "ROC AUC in % (questions), accuracy in % (roman_empire), R² (own)" in page
-    assert table(page)[1] == ["gt", "here", "77.00 ± 2.00", "87.00 ± 2.00", "0.500 ± 0.020"]
+    assert table(page)[1] == ["gt", "here", "87.00 ± 2.00", "77.00 ± 2.00", "0.500 ± 0.020"]
 
 
 def test_a_sweep_runs_across_by_size():
-    page = result_page("K", SWEEP, published("k-sweep"), remarks_for("k-sweep"), sweep=True)
+    page = page_of(*SWEEP)
     head, first, sweep, *_ = table(page)
     assert head == ["dataset", "maps", "", "K=1", "K=2", "K=16"]
     assert first == ["texas ¹", "diagonal", "here", "80.10 ± 2.00", "80.20 ± 2.00", "81.60 ± 2.00"]
@@ -150,9 +153,11 @@ def test_a_sweep_runs_across_by_size():
 
 def test_a_basis_meets_the_printed_one_whatever_its_index():
     records = [invent("bases", "cora", {"maps": "general", "basis": "gegenbauer(1.5)"}, 0.88)]
-    _, ours, paper, *_ = table(result_page("Bases", records, published("bases"), remarks_for("bases")))
-    assert ours[:3] == ["general", "gegenbauer(1.5) ²", "here"]
-    assert paper[:3] == ["", "", "paper"]
+    assert table(page_of(*records))[:3] == [
+        ["dataset", "maps", "", "gegenbauer(1.5) ²"],
+        ["cora", "general", "here", "88.00 ± 2.00"],
+        ["", "", "paper", "87.85 ± 0.99"],
+    ]
 
 
 def test_cells_of_other_options_have_a_table_of_their_own():
@@ -160,7 +165,7 @@ def test_cells_of_other_options_have_a_table_of_their_own():
         invent("nsd-vs-poly", "squirrel", {"model": "nsd-general", "layers": 32}, 0.2),
         invent("nsd-vs-poly", "squirrel", {"model": "polynsd-general", "K": 8}, 0.4),
     ]
-    rows = table(result_page("Both", records, published("nsd-vs-poly"), sweep=True))
+    rows = table(page_of(*records))
     assert [row[-1] for row in rows if row[0] == "dataset"] == ["layers=32", "K=8"]
     assert ["", "", "paper", "OOM"] in rows
 
@@ -172,19 +177,19 @@ def test_columns_line_up_in_plain_text():
 
 def test_nothing_to_tabulate_is_said():
     with pytest.raises(PolyNSDError, match="no records to tabulate"):
-        result_page("Empty", [])
+        experiment_page(get_experiment("leaderboard"), summary(*BOARD)[:0])
 
 
-def test_csv_reads_back(tmp_path):
-    path = write_csv(tmp_path / "a" / "board.csv", tidy_rows(BOARD, published("leaderboard")))
-    with path.open(encoding="utf-8", newline="") as file:
-        back = list(csv.DictReader(file))
-    assert [(row["dataset"], row["model"]) for row in back] == [
+def test_printed_numbers_stand_beside_ours_in_the_csv(tmp_path):
+    cells_table(summary(*BOARD), published("leaderboard")).to_csv(tmp_path / "board.csv", index=False)
+    back = pandas.read_csv(tmp_path / "board.csv", keep_default_na=False, dtype=str)
+    assert list(zip(back["dataset"], back["model"], strict=True)) == [
         (record.dataset, record.cell["model"]) for record in BOARD
     ]
-    assert (float(back[0]["mean"]), float(back[0]["std"])) == (0.8511, 0.0321)
-    assert (back[0]["splits"], back[0]["trials"], back[0]["commit"]) == ("10", "30", "0123abc")
-    assert [back[0][f"{source}_mean"] for source in ("paper", "code", "literature")] == ["0.9", "0.8351", ""]
+    first = back.iloc[0]
+    assert (first["mean"], first["std"]) == ("0.8511", "0.0321")
+    assert (first["splits"], first["trials"], first["commit"]) == ("10", "30", "0123abc")
+    assert [first[f"{source}_mean"] for source in ("paper", "code", "literature")] == ["0.9", "0.8351", ""]
 
 
 def test_labels_that_differ_in_their_numbers_are_sorted_by_them():
@@ -197,7 +202,8 @@ def test_labels_that_differ_in_their_numbers_are_sorted_by_them():
     assert natural_order(["legendre", "chebyshev2", "chebyshev1"]) == ["legendre", "chebyshev2", "chebyshev1"]
 
 
-def test_rows_that_follow_from_others_come_first_and_notes_before_remarks():
-    page = board(derived={("chosen",): {"cora": "88.22 (general)"}}, notes=["A rule."])
-    assert table(page)[1] == ["chosen", "here", "—", "88.22 (general)"]
-    assert page.index("- A rule.") < page.index("- † Quoted")
+def test_what_is_stale_is_said_before_the_footnotes_and_figures_are_linked():
+    page = board(stale=2, figures=["leaderboard.png"])
+    assert page.index("trained with other settings: 2.") < page.index("- † Quoted")
+    assert "![leaderboard](../figures/leaderboard.png)" in page
+    assert "- — Not run here" in page

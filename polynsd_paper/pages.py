@@ -1,0 +1,284 @@
+"""Sections of README.md and docs/ that are made from records, between marks such as `<!-- results:begin -->`.
+
+    python -m polynsd_paper.pages            # all pages, from results/
+    python -m polynsd_paper.pages RESULTS
+
+It also draws `figures/paper-comparison.png`. A test says when a section is out of date.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from statistics import fmean
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from polynsd.errors import DataError, PolyNSDError
+from polynsd.stats import Comparison, bold_rule, compare
+from polynsd.stats.scores import LEAST_SPLITS
+from polynsd_paper.experiments import EXPERIMENTS
+from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
+from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD, WEBKB
+from polynsd_paper.leaderboards import (
+    OURS,
+    architecture,
+    choose_maps,
+    complete,
+    paired_scores,
+    rank_rows,
+    winners,
+)
+from polynsd_paper.numbers import NOT_RUN, deviation_text, range_text
+from polynsd_paper.page import BEST_LABEL, NO_TEST
+from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
+from polynsd_paper.published import find_published, published
+from polynsd_paper.records import load_records, summarize
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+WIDTH = 150
+SMALL_GRAPHS = ("texas", "wisconsin", "cornell")
+CONTROL_ROWS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
+OTHER_ROWS = 5  # of the README's table, chosen by rank
+BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
+ROW_NOTES = {  # what has to be known of a row, if it is there
+    "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
+    "identity-sheaf": "identity-sheaf: PolyNSD whose maps are all the identity.",
+    "identity-sheaf-shortcut": "identity-sheaf-shortcut: the same with the options of polynsd-constant.",
+    "poly-spectral": "poly-spectral: the filter without a sheaf (stalks of dimension one, 96 channels "
+    "instead of 32, a normalisation of its own).",
+    "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
+}
+
+
+def replace_section(text: str, name: str, section: str) -> str:
+    """The text with another section between the marks of that name."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, has_begin, rest = text.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not (has_begin and has_end):
+        raise DataError(f"the page has no section '{name}'; put {begin} and {end} where it belongs.")
+    return f"{before}{begin}\n{section}\n{end}{after}"
+
+
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A table whose first `left` columns are texts and the others numbers."""
+    rule = ["---"] * left + ["--:"] * (len(head) - left)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+
+
+def wrap(*sentences: str) -> str:
+    """A paragraph."""
+    return fill(" ".join(sentences), WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
+def leaderboard_section(cells: DataFrame) -> str:
+    """The nine graphs on the front page: PolyNSD, its controls, the best others, and the paper's rows."""
+    board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
+    if board.empty:
+        raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
+    bold, others = winners(board), strongest_others(board)
+    rows = {BEST_LABEL: _entries(choose_maps(board))}
+    for model in (*OURS, *BEYOND, *CONTROL_ROWS, *others):
+        rows[model] = _entries(board[board["row"] == model], bold)
+    rows = {label: row for label, row in rows.items() if row}
+    has_gaps = any(len(row) < len(STANDARD) for row in rows.values())
+    numbers = published(LEADERBOARD.name)
+    for model in OURS:
+        printed = [find_published(numbers, dataset, {"model": model}) for dataset in STANDARD]
+        rows[f"*paper:* {model}"] = {n.dataset: _mean_std(n.mean, n.std) for n in printed if n and n.mean}
+    lines = [(label, *(row.get(name, NOT_RUN) for name in STANDARD)) for label, row in rows.items()]
+    trained = set(board["row"])
+    searched = board[board["is_searched"]]
+    best = [f"the {len(others)} others with the best mean rank on all graphs"] if others else []
+    columns = [column for _, column in board.groupby("dataset")]
+    text = wrap(
+        f"Test accuracy in %, mean over {range_text(board['splits'])} splits × {range_text(board['seeds'])} "
+        f"seeds{deviation_text(board)}.",
+        f"{len(trained)} models, each with the best on validation of {range_text(searched['trials'])} "
+        f"configurations; shown are {' and '.join(['PolyNSD with its controls', *best])}. "
+        "[results/tables/leaderboard.md](results/tables/leaderboard.md) has all.",
+        *([f"{NOT_RUN} not run."] if has_gaps else []),
+        "`cornell` carries the features and labels of Texas on Cornell's edges, as in most papers; "
+        "`cornell_fixed` is the corrected graph.",
+        f"{BEST_LABEL}: on every graph the family with the best validation.",
+        *(note for model, note in ROW_NOTES.items() if model in trained),
+        bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST,
+        "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "
+        "quarter more training nodes, and its bases were chosen on test nodes "
+        "([docs/reproducing.md](docs/reproducing.md#what-differs-from-the-paper)).",
+    )
+    return f"{markdown_table(('', *STANDARD), lines)}\n\n{text}"
+
+
+def strongest_others(board: DataFrame) -> list[str]:
+    """The models of other architectures with the best mean rank, of those that have all datasets."""
+    shown = {architecture(model) for model in (*OURS, *CONTROL_ROWS)}
+    others = board[[architecture(row) not in shown for row in board["row"]]]
+    counts = others["row"].value_counts()
+    return rank_rows(others[others["row"].map(counts) == len(STANDARD)])[:OTHER_ROWS]
+
+
+def _entries(cells: DataFrame, bold: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+    texts = {}
+    for _, cell in cells.iterrows():
+        text = _mean_std(100 * cell["mean"], 100 * cell["std"])
+        texts[cell["dataset"]] = f"**{text}**" if (cell["dataset"], cell["cell"]) in bold else text
+    return texts
+
+
+def _mean_std(mean: float | None, std: float | None) -> str:
+    return f"{mean:.1f}" if std is None or math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
+
+
+def comparison_section(cells: DataFrame) -> str:
+    """What the paper prints for PolyNSD beside what was trained here."""
+    lines = [graph.line() for graph in compare_with_paper(cells)]
+    return f"{markdown_table(HEAD, lines)}\n\n{wrap(' '.join(TEXT.split()))}"
+
+
+def differences_section(cells: DataFrame) -> str:
+    """PolyNSD minus its controls and the best other model, in points with 95 % intervals."""
+    lines = []
+    for graph in compare_with_paper(cells):
+        ours = graph.all_options if graph.here is None else graph.here
+        assert ours is not None
+        maps = ours["row"].partition("-")[2]
+        controls = ("identity-sheaf", "poly-spectral", f"nsd-{maps}" if maps in FAMILIES else "")
+        others = [_find(graph.column, name) for name in controls]
+        best = graph.best_other
+        name = "" if best is None else f" ({best['row']})"
+        gaps = (difference_text(ours, other) for other in others)
+        lines.append((graph.label, ours["row"], *gaps, difference_text(ours, best) + name))
+    head = ("graph", "PolyNSD", "− identity maps", "− no sheaf", "− NSD, same maps", "− best other")
+    board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
+    tests = [
+        test
+        for _, column in board.groupby("dataset", sort=False)
+        for maps in FAMILIES
+        if (test := compare_cells(_find(column, f"polynsd-{maps}"), _find(column, f"nsd-{maps}")))
+    ]
+    better, worse = sum(test.low > 0 for test in tests), sum(test.high < 0 for test in tests)
+    text = wrap(
+        "Test score of PolyNSD (the family of maps with the best validation, or all options where no family "
+        "is trained) minus that of another model on the same splits, in points, with the 95 % interval of "
+        "the corrected resampled t-test. **Bold**: the interval does not contain zero. Over all families of "
+        f"maps on the nine standard graphs, PolyNSD is better than NSD with the same maps in {better} of "
+        f"{len(tests)} comparisons, worse in {worse}, and {len(tests) - better - worse} are undecided.",
+    )
+    return f"{markdown_table(head, lines, left=2)}\n\n{text}"
+
+
+def compare_cells(first: Series[Any] | None, second: Series[Any] | None) -> Comparison | None:
+    """The paired test of two records; None where one is missing or they do not have the same splits."""
+    if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
+        return None
+    if len(first["scores"]) < LEAST_SPLITS or math.isnan(first["train_share"]):
+        return None
+    return compare(first["scores"], second["scores"], first["train_share"], test_share=first["test_share"])
+
+
+def difference_text(first: Series[Any] | None, second: Series[Any] | None) -> str:
+    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
+    test = compare_cells(first, second)
+    if test is None:
+        return NOT_RUN
+    gap, low, high = map(_points, (test.difference, test.low, test.high))
+    text = f"{gap} ({low} to {high})"
+    return f"**{text}**" if test.low > 0 or test.high < 0 else text
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f}".replace("-", "−")
+
+
+def _find(cells: DataFrame, row: str) -> Series[Any] | None:
+    """The first record of a model's row."""
+    found = cells[cells["row"] == row]
+    return None if found.empty else found.iloc[0]
+
+
+def causes_section(records: DataFrame) -> str:
+    """Measurements behind the reasons why printed numbers are not reached."""
+    cells = summarize(records)
+    bases = cells[(cells["experiment"] == "bases") & (cells["maps"] == "diagonal")]
+    greatest = [
+        f"{_points(max(group['mean']) - fmean(group['mean']))} on {dataset}"
+        for dataset, group in bases.groupby("dataset", sort=False)
+        if dataset in SMALL_GRAPHS
+    ]
+    suites = cells[cells["experiment"].isin(("leaderboard", "filtered")) & cells["is_searched"]]
+    drop = suites["search_val"] - suites["val"]
+    small = drop[suites["dataset"].isin(SMALL_GRAPHS)]
+    run_off = drop.groupby(suites["dataset"]).mean().drop([*WEBKB], errors="ignore")
+    filtered = cells[cells["experiment"] == "filtered"]
+    gaps = []
+    for dataset, column in filtered.groupby("dataset", sort=False):
+        constant = _find(column, "polynsd-constant")
+        others = [_find(column, name) for name in ("polynsd-diagonal", "identity-sheaf-shortcut")]
+        texts = (difference_text(constant, other) for other in others)
+        gaps.append(f"{', '.join(texts)} on {dataset}")
+    is_deep = (records["experiment"] == "platonov") & (records["row"] == "polynsd-constant")
+    deep = records[is_deep & (records["dataset"] == "minesweeper")]
+    limit, best_epoch = max(deep["epochs"], default=0), deep["best_epoch"].mean()
+    lines = [
+        ("Greatest of eight bases above their mean, diagonal maps", "; ".join(greatest)),
+        (
+            "Validation of a search's winner, lower with fresh seeds: texas, wisconsin, cornell",
+            f"{_points(small.mean())} on average, {_points(small.max())} at most",
+        ),
+        (
+            "The same on graphs with a run-off on all splits",
+            f"{_points(run_off.min())} to {_points(run_off.max())} on average",
+        ),
+        ("polynsd-constant − polynsd-diagonal, − identity-sheaf-shortcut", "; ".join(gaps)),
+        (
+            f"Trainings of polynsd-constant on minesweeper that the limit of {limit:,} epochs ended",
+            f"{(deep['epochs'] == limit).mean():.0%}; best epoch {best_epoch:.0f} on average",
+        ),
+    ]
+    text = wrap("In points of accuracy; intervals as above.")
+    return f"{markdown_table(('measured', ''), lines, left=2)}\n\n{text}"
+
+
+def experiments_section() -> str:
+    """The experiments, what each shows, its name in the paper, and how long it takes."""
+    lines = [(f"`{e.name}`", e.title, e.paper or "–", e.minutes) for e in EXPERIMENTS.values()]
+    return markdown_table(("experiment", "what it shows", "in the paper", "takes"), lines, left=4)
+
+
+def sections(records: DataFrame) -> dict[str, dict[str, str]]:
+    """All generated sections: page → name → text, from the current records of all experiments."""
+    cells = summarize(records)
+    return {
+        "README.md": {"results": leaderboard_section(cells)},
+        "docs/findings.md": {
+            "results": comparison_section(cells),
+            "differences": differences_section(cells),
+            "causes": causes_section(records),
+        },
+        "docs/reproducing.md": {"experiments": experiments_section()},
+    }
+
+
+def update_pages(results: Path, root: Path = Path()) -> None:
+    """Writes all generated sections of the pages below `root`, and the figure of the comparison."""
+    records = load_records(results)
+    records = records[records["is_current"]]
+    for page, texts in sections(records).items():
+        text = (root / page).read_text(encoding="utf-8")
+        for name, section in texts.items():
+            text = replace_section(text, name, section)
+        (root / page).write_text(text, encoding="utf-8")
+    comparison_figure(results / "figures" / "paper-comparison.png", compare_with_paper(summarize(records)))
+
+
+if __name__ == "__main__":
+    try:
+        update_pages(Path(*sys.argv[1:2] or ["results"]))
+    except (PolyNSDError, OSError) as error:
+        sys.exit(f"pages: {error}")
