@@ -147,7 +147,8 @@ def _text(cell: Series[Any] | None, more: str = "") -> str:
 
 def comparison_figure(path: Path, comparisons: Sequence[GraphComparison]) -> Path:
     """Writes one PNG: points above or below the number that the paper prints, a row per graph with one."""
-    zeros = [(graph, number.mean) for graph in comparisons if (number := graph.printed("paper")) is not None]
+    printed = [(graph, graph.printed("paper")) for graph in comparisons]
+    zeros = [(graph, number.mean) for graph, number in printed if number and number.mean is not None]
     if not zeros:
         raise DataError("no graph of the records has a printed number to compare with.")
     panels = Panels([""], (6.4, 1.4 + ROW_INCHES * len(zeros)))
@@ -165,7 +166,7 @@ def comparison_figure(path: Path, comparisons: Sequence[GraphComparison]) -> Pat
         ):
             if cell is not None:
                 axis.plot(unit(cell["metric"]) * cell["mean"] - zero, height, **look)
-        if code is not None:
+        if code is not None and code.mean is not None:
             plot_printed(axis, code.mean - zero, y, code.source, BASELINE)
     axis.set(xlabel="points above or below the paper's best PolyNSD", ylim=(0.4, len(zeros) + 0.6))
     axis.set_yticks(range(len(zeros), 0, -1), [graph.label for graph, _ in zeros])

@@ -132,7 +132,7 @@ STALK = Experiment(
 )
 
 LAYERS, WIDTHS, DEGREES = (2, 4, 8, 16, 32), (16, 32, 64, 128, 256), (2, 4, 6, 8, 16)
-DECAYS = {"weight_decay": 1.3351e-4, "sheaf_decay": 7.1535e-5}
+DECAYS: dict[str, Any] = {"weight_decay": 1.3351e-4, "sheaf_decay": 7.1535e-5}
 
 
 def _growth_cell(dataset: str, model: str, setting: str) -> Cell | None:

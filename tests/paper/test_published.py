@@ -6,7 +6,7 @@ import pytest
 
 from polynsd import ConfigError
 from polynsd.zoo.registry import ZOO
-from polynsd_paper.footnotes import FOOTNOTES, footnotes_for
+from polynsd_paper.footnotes import all_footnotes, footnotes_for
 from polynsd_paper.published import (
     SOURCES,
     cell_key,
@@ -114,7 +114,7 @@ def test_models_are_ours_or_quoted_under_a_plain_name():
 
 
 def test_footnotes_name_experiments_and_labels_that_exist():
-    for note in FOOTNOTES:
+    for note in all_footnotes():
         assert set(note.experiments) <= set(COUNTS)
         assert note.text.endswith(".")
         labels = {
