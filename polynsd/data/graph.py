@@ -99,8 +99,8 @@ class Graph:
         """[N], False where the label is −1 or one of the targets NaN; False everywhere without `y`."""
         if self.y is None:
             return np.zeros(self.num_nodes, dtype=bool)
-        has_value = ~np.isnan(self.y) if self.is_regression else self.y >= 0
-        return has_value.all(axis=1) if has_value.ndim == 2 else has_value
+        has_value = np.asarray(~np.isnan(self.y) if self.is_regression else self.y >= 0)
+        return np.asarray(has_value.all(axis=1)) if has_value.ndim == 2 else has_value
 
     @property
     def ids(self) -> NDArray[Any]:
