@@ -87,7 +87,7 @@ def _format_ranks(ranks: dict[str, tuple[int, int]]) -> str:
 def _compare_with_rival(cells: DataFrame, datasets: Iterable[str]) -> Gaps:
     """PolyNSD − the other architecture with the greatest test mean."""
     tables = [select(cells, dataset=dataset) for dataset in datasets]
-    return Gaps.of(compare_cells(best_polynsd(table), best_rival(table)) for table in tables)
+    return Gaps(compare_cells(best_polynsd(table), best_rival(table)) for table in tables)
 
 
 @check("C01")
@@ -101,7 +101,7 @@ def check_gain_over_nsd(records: DataFrame) -> Finding:
         pooled += gaps.gaps
         suites.append(gaps.judge_mostly_better(name).require(len(gaps), total, f"cells of {name}", share=0.5))
     tested = sum(suite.verdict != NOT_TESTABLE for suite in suites)
-    main = Gaps(tuple(pooled)).judge_mostly_better("all suites", is_decisive=True)
+    main = Gaps(pooled).judge_mostly_better("all suites", is_decisive=True)
     return combine(main.require(tested, len(SUITES), "suites", share=1.0), *suites)
 
 
@@ -136,7 +136,7 @@ def check_diagonal_maps(records: DataFrame) -> Finding:
             others = select(table, model=[f"polynsd-{maps}" for maps in FAMILIES[1:]])
             rival = best_on_validation(others) if len(others) == 2 else None
             comparisons.append(compare_cells(find_cell(table, model="polynsd-diagonal"), rival))
-    gaps, total = Gaps.of(comparisons), sum(len(_suite_datasets(name)) for name in SUITES[:3])
+    gaps, total = Gaps(comparisons), sum(len(_suite_datasets(name)) for name in SUITES[:3])
     part = gaps.judge_as_good("diagonal − the better other maps on validation", may_be_worse=0.5)
     return part.require(len(gaps), total, "datasets")
 
@@ -146,10 +146,10 @@ def check_sheaf_matters(records: DataFrame) -> Finding:
     """PolyNSD against its filter on the plain graph, as wide and searched alike; that against MLP and GCN."""
     tables = by_dataset(_suite_cells(records, "leaderboard"))
     plain, constant = (
-        Gaps.of(compare_cells(best_polynsd(table), find_cell(table, model=model)) for table in tables)
+        Gaps(compare_cells(best_polynsd(table), find_cell(table, model=model)) for table in tables)
         for model in ("poly-spectral", "identity-sheaf")
     )
-    tuned = Gaps.of(
+    tuned = Gaps(
         compare_cells(
             find_cell(table, model="poly-spectral"), best_on_validation(select(table, model=("mlp", "gcn")))
         )
@@ -184,7 +184,7 @@ def check_malignant_suite(records: DataFrame) -> Finding:
     """60/20/20: everywhere better than NSD of the same maps, and not behind the MLP."""
     cells, graphs = _suite_cells(records, "malignant"), len(_suite_datasets("malignant"))
     nsd = compare_same_maps(cells)
-    mlp = Gaps.of(
+    mlp = Gaps(
         compare_cells(best_polynsd(table), find_cell(table, model="mlp")) for table in by_dataset(cells)
     )
     main = nsd.judge_always_better("PolyNSD − NSD", is_decisive=True)
@@ -267,7 +267,7 @@ def _judge_general_first(tables: list[DataFrame], graphs: int) -> Finding:
     first = sum(not cells for cells in ahead)
     verdict = judge_counts(first, len(tables) - first, len(tables))
     part = Finding(verdict, f"general maps are first on {first} of {len(tables)} datasets", is_decisive=True)
-    gaps = Gaps.of(
+    gaps = Gaps(
         compare_cells(find_cell(table, model=GENERAL), cell)
         for table, cells in zip(tables, ahead, strict=True)
         for cell in cells

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,16 +124,6 @@ class Gap(NamedTuple):
     def __str__(self) -> str:
         return f"{100 * self.difference:+.2f} [{100 * self.low:.2f}, {100 * self.high:.2f}]"
 
-    @property
-    def is_equal(self) -> bool:
-        """Whether the whole interval is within the margin."""
-        return self.low > -MARGIN and self.high < MARGIN
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether the whole interval is beyond the margin."""
-        return self.low > MARGIN or self.high < -MARGIN
-
     def judge_gain(self, printed: float) -> str:
         """Of a gain of the printed size: there is one, and one as large is not excluded."""
         if self.low <= 0:
@@ -168,16 +157,15 @@ def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:
     return Gap(float(d.mean()), float(d.mean()) - reach, float(d.mean()) + reach)
 
 
-@dataclass(frozen=True)
 class Gaps:
-    """Differences in many cells. The `judge_*` methods give the verdict on a statement about all of them."""
+    """Differences in many cells. The `judge_*` methods give the verdict on a statement about all of them.
 
-    gaps: tuple[Gap, ...]
+    Args:
+        gaps: the comparisons; those that were impossible (None) are left out.
+    """
 
-    @classmethod
-    def of(cls, gaps: Iterable[Gap | None]) -> Gaps:
-        """From comparisons, of which some may have been impossible."""
-        return cls(tuple(gap for gap in gaps if gap is not None))
+    def __init__(self, gaps: Iterable[Gap | None]) -> None:
+        self.gaps = tuple(gap for gap in gaps if gap is not None)
 
     def __len__(self) -> int:
         return len(self.gaps)
@@ -200,12 +188,12 @@ class Gaps:
     @property
     def equal(self) -> int:
         """Cells whose whole interval is within the margin."""
-        return sum(gap.is_equal for gap in self.gaps)
+        return sum(gap.low > -MARGIN and gap.high < MARGIN for gap in self.gaps)
 
     @property
     def apart(self) -> int:
         """Cells whose whole interval is beyond the margin."""
-        return sum(gap.is_apart for gap in self.gaps)
+        return sum(gap.low > MARGIN or gap.high < -MARGIN for gap in self.gaps)
 
     @property
     def points(self) -> float:
@@ -283,27 +271,26 @@ class Gaps:
         )
 
 
+def compare_options(cells: DataFrame, pairs: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Gaps:
+    """The cell with the first options − the cell with the second, for every dataset and pair of options."""
+    pairs = list(pairs)
+    return Gaps(
+        compare_cells(find_cell(table, **first), find_cell(table, **second))
+        for table in by_dataset(cells)
+        for first, second in pairs
+    )
+
+
 def compare_same_maps(cells: DataFrame) -> Gaps:
     """PolyNSD − NSD for every dataset and family of maps."""
-    return Gaps.of(
-        compare_cells(
-            find_cell(cells, dataset=dataset, model=f"polynsd-{maps}"),
-            find_cell(cells, dataset=dataset, model=f"nsd-{maps}"),
-        )
-        for dataset in datasets_of(cells)
-        for maps in FAMILIES
+    return compare_options(
+        cells, (({"model": f"polynsd-{maps}"}, {"model": f"nsd-{maps}"}) for maps in FAMILIES)
     )
 
 
 def compare_ablations(records: DataFrame, first: str, second: str) -> Gaps:
     """The first − the second of two rows of the ablations, on every graph."""
-    cells = complete_cells(records, "ablations")
-    return Gaps.of(
-        compare_cells(
-            find_cell(cells, dataset=dataset, change=first), find_cell(cells, dataset=dataset, change=second)
-        )
-        for dataset in datasets_of(cells)
-    )
+    return compare_options(complete_cells(records, "ablations"), [({"change": first}, {"change": second})])
 
 
 def judge_ablation(gaps: Gaps, title: str) -> Finding:

@@ -91,8 +91,9 @@ def check_no_cancellation() -> Finding:
     evidence = (
         f"m > 0 holds where its conditions do (smallest value {least:.1e}). But p ≥ 0 in only "
         f"{len(positive)} of {len(draws)} random softmax filters of degree 8, every mean α printed in the "
-        f"paper is negative ({PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]}, documentary), and the layer cancels a "
-        f"mode where m = 1 + tanh ε: |r| = {residue:.0e} at λ = 1 with p = 1, α = 0.5, tanh ε = 0.25"
+        f"paper is negative ({PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]}, read in its tables), and the layer "
+        f"cancels a mode where m = 1 + tanh ε: |r| = {residue:.0e} at λ = 1 with p = 1, α = 0.5, "
+        "tanh ε = 0.25"
     )
     return Finding(PARTLY if least > 0 and residue < 1e-6 else REFUTED, evidence)
 
@@ -111,7 +112,8 @@ def check_correction_profile(records: pd.DataFrame) -> Finding:
         f"the term adds {float(added[0]):+.0f}·α to m at λ = 0 and {float(added[-1]):+.0f}·α at λ_max: a "
         f"low-pass profile. The layer subtracts m, so r changes by {float(net[0]):+.0f}·α at λ = 0: it "
         "counteracts a low-pass bias for α > 0 only, and the means printed in the paper are "
-        f"{PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]} (documentary){describe_searches(records, 'correction')}"
+        f"{PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]} (read in its tables)"
+        f"{describe_searches(records, 'correction')}"
     )
     profile = confirm_if(float(added[0]) <= float(added[-1]), evidence, PARTLY)
     gaps = compare_ablations(records, "convex, correction linear", "coefficients convex")

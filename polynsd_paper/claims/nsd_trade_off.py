@@ -20,9 +20,9 @@ from polynsd_paper.claims.comparisons import (
     Gap,
     Gaps,
     compare_cells,
+    compare_options,
     complete_cells,
     datasets_of,
-    find_cell,
     format_percent,
     having,
     select,
@@ -69,7 +69,7 @@ def compare_with_nsd(
 
 
 def _gaps(pairs: Sequence[SizePair]) -> Gaps:
-    return Gaps(tuple(pair.gap for pair in pairs))
+    return Gaps(pair.gap for pair in pairs)
 
 
 def _parameter_ratios(pairs: Sequence[SizePair]) -> list[float]:
@@ -88,7 +88,15 @@ def _judge_less(ratios: Sequence[float], what: str) -> Finding:
 def check_trade_off(records: DataFrame) -> Finding:
     """Accuracy, parameters and seconds against the best NSD of any size; accuracy at equal products."""
     pairs = compare_with_nsd(records)
-    products = _compare_equal_products(complete_cells(records, "nsd-vs-poly"))
+    degrees = [K for K in DEGREES if 2 * K in LAYERS]  # two layers of degree K against 2K layers of NSD
+    products = compare_options(
+        complete_cells(records, "nsd-vs-poly"),
+        (
+            ({"model": f"polynsd-{maps}", "K": K}, {"model": f"nsd-{maps}", "layers": 2 * K})
+            for maps in FAMILIES
+            for K in degrees
+        ),
+    )
     same = [pair for pair in pairs if pair.poly["device"] == pair.nsd["device"] and pair.nsd["seconds"]]
     seconds = [pair.poly["seconds"] / pair.nsd["seconds"] for pair in same]
     title = "two layers of PolyNSD − NSD of the best depth and width"
@@ -100,24 +108,9 @@ def check_trade_off(records: DataFrame) -> Finding:
     equal = products.judge_mostly_better("at equal numbers of products, PolyNSD − NSD", is_decisive=True)
     equal = replace(equal, evidence=f"{equal.evidence}. Memory: C26")
     total = len(FAMILIES) * len(NSD_VS_POLY.datasets)
-    degrees = sum(2 * K in LAYERS for K in DEGREES)
     return combine(
         *(part.require(len(pairs), total, "cells") for part in parts),
-        equal.require(len(products), total * degrees, "pairs of equal products"),
-    )
-
-
-def _compare_equal_products(cells: DataFrame) -> Gaps:
-    """Two layers of degree K against 2K layers of NSD, wherever there are so many."""
-    return Gaps.of(
-        compare_cells(
-            find_cell(cells, dataset=dataset, model=f"polynsd-{maps}", K=K),
-            find_cell(cells, dataset=dataset, model=f"nsd-{maps}", layers=2 * K),
-        )
-        for dataset in datasets_of(cells)
-        for maps in FAMILIES
-        for K in DEGREES
-        if 2 * K in LAYERS
+        equal.require(len(products), total * len(degrees), "pairs of equal products"),
     )
 
 
@@ -202,7 +195,7 @@ def check_equal_size(records: DataFrame) -> Finding:
             comparisons.append(compare_cells(best_on_validation(small), nsd))
             gap = compare_cells(narrow, nsd)
             winners += [nsd["parameters"]] if gap is not None and gap.high < 0 else []
-    gaps, total = Gaps.of(comparisons), len(FAMILIES) * (len(LAYERS) + len(WIDTHS) - 1)
+    gaps, total = Gaps(comparisons), len(FAMILIES) * (len(LAYERS) + len(WIDTHS) - 1)
     title = "best PolyNSD on validation of at most the size − NSD, for every NSD on squirrel"
     main = gaps.judge_always_better(title, is_decisive=True)
     smaller = sum(size < LARGE for size in winners)

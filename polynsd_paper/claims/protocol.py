@@ -37,20 +37,20 @@ def check_basis_selection() -> Finding:
 
 @check("C31")
 def check_hardware() -> Finding:
-    """Documentary: read in the text."""
+    """The devices that the text names."""
     return Finding(
         REFUTED,
-        "documentary: the text names two, each for all experiments: one A100 with 80 GB (hyper-parameters, "
-        "synthetic table); one L4 (hardware section)",
+        "read in the text, not computed: it names two, each for all experiments: one A100 with 80 GB "
+        "(hyper-parameters, synthetic table); one L4 (hardware section)",
     )
 
 
 @check("C32")
 def check_search_space() -> Finding:
-    """Documentary: what the table of hyper-parameters shares with NSD's, and what it adds."""
+    """What the table of hyper-parameters shares with NSD's, and what it adds."""
     return Finding(
         PARTLY,
-        "documentary: width, stalk dimension, depth, dropout, rates and decays have ranges like NSD's; "
-        "PolyNSD also searches K among seven values, with a basis for every cell (C30), and NSD's rows are "
-        "its published ones, not searched again",
+        "read in the text, not computed: width, stalk dimension, depth, dropout, rates and decays have "
+        "ranges like NSD's; PolyNSD also searches K among seven values, with a basis for every cell (C30), "
+        "and NSD's rows are its published ones, not searched again",
     )

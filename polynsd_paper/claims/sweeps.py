@@ -29,6 +29,7 @@ from polynsd_paper.claims.comparisons import (
     Gap,
     Gaps,
     compare_cells,
+    compare_options,
     compare_scores,
     complete_cells,
     datasets_of,
@@ -87,9 +88,9 @@ def _dataset(row: DataFrame) -> str:
 def check_stalks(records: DataFrame) -> Finding:
     """Whether d = 4 or 5 gains on d = 2 or 3; whether any two d are equal on pubmed and film."""
     rows = sweep_rows(records, "stalk", "stalk_dim")
-    small = Gaps.of(compare_ranges(row, "stalk_dim", lambda d: d < 4) for row in rows)
+    small = Gaps(compare_ranges(row, "stalk_dim", lambda d: d < 4) for row in rows)
     flat = [row for row in rows if _dataset(row) in FLAT]
-    pairs = Gaps.of(
+    pairs = Gaps(
         compare_cells(first, second)
         for row in flat
         for (_, first), (_, second) in combinations(row.iterrows(), 2)
@@ -110,9 +111,9 @@ def check_basis_spread(records: DataFrame) -> Finding:
     rows = []
     for row in sweep_rows(records, "bases", "basis"):
         default, others = find_cell(row, basis=BASES[0]), row[row["basis"] != BASES[0]]
-        gaps = Gaps.of(compare_cells(other, default) for _, other in others.iterrows())
+        gaps = Gaps(compare_cells(other, default) for _, other in others.iterrows())
         rows += [gaps] if gaps else []
-    pairs = Gaps(tuple(gap for gaps in rows for gap in gaps.gaps))
+    pairs = Gaps(gap for gaps in rows for gap in gaps.gaps)
     moved, steady = sum(gaps.apart > 0 for gaps in rows), sum(gaps.equal == len(gaps) for gaps in rows)
     spread = median([100 * max(abs(gap.difference) for gap in gaps.gaps) for gaps in rows] or [0.0])
     parts = (
@@ -156,7 +157,7 @@ def check_default_basis(records: DataFrame) -> Finding:
 def check_degree_above_one(records: DataFrame) -> Finding:
     """The best K > 1 on validation against K = 1, in every cell."""
     rows = sweep_rows(records, "k-sweep", "K")
-    gaps = Gaps.of(compare_ranges(row, "K", lambda K: K > 1) for row in rows)
+    gaps = Gaps(compare_ranges(row, "K", lambda K: K > 1) for row in rows)
     return gaps.judge_always_better("best K > 1 on validation − K = 1").require(
         len(gaps), count_rows("k-sweep"), "cells", has_counterexample=gaps.has_counterexample
     )
@@ -173,7 +174,7 @@ def check_best_degree(records: DataFrame) -> Finding:
         ("heterophilic", "K = 8 to 16 − smaller K", heterophilic, 8, 16),
     ):
         chosen = [row for row in rows if _dataset(row) in datasets]
-        gaps = Gaps.of(compare_ranges(row, "K", range(low, high + 1).__contains__) for row in chosen)
+        gaps = Gaps(compare_ranges(row, "K", range(low, high + 1).__contains__) for row in chosen)
         part = gaps.judge_mostly_better(f"{kind}: {title}")
         parts.append(part.require(len(gaps), count_rows("k-sweep", *datasets), f"{kind} rows"))
     return combine(*parts)
@@ -191,7 +192,7 @@ def compare_depths(cells: DataFrame, models: Sequence[str]) -> list[Gaps]:
             deeper = row[row["layers"] > SHALLOW]
             if DEEP in set(deeper["layers"]):
                 shallow = find_cell(row, layers=SHALLOW)
-                rows.append(Gaps.of(compare_cells(deep, shallow) for _, deep in deeper.iterrows()))
+                rows.append(Gaps(compare_cells(deep, shallow) for _, deep in deeper.iterrows()))
     return [gaps for gaps in rows if gaps]
 
 
@@ -230,7 +231,7 @@ def check_depth_stability(records: DataFrame) -> Finding:
 def check_depth_against_nsd(records: DataFrame) -> Finding:
     """What NSD loses from 2 to 32 layers less what PolyNSD loses, split by split."""
     cells, graphs = complete_cells(records, "depth"), len(get_experiment("depth").datasets)
-    gaps = Gaps.of(_compare_losses(cells, d, maps) for d in datasets_of(cells) for maps in FAMILIES)
+    gaps = Gaps(_compare_losses(cells, d, maps) for d in datasets_of(cells) for maps in FAMILIES)
     rows = compare_depths(cells, [f"nsd-{maps}" for maps in FAMILIES])
     steady, fallen = _count_stable(rows)
     part = gaps.judge_mostly_better(f"loss of NSD − loss of PolyNSD from {SHALLOW} to {DEEP} layers")
@@ -303,15 +304,12 @@ def check_depth_by_degree(records: DataFrame) -> Finding:
     """Two layers of degree 8 or 16 against 4 or 8 layers of degree 4, which have the same reach."""
     cells, graphs = complete_cells(records, "nsd-vs-poly"), len(get_experiment("nsd-vs-poly").datasets)
     reaches = ((8, 4), (16, 8))  # K of two layers, and layers of degree 4: reach 16 and 32
-    gaps = Gaps.of(
-        compare_cells(
-            find_cell(cells, dataset=dataset, model=model, K=K),
-            find_cell(cells, dataset=dataset, model=model, layers=layers),
-        )
-        for dataset in datasets_of(cells)
+    pairs = [
+        ({"model": model, "K": K}, {"model": model, "layers": layers})
         for model in OURS
         for K, layers in reaches
-    )
+    ]
+    gaps = compare_options(cells, pairs)
     title = "L = 2 with K = 8 or 16 − L = 4 or 8 with K = 4, at equal reach: "
     title += f"{gaps.points:+.2f} points on average"
     return gaps.judge_equal(title).require(len(gaps), len(reaches) * len(OURS) * graphs, "pairs")

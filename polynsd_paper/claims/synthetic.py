@@ -92,9 +92,9 @@ def _compare(first: Series | None, second: Series | None) -> Gap | None:
 def check_heterophily(records: DataFrame) -> Finding:
     """PolyNSD against the best other architecture; GCN against the MLP at both ends."""
     cells = _panel_cells(records, "heterophily")
-    ours = Gaps.of(_compare(cell.ours, cell.rival) for cell in cells)
+    ours = Gaps(_compare(cell.ours, cell.rival) for cell in cells)
     start, end = (
-        Gaps.of(
+        Gaps(
             _compare(cell.best_of(first), cell.best_of(second))
             for cell in cells
             if cell.setting.get("heterophily") == level
@@ -119,9 +119,9 @@ def check_heterophily(records: DataFrame) -> Finding:
 def check_sizes(records: DataFrame) -> Finding:
     """Whether PolyNSD is anywhere clearly below 98 %, and whether the others are lower."""
     cells = _panel_cells(records, "amount")
-    gaps = Gaps.of(_compare(cell.ours, cell.rival) for cell in cells)
+    gaps = Gaps(_compare(cell.ours, cell.rival) for cell in cells)
     ours = [_graph_means(cell.ours) for cell in cells]
-    levels = Gaps.of(compare_graphs(means, np.full(len(means), SATURATED)) for means in ours)
+    levels = Gaps(compare_graphs(means, np.full(len(means), SATURATED)) for means in ours)
     means = [100 * cell.ours["mean"] for cell in cells] or [0.0]
     near = Finding(
         {True: CONFIRMED, False: REFUTED, None: PARTLY}[levels.is_never_lower()],
@@ -139,8 +139,8 @@ def check_noise(records: DataFrame) -> Finding:
     """What noise costs PolyNSD and the best rival without noise; how they vary; which maps fall least."""
     cells, total = _panel_cells(records, "noise"), _count_settings("noise")
     noisy = [cell for cell in cells if cell.setting["noise"] > 0]
-    losses = Gaps.of(_compare_losses(cells, cell) for cell in noisy)
-    maps = Gaps.of(
+    losses = Gaps(_compare_losses(cells, cell) for cell in noisy)
+    maps = Gaps(
         _compare(cell.best_of("polynsd-orthogonal", "polynsd-general"), cell.best_of("polynsd-diagonal"))
         for cell in noisy
     )

@@ -21,11 +21,11 @@ EVIDENCE = {  # numbers that the findings must name
     "C12": ("chebyshev2 17", "chebyshev3 33", "chebyshev4 33", "gegenbauer(1.5) 153", "1.0000"),
     "C15": ("0.632", "0.865", "0.982"),
     "C18": ("0.249 > bound 0.101", "0.100 > 0.082", "0 violations"),
-    "C23": ("documentary",),
+    "C23": ("read in its tables",),
     "C27": ("28 parameters", "14 printed", "5 of 5"),
     "C30": ("27 of 27", "8 test means"),
-    "C31": ("documentary",),
-    "C32": ("documentary",),
+    "C31": ("read in the text",),
+    "C32": ("read in the text",),
 }
 
 

@@ -75,7 +75,7 @@ def test_comparisons_are_paired_over_the_same_splits():
     first, second = invent_cell(spread=0.2), invent_cell(test=0.79, spread=0.2, cell={"model": "b"})
     gap = compare_rows(first, second)
     assert gap.low > 0  # though the deviation over splits is twenty times the difference
-    assert Gaps.of([gap, None]).points == pytest.approx(1, abs=0.1)
+    assert Gaps([gap, None]).points == pytest.approx(1, abs=0.1)
     assert compare_cells(None, first) is None
     assert compare_rows(first, {**second, "split_numbers": tuple(range(1, 11))}) is None
     assert compare_rows({**first, "train_share": np.nan}, second) is None
@@ -105,7 +105,7 @@ STANDARDS = [  # gaps, then: mostly better, always better, as good, equal, never
 
 @pytest.mark.parametrize(("gaps", "mostly", "always", "as_good", "equal", "never_lower"), STANDARDS)
 def test_what_differences_say_about_a_statement(gaps, mostly, always, as_good, equal, never_lower):
-    gaps_of = Gaps.of(gaps)
+    gaps_of = Gaps(gaps)
     judges = ("judge_mostly_better", "judge_always_better", "judge_as_good", "judge_equal")
     findings = [getattr(gaps_of, name)("a − b", is_decisive=True) for name in judges]
     assert [finding.verdict for finding in findings] == [mostly, always, as_good, equal]
