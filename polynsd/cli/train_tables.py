@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from polynsd.training import Epoch
 
 READ_OPTIONS = [field.name for field in fields(ReadOptions)]
+PLACEHOLDERS = {"nodes": "FILE", "features": "OTHER_COLUMNS …"}
 PYTHON_ARGUMENT = re.compile(rf"\b({'|'.join(READ_OPTIONS)}|nodes|unseen)=(?:'(\w+)'|\[\.\.\.\]|…)")
 
 
@@ -171,8 +172,8 @@ def explain_options() -> Iterator[None]:
     except PolyNSDError as error:
 
         def name_option(match: re.Match[str]) -> str:
-            placeholder = "FILE" if match[1] == "nodes" else "COLUMN …"
-            return f"--{match[1].replace('_', '-')} {match[2] or placeholder}"
+            value = match[2] or PLACEHOLDERS.get(match[1], "COLUMN …")
+            return f"--{match[1].replace('_', '-')} {value}"
 
         raise type(error)(PYTHON_ARGUMENT.sub(name_option, str(error))) from error
 

@@ -413,7 +413,7 @@ def test_errors_speak_of_the_command_line(tmp_path):
     assert "2 columns cannot be read" in text
     assert "column 'size': 1 of 30 values are missing" in text
     assert "ask for --missing mean" in text
-    assert "name it in --categorical COLUMN …" in text
+    assert "leave it out with --features OTHER_COLUMNS …, or name it in --categorical COLUMN …" in text
     assert "=" not in text
     with pytest.raises(ConfigError, match="pass --nodes FILE"):
         TrainTables(tmp_path / "train" / "edges.csv", "kind", tmp_path / "run", quiet=True).run()

@@ -27,6 +27,7 @@ MAX_CATEGORIES = 1000
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
 UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4}")
 FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
 
 
@@ -230,6 +231,7 @@ def _check_categories(
         problem = f"{foreign!r} looks like a number written in another way"
     elif num_present >= MIN_ROWS and 2 * len(categories) > num_present:
         problem = f"{len(categories)} of {num_present} values are different, e.g. {categories[0]!r}"
+        problem += " (a date?)" * bool(DATE.match(categories[0]))
     else:
         return
     raise DataError(

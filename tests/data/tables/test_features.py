@@ -78,6 +78,7 @@ def test_mixed_values_are_categories_when_said(read):
         (['"0,5"', '"1,5"'], "'0,5' looks like a number"),
         (["5%", "7.5 %"], "'5%' looks like a number"),
         ([f"n{i % 11}x" for i in range(20)], "11 of 20 values are different"),
+        ([f"2024-01-{i + 10}" for i in range(20)], r"e.g. '2024-01-10' \(a date\?\)"),
     ],
 )
 def test_text_that_is_no_category(read, values, fragment):
