@@ -112,7 +112,7 @@ def check_top_three(records: DataFrame) -> Finding:
     ranks = _rank_all(cells, datasets_of(cells))
     gaps = _compare_with_rival(cells, ranks)
     out, is_behind = sum(rank > 3 for rank, _ in ranks.values()), gaps.worse >= SEVERAL
-    place = Finding(
+    rank = Finding(
         REFUTED if out >= SEVERAL else CONFIRMED if out <= 1 else PARTLY,
         f"rank of PolyNSD among at least {MIN_MODELS} architectures, each with the maps or variant that "
         f"is best on validation: {_format_ranks(ranks)}; among the first three on {len(ranks) - out}",
@@ -122,7 +122,7 @@ def check_top_three(records: DataFrame) -> Finding:
         f"PolyNSD − the best other architecture on test: {gaps}",
     )
     return combine(  # a rank alone may be noise
-        place.require(len(ranks), total, "datasets", has_counterexample=is_behind),
+        rank.require(len(ranks), total, "datasets", has_counterexample=is_behind),
         noise.require(len(gaps), total, "datasets", has_counterexample=is_behind),
     )
 

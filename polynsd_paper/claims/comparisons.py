@@ -106,7 +106,7 @@ def best_rival(cells: DataFrame) -> Series | None:
 
 
 def format_percent(cell: Series) -> str:
-    """`88.1 ± 0.4`"""
+    """Mean and deviation in percent, e.g. `88.1 ± 0.4`."""
     deviation = "" if math.isnan(cell["std"]) else f" ± {100 * cell['std']:.1f}"
     return f"{100 * cell['mean']:.1f}{deviation}"
 

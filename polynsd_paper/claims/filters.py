@@ -1,7 +1,7 @@
 """Polynomials of a sheaf Laplacian: reach, energy, norm, and which responses they can have. (C08 to C15, C21)
 
-Convex weights on T_k mean p(λ_max) = Σ θ_k T_k(1) = 1. How much of that restriction is left in the filter m
-= p + α c and in the layer r = 1 + tanh ε − m is found by linear programming: the best fit in the maximum
+Convex weights on T_k mean p(λ_max) = Σ θ_k T_k(1) = 1. How much of that restriction is left in the filter
+m = p + α c and in the layer r = 1 + tanh ε − m is found by linear programming. The best fit in the maximum
 norm is
 
     min s   such that   |Σ_k θ_k T_k(ξ_i) + extra(ξ_i) − f(λ_i)| ≤ s,   θ ≥ 0,  Σ θ_k = 1.

@@ -98,7 +98,7 @@ def set_layer(layer: SheafLayer, theta: Any = None, alpha: Any = None, epsilon: 
 
 
 def spectrum(L: SheafLaplacian) -> Tensor:
-    """All eigenvalues, ascending."""
+    """All eigenvalues of L in increasing order."""
     return torch.linalg.eigvalsh(L.to_dense())
 
 

@@ -65,13 +65,13 @@ def _panel_cells(records: DataFrame, panel: str) -> list[PanelCell]:
     """Settings with PolyNSD and others, of the panels whose name starts so."""
     cells = complete_cells(records, "synthetic")
     cells = select(cells, dataset=[name for name in PANELS if name.startswith(panel)])
-    found = []
+    settings = []
     for (name, setting), rows in cells.groupby(["dataset", "setting"], sort=False):
         ours, rival = best_variants(rows).get("polynsd"), best_rival(rows)
         if ours is not None and rival is not None:
             numbers = dict(word.split("=") for word in setting.split())  # "C=2 heterophily=0.5"
-            found.append(PanelCell(name, {k: float(v) for k, v in numbers.items()}, ours, rival, rows))
-    return found
+            settings.append(PanelCell(name, {k: float(v) for k, v in numbers.items()}, ours, rival, rows))
+    return settings
 
 
 def _count_settings(panel: str) -> int:
