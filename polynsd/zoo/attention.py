@@ -21,10 +21,8 @@ from polynsd.zoo.layers import (
     CONVOLUTIONS,
     INPUT_DROPOUT,
     GATLayer,
-    GATv2Layer,
     Options,
     ZooModel,
-    feature_products,
     reset,
 )
 from polynsd.zoo.matrices import once_per_graph, refuse_weights, symmetric_weights
@@ -60,19 +58,18 @@ class GAT(ZooModel):
         require_fraction("input_dropout", input_dropout)
         require_heads(hidden_channels if num_layers > 1 else heads, heads)
         self.dropout, self.input_dropout = dropout, input_dropout
-        layer = GATv2Layer if v2 else GATLayer
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1)]
         self.layers = nn.ModuleList(
-            layer(size, hidden_channels // heads, heads, dropout=dropout) for size in sizes[:-1]
+            GATLayer(size, hidden_channels // heads, heads, v2=v2, dropout=dropout) for size in sizes[:-1]
         )
-        self.layers.append(layer(sizes[-1], out_channels, heads, mean=True, dropout=dropout))
+        self.layers.append(GATLayer(sizes[-1], out_channels, heads, v2=v2, mean=True, dropout=dropout))
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("gat", edge_weight)
         near, (first, *others) = neighbours_and_self(edge_index, x), self.layers
-        h = first.after_weights(feature_products(first.maps(), x, self.input_dropout, self.training), near)
+        h = first.after_weights(self.feature_products(first.maps, x), near)
         for layer in others:
-            h = layer(functional.dropout(functional.elu(h), self.dropout, self.training), near)
+            h = layer(self.drop(functional.elu(h)), near)
         return h
 
 
@@ -108,9 +105,9 @@ class FAGCN(ZooModel):
         check_features(x, self.in_channels)
         pattern, weight = degree_weights(edge_index, x)
         start = encode_features(self.encoder, x, self.dropout, self.training).relu()
-        h = start = functional.dropout(start, self.dropout, self.training)
+        h = start = self.drop(start)
         for score in self.scores:
-            alpha = functional.dropout(score(h, pattern).tanh(), self.dropout, self.training)
+            alpha = self.drop(score(h, pattern).tanh())
             h = sum_at_nodes(alpha * weight * at_columns(h, pattern, -2), pattern, -2)
             h = h + self.eps * start if self.eps else h
         return self.decoder(h)
@@ -191,7 +188,7 @@ class GGCN(ZooModel):
             return self.layers[0](z, edges)
         state, z = functional.elu(z[:, : self.hidden_channels]), z[:, self.hidden_channels :]
         for depth, (layer, weight) in enumerate(zip(self.layers, self.linears, strict=False), start=1):
-            update = functional.dropout(functional.elu(layer(z, edges)), self.dropout, self.training)
+            update = self.drop(functional.elu(layer(z, edges)))
             factor = 1.0 if depth == 1 else math.log(self.decay / (depth + 1) ** self.exponent + 1)
             state = state + factor * update
             z = weight(state)

@@ -25,7 +25,7 @@ BATCH_SIZE = 2**24  # numbers in memory for one batch of decompositions
 
 
 class ConnNSD(SheafModel):
-    """x⁺ = (1 + tanh ε) x − φ(L (I ⊗ W₁) dropout(x) W₂), L the connection Laplacian of the features.
+    """x⁺ = (1 + tanh ε) x − φ(L (I ⊗ W₁) dropout(x) W₂), L the connection Laplacian (Barbero et al., 2022).
 
     `in_channels` must be at least `stalk_dim`; the connection sees all features, also with `input_dropout`.
 

@@ -24,8 +24,6 @@ from polynsd.zoo.layers import (
     Options,
     SAGELayer,
     ZooModel,
-    feature_products,
-    hidden_masks,
 )
 from polynsd.zoo.matrices import (
     SparseMatrix,
@@ -61,9 +59,8 @@ class MLP(ZooModel):
     def forward(self, x: Tensor, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
         """[N, in] → [N, out]; the edges and their weights make no difference."""
         first, *others = self.layers
-        widths = [layer.in_channels for layer in others]
-        masks = hidden_masks(x, widths, self.dropout, self.training)
-        (h,) = feature_products([first], x, self.input_dropout, self.training)
+        masks = self.hidden_masks(x, [layer.in_channels for layer in others])
+        (h,) = self.feature_products([first], x)
         h = h + first.bias
         for layer, mask in zip(others, masks, strict=True):
             h = layer(h.relu() * mask)
@@ -92,9 +89,8 @@ class GCN(ZooModel):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         S = self.matrix(edge_index, x, edge_weight)
         first, *others = self.layers
-        widths = [layer.linear.in_channels for layer in others]
-        masks = hidden_masks(x, widths, self.dropout, self.training)
-        (h,) = feature_products([first.linear], x, self.input_dropout, self.training)
+        masks = self.hidden_masks(x, [layer.linear.in_channels for layer in others])
+        (h,) = self.feature_products([first.linear], x)
         h = first.after_weights(h, S)
         for layer, mask in zip(others, masks, strict=True):
             h = layer(self.normalize(h).relu() * mask, S)
@@ -218,10 +214,10 @@ class GraphSAGE(ZooModel):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("sage", edge_weight)
         S, (first, *others) = mean_matrix(edge_index, x), self.layers
-        products = feature_products([first.neighbour, first.root], x, self.input_dropout, self.training)
+        products = self.feature_products([first.neighbour, first.root], x)
         h = first.after_weights(*products, S)
         for layer in others:
-            h = layer(functional.dropout(h.relu(), self.dropout, self.training), S)
+            h = layer(self.drop(h.relu()), S)
         return h
 
 
@@ -267,10 +263,10 @@ class GIN(ZooModel):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("gin", edge_weight)
         A, (first, *others) = adjacency_matrix(edge_index, x), self.layers
-        (h,) = feature_products([first.linear], x, self.input_dropout, self.training)
+        (h,) = self.feature_products([first.linear], x)
         h = first.after_weights(h, A)
         for layer, norm in zip(others, self.norms, strict=True):
-            h = layer(functional.dropout(norm(h).relu(), self.dropout, self.training), A)
+            h = layer(self.drop(norm(h).relu()), A)
         return h
 
 

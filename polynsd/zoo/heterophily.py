@@ -63,7 +63,7 @@ class H2GCN(ZooModel):
         rounds = [encode_features(self.encoder, x, 0.0, self.training).relu()]
         for _ in range(self.num_layers):
             rounds.append(torch.cat([S(rounds[-1]) for S in matrices], -1))
-        return self.decoder(functional.dropout(torch.cat(rounds, -1), self.dropout, self.training))
+        return self.decoder(self.drop(torch.cat(rounds, -1)))
 
 
 class FSGNN(ZooModel):
@@ -114,8 +114,7 @@ class FSGNN(ZooModel):
         if self.unit_rows:
             parts = [functional.normalize(part, dim=-1) for part in parts]
         chosen = [share * part for share, part in zip(self.attention.softmax(-1), parts, strict=True)]
-        h = functional.dropout(torch.cat(chosen, -1).relu(), self.dropout, self.training)
-        return self.decoder(h)
+        return self.decoder(self.drop(torch.cat(chosen, -1).relu()))
 
 
 def hop_features(x: Tensor, edge_index: Any, count: int) -> list[Tensor]:
@@ -197,11 +196,10 @@ class GloGNN(ZooModel):
         return H
 
     def encode(self, x: Tensor, A: SparseMatrix) -> Tensor:
-        """H⁰ `[N, C]`."""
+        """The first representation H⁰ `[N, C]`."""
         own = encode_features(self.encoder, x, self.dropout, self.training)
         h = self.delta * own + (1 - self.delta) * A(self._node_weights(x).mT)
-        h = functional.dropout(h.relu(), self.dropout, self.training)
-        h = functional.dropout(self.hidden(h).relu(), self.dropout, self.training)
+        h = self.drop(self.hidden(self.drop(h.relu())).relu())
         return self.decoder(h)
 
     def _node_weights(self, x: Tensor) -> Tensor:

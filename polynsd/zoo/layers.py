@@ -37,7 +37,7 @@ NEGATIVE_SLOPE = 0.2  # of LeakyReLU in attention
 
 
 class ZooModel(nn.Module):
-    """Base of the models: `reset_parameters`, and the arguments that all of them have.
+    """Base of the models: the arguments that all of them have, dropout, and `reset_parameters`.
 
     A subclass has a method `forward(x, edge_index, edge_weight=None)` from `[N, in_channels]` to logits
     `[N, out_channels]`.
@@ -58,12 +58,34 @@ class ZooModel(nn.Module):
 
     space: ClassVar[Options]
     published: ClassVar[Options]
+    dropout: float
+    input_dropout: float
     layers: Any  # an `nn.ModuleList`, of whose items type checkers know nothing
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew; a subclass with parameters of its own adds those."""
         for child in self.children():
             reset(child)
+
+    def drop(self, h: Tensor) -> Tensor:
+        return functional.dropout(h, self.dropout, self.training)
+
+    def hidden_masks(self, x: Tensor, widths: Iterable[int]) -> list[Tensor]:
+        """Dropout masks `[N, width]` of hidden layers.
+
+        They are drawn before that of the features, so that a seed gives the same ones with and without
+        `input_dropout`.
+        """
+        return [self.drop(x.new_ones(x.size(0), width)) for width in widths]
+
+    def feature_products(self, maps: Iterable[Any], x: Tensor) -> tuple[Tensor, ...]:
+        """dropout(x) W for the weights of several linear maps, which all see the same features dropped."""
+        maps = list(maps)
+        for linear in maps:
+            set_inputs(linear, x.size(-1))
+        weights = [linear.weight for linear in maps]
+        products = multiply_features(torch.cat(weights), x, self.input_dropout, self.training)
+        return products.split([len(W) for W in weights], -1)
 
 
 def reset(module: nn.Module) -> None:
@@ -75,34 +97,10 @@ def reset(module: nn.Module) -> None:
             reset(child)
 
 
-# features
-
-
-def feature_products(maps: Iterable[Any], x: Tensor, dropout: float, training: bool) -> tuple[Tensor, ...]:
-    """dropout(x) W for the weights of several linear maps, which all see the same features dropped."""
-    maps = list(maps)
-    for linear in maps:
-        set_inputs(linear, x.size(-1))
-    weights = [linear.weight for linear in maps]
-    return multiply_features(torch.cat(weights), x, dropout, training).split([len(W) for W in weights], -1)
-
-
 def set_inputs(linear: Any, in_channels: int) -> None:
     """Gives a linear map that was built with in_channels=-1 its weights."""
     if is_lazy(linear.weight):
         linear.initialize_parameters(linear, (torch.empty(0, in_channels),))
-
-
-def hidden_masks(x: Tensor, widths: Sequence[int], dropout: float, training: bool) -> list[Tensor]:
-    """Dropout masks `[N, width]` of hidden layers.
-
-    They are drawn before that of the features, so that a seed gives the same ones with and without
-    `input_dropout`.
-    """
-    return [functional.dropout(x.new_ones(x.size(0), width), dropout, training) for width in widths]
-
-
-# convolutions
 
 
 class GCNLayer(nn.Module):
@@ -143,12 +141,15 @@ class SAGELayer(nn.Module):
 
 
 class GATLayer(nn.Module):
-    """‖_heads Σ_j α_ij W h_j + b,    α_ij = softmax_j LeakyReLU(a·W h_j + a'·W h_i).
+    """‖_heads Σ_j α_ij W h_j + b,    α_ij = softmax_j e_ij.
+
+    e_ij = LeakyReLU(a·W h_j + a'·W h_i), or a·LeakyReLU(W h_j + W' h_i) for v2; here W and W' have biases.
 
     Args:
         in_channels: channels of h.
         out_channels: channels of every head.
         heads: number of heads.
+        v2: which e_ij.
         mean: whether to take the mean of the heads instead of ‖.
         bias: whether there is b.
         dropout: rate of the α_ij.
@@ -160,76 +161,51 @@ class GATLayer(nn.Module):
         out_channels: int,
         heads: int,
         *,
+        v2: bool = False,
         mean: bool = False,
         bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.heads, self.mean, self.dropout = heads, mean, dropout
-        self._make_maps(in_channels, out_channels)
+        self.heads, self.v2, self.mean, self.dropout = heads, v2, mean, dropout
+        self.maps = nn.ModuleList(  # W, W'
+            Linear(in_channels, heads * out_channels, bias=v2, weight_initializer="glorot")
+            for _ in range(2 if v2 else 1)
+        )
+        self.attention = nn.ParameterList(  # a, a'
+            torch.empty(1, heads, out_channels) for _ in range(1 if v2 else 2)
+        )
         self.bias = nn.Parameter(torch.empty(out_channels * (1 if mean else heads))) if bias else None
         self.reset_parameters()
 
-    def _make_maps(self, in_channels: int, out_channels: int) -> None:
-        self.att_source = nn.Parameter(torch.empty(1, self.heads, out_channels))
-        self.att_target = nn.Parameter(torch.empty(1, self.heads, out_channels))
-        width = self.heads * out_channels
-        self.linear = Linear(in_channels, width, bias=False, weight_initializer="glorot")
-
-    def maps(self) -> list[Any]:
-        """The linear maps of h."""
-        return [self.linear]
-
-    def attention_parameters(self) -> list[nn.Parameter]:
-        return [self.att_source, self.att_target]
-
     def reset_parameters(self) -> None:
-        for linear in self.maps():
-            linear.reset_parameters()
-        for attention in self.attention_parameters():
-            glorot(attention)
+        reset(self.maps)
+        for a in self.attention:
+            glorot(a)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def forward(self, h: Tensor, near: Neighbourhood) -> Tensor:
-        return self._attend([linear(h) for linear in self.maps()], near)
+        return self._attend([linear(h) for linear in self.maps], near)
 
     def after_weights(self, products: Sequence[Tensor], near: Neighbourhood) -> Tensor:
-        pairs = zip(products, self.maps(), strict=True)
-        return self._attend([z if linear.bias is None else z + linear.bias for z, linear in pairs], near)
+        """From W h, and W' h for v2, without biases."""
+        maps: Any = self.maps
+        return self._attend([z + W.bias if self.v2 else z for z, W in zip(products, maps, strict=True)], near)
 
     def _attend(self, mapped: Sequence[Tensor], near: Neighbourhood) -> Tensor:
         parts = [z.unflatten(-1, (self.heads, -1)) for z in mapped]
-        source, target = parts[0], parts[-1]
-        alpha = functional.dropout(
-            softmax(self.scores(source, target, near), near), self.dropout, self.training
-        )
-        sums = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(source, near.pattern), near.pattern)
+        alpha = softmax(self._scores(parts[0], parts[-1], near), near)
+        alpha = functional.dropout(alpha, self.dropout, self.training)
+        sums = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(parts[0], near.pattern), near.pattern)
         sums = sums.mean(1) if self.mean else sums.flatten(-2)
         return sums if self.bias is None else sums + self.bias
 
-    def scores(self, source: Tensor, target: Tensor, near: Neighbourhood) -> Tensor:
-        """`[H, heads]` from W h `[N, heads, C]`."""
-        there = at_columns((source * self.att_source).sum(-1), near.pattern, -2)
-        here = at_rows((target * self.att_target).sum(-1), near.pattern, -2)
+    def _scores(self, source: Tensor, target: Tensor, near: Neighbourhood) -> Tensor:
+        """e_ij `[H, heads]` from W h_j and W h_i or W' h_i `[N, heads, C]`."""
+        if self.v2:
+            there, here = at_columns(source, near.pattern), at_rows(target, near.pattern)
+            return (functional.leaky_relu(here + there, NEGATIVE_SLOPE) * self.attention[0]).sum(-1)
+        there = at_columns((source * self.attention[0]).sum(-1), near.pattern, -2)
+        here = at_rows((target * self.attention[1]).sum(-1), near.pattern, -2)
         return functional.leaky_relu(here + there, NEGATIVE_SLOPE)
-
-
-class GATv2Layer(GATLayer):
-    """α_ij = softmax_j a·LeakyReLU(W h_j + W' h_i), else as `GATLayer`."""
-
-    def _make_maps(self, in_channels: int, out_channels: int) -> None:
-        width = self.heads * out_channels
-        self.source = Linear(in_channels, width, weight_initializer="glorot")
-        self.target = Linear(in_channels, width, weight_initializer="glorot")
-        self.att = nn.Parameter(torch.empty(1, self.heads, out_channels))
-
-    def maps(self) -> list[Any]:
-        return [self.source, self.target]
-
-    def attention_parameters(self) -> list[nn.Parameter]:
-        return [self.att]
-
-    def scores(self, source: Tensor, target: Tensor, near: Neighbourhood) -> Tensor:
-        there, here = at_columns(source, near.pattern), at_rows(target, near.pattern)
-        return (functional.leaky_relu(here + there, NEGATIVE_SLOPE) * self.att).sum(-1)

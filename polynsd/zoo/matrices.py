@@ -80,7 +80,7 @@ def adjacency_matrix(topology: Topology, x: Tensor) -> SparseMatrix:
 
 @once_per_graph
 def mean_matrix(topology: Topology, x: Tensor) -> SparseMatrix:
-    """D^{−1} A."""
+    """D^{−1} A: the mean over neighbours."""
     return _from_entries(topology, 1 / topology.degree.double()[topology.row], x)
 
 

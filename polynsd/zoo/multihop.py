@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_geometric.nn import models
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot
 
 from polynsd.errors import ConfigError, require_at_least, require_fraction
 from polynsd.nn.features import encode_features
-from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel, feature_products
+from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel
 from polynsd.zoo.matrices import SparseMatrix, gcn_matrix, once_per_features, powers, symmetric_matrix
 
 
@@ -87,14 +86,11 @@ class MixHop(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         S, (first, *others) = gcn_matrix(edge_index, x, edge_weight), self.layers
-        products = feature_products(first.linears, x, self.input_dropout, self.training)
-        h = self._activate(first.after_weights(products, S))
+        products = self.feature_products(first.linears, x)
+        h = self.drop(first.after_weights(products, S).relu())
         for layer in others:
-            h = self._activate(layer(h, S))
+            h = self.drop(layer(h, S).relu())
         return self.output(h)
-
-    def _activate(self, h: Tensor) -> Tensor:
-        return functional.dropout(h.relu(), self.dropout, self.training)
 
 
 class MixHopLayer(nn.Module):
@@ -176,12 +172,9 @@ class GCNII(ZooModel):
         h = start = encode_features(self.encoder, x, self.dropout, self.training).relu()
         for number, W in enumerate(self.weights, start=1):
             beta = math.log(self.theta / number + 1)
-            z = (1 - self.alpha) * S(self._drop(h)) + self.alpha * start
+            z = (1 - self.alpha) * S(self.drop(h)) + self.alpha * start
             h = torch.addmm(z, z, W, beta=1 - beta, alpha=beta).relu()  # (1 − β) z + β z W
-        return self.decoder(self._drop(h))
-
-    def _drop(self, h: Tensor) -> Tensor:
-        return functional.dropout(h, self.dropout, self.training)
+        return self.decoder(self.drop(h))
 
 
 class ChebNet(ZooModel):
@@ -215,9 +208,9 @@ class ChebNet(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         S, (first, *others) = symmetric_matrix(edge_index, x, edge_weight), self.layers
-        h = first.after_weights(feature_products(first.linears, x, self.input_dropout, self.training), S)
+        h = first.after_weights(self.feature_products(first.linears, x), S)
         for layer in others:
-            h = layer(functional.dropout(h.relu(), self.dropout, self.training), S)
+            h = layer(self.drop(h.relu()), S)
         return h
 
 

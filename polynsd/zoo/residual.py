@@ -83,7 +83,7 @@ class ResidualNet(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("ResidualNet", edge_weight)
-        h = functional.gelu(functional.dropout(self._encode(x, edge_index), self.dropout, self.training))
+        h = functional.gelu(self.drop(self._encode(x, edge_index)))
         for norm, block in zip(self.norms, self.blocks, strict=True):
             h = h + block(norm(h), edge_index)
         return self.output(self.last_norm(h))
@@ -109,7 +109,7 @@ class ResidualNet(ZooModel):
 
 
 def with_smoothed(S: SparseMatrix, x: Tensor) -> Tensor:
-    """[x ‖ S⁵x]."""
+    """[x ‖ S⁵x], features beside their smoothed copy."""
     return torch.cat([x, powers(S, x, HOPS)[-1]], -1)
 
 
@@ -139,7 +139,7 @@ class FeedForward(nn.Module):
 
 
 class FeedForwardBlock(nn.Module):
-    """FFN(z): no message."""
+    """FFN(z), without a message from neighbours."""
 
     def __init__(self, channels: int, dropout: float) -> None:
         super().__init__()
@@ -150,14 +150,14 @@ class FeedForwardBlock(nn.Module):
 
 
 class SmoothedBlock(FeedForwardBlock):
-    """FFN(Ŝz)."""
+    """FFN(Ŝz), with the message of GCN."""
 
     def forward(self, z: Tensor, edge_index: Any) -> Tensor:
         return self.feed_forward(gcn_matrix(edge_index, z)(z))
 
 
 class MeanBlock(nn.Module):
-    """FFN([z ‖ D^{−1}Az])."""
+    """FFN([z ‖ D^{−1}Az]), with the message of GraphSAGE."""
 
     def __init__(self, channels: int, dropout: float) -> None:
         super().__init__()

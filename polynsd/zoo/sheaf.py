@@ -77,8 +77,7 @@ class SheafModel(ZooModel):
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state `[N, d, C]`."""
         h = functional.elu(encode_features(self.encoder, x, self.input_dropout, self.training))
-        h = functional.dropout(h, self.dropout, self.training)
-        return h.unflatten(-1, (self.stalk_dim, self.channels))
+        return self.drop(h).unflatten(-1, (self.stalk_dim, self.channels))
 
     @in_full_precision
     def _diffuse_exactly(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
@@ -88,7 +87,7 @@ class SheafModel(ZooModel):
         """The last state from the first one; x are the features that it was encoded from."""
         raise NotImplementedError
 
-    def drop(self, state: Tensor, layer: int) -> Tensor:
+    def drop_before(self, layer: int, state: Tensor) -> Tensor:
         """Dropout before a layer; the encoder has done it for the first."""
         return functional.dropout(state, self.dropout if layer else 0.0, self.training)
 
@@ -103,12 +102,10 @@ class Mixing(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Identity and orthogonal."""
         nn.init.eye_(self.stalk)
         nn.init.orthogonal_(self.channel)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, d, C] → [N, d, C]."""
         return mix(x, self.stalk, self.channel)
 
 
@@ -125,7 +122,6 @@ class DiffusionBlock(nn.Module):
         self.norm = nn.LayerNorm(channels)
 
     def reset_parameters(self) -> None:
-        """Fresh mixings, ε = 0."""
         for module in (self.first, self.second, self.norm):
             module.reset_parameters()
         nn.init.zeros_(self.epsilon)
@@ -191,5 +187,5 @@ class VanillaSheaf(SheafModel):
     def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         L = identity_laplacian(topology, state, self.normalization)
         for index, block in enumerate(self.layers):
-            state = block(state, self.drop(state, index), L)
+            state = block(state, self.drop_before(index, state), L)
         return state

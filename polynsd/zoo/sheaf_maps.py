@@ -64,7 +64,7 @@ class SheafAttentionLayer(nn.Module):
 
 
 class SheafAttention(SheafModel):
-    """Layers of sheaf attention, with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU.
+    """Sheaf attention (Barbero et al., 2022), with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU.
 
         SAN:   x⁺ = φ(A (I ⊗ W₁) h W₂)
         ANSD:  x⁺ = x + φ((A − I) (I ⊗ W₁) h W₂)
@@ -91,7 +91,7 @@ class SheafAttention(SheafModel):
 
     def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         for index, layer in enumerate(self.layers):
-            attended, mixed = layer(self.drop(state, index), topology)
+            attended, mixed = layer(self.drop_before(index, state), topology)
             state = state + functional.elu(attended - mixed) if self.residual else functional.elu(attended)
         return state
 
@@ -122,7 +122,7 @@ def disagreement_gradient(x: Tensor, maps: Tensor | None, topology: Topology) ->
 
 
 class RiSNN(SheafModel):
-    """Neural Sheaf Diffusion with maps from `RotationInvariantLearner`.
+    """Neural Sheaf Diffusion with maps from `RotationInvariantLearner` (Hernandez Caralt et al., 2024).
 
         x⁺ = (1 + tanh ε) x − φ(L_F (I ⊗ W₁) dropout(x) W₂)
 
@@ -160,15 +160,12 @@ class RiSNN(SheafModel):
         """New maps, then a step along them, layer by layer."""
         maps: Tensor | None = None
         for index, (layer, learner) in enumerate(zip(self.layers, self.learners, strict=True)):
-            maps = learner(self.drop(state, index), maps if self.time else None, topology)
-            state = layer.diffuse(state, self.laplacian(maps, topology))
+            maps = learner(self.drop_before(index, state), maps if self.time else None, topology)
+            L = SheafLaplacian(
+                topology, maps, orthogonal_columns=self.family.orthogonal_columns, stalk_dim=self.stalk_dim
+            )
+            state = layer.diffuse(state, L)
         return state
-
-    def laplacian(self, maps: Tensor, topology: Topology) -> SheafLaplacian:
-        """L_F."""
-        return SheafLaplacian(
-            topology, maps, orthogonal_columns=self.family.orthogonal_columns, stalk_dim=self.stalk_dim
-        )
 
 
 class MapDiffusion(nn.Module):
@@ -208,7 +205,7 @@ class MapDiffusion(nn.Module):
         return (1 + self.epsilon.tanh()) * maps - ACTIVATIONS[self.map_activation](flow)
 
     def normalized(self, x: Tensor) -> Tensor:
-        """The states Y."""
+        """The normalised states Y."""
         if self.dual_norm == "degree":
             return x * (x.size(-2) + 1) ** -0.5
         gram = x @ x.mT
@@ -216,7 +213,9 @@ class MapDiffusion(nn.Module):
 
 
 class JdSNN(SheafModel):
-    """Joint diffusion of state and maps: `DiffusionBlock` along L_F, and `MapDiffusion` along the state.
+    """Joint diffusion of state and maps (Hernandez Caralt et al., 2024).
+
+    `DiffusionBlock` moves the state along L_F, `MapDiffusion` the maps along the state:
 
         x⁺ = LayerNorm( (1 + tanh ε) x − φ(L_F M₂ φ(M₁ h)) ),    F⁺ = MapDiffusion(F, h),    h = dropout(x)
 
@@ -264,7 +263,7 @@ class JdSNN(SheafModel):
         """Both diffusions side by side."""
         maps, L = self.first_maps(state, topology)
         for index, block in enumerate(self.layers):
-            h = self.drop(state, index)
+            h = self.drop_before(index, state)
             state = block(state, h, L)
             if index < len(self.flows):
                 maps = self.flows[index](maps, h, topology)

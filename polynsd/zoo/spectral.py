@@ -78,7 +78,7 @@ class FilteredMLP(ZooModel):
         self.reset_filter()
 
     def reset_filter(self) -> None:
-        """The first coefficients."""
+        """All coefficients are 1 at first."""
         nn.init.ones_(self.theta)
 
     def sheaf_parameters(self) -> list[nn.Parameter]:
@@ -92,15 +92,14 @@ class FilteredMLP(ZooModel):
         return self.filter(z, edge_index, x)
 
     def encode(self, x: Tensor) -> Tensor:
-        """The MLP."""
         first, *others = self.layers
         z = encode_features(first, x, self.dropout, self.training)
         for layer in others:
-            z = layer(functional.dropout(z.relu(), self.dropout, self.training))
+            z = layer(self.drop(z.relu()))
         return z
 
     def filter(self, z: Tensor, edge_index: Any, x: Tensor) -> Tensor:
-        """p(M) z."""
+        """p(M) z for a signal z `[N, out_channels]`; x are the features."""
         raise NotImplementedError
 
 
@@ -175,12 +174,10 @@ class GPRGNN(SeriesNet):
         return self.theta
 
     def shifted(self, edge_index: Any, x: Tensor) -> BlockOperator:
-        """I + Ŝ."""
         return shifted_gcn(edge_index, x)
 
     @staticmethod
     def basis(xi: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
-        """ξ_j^k."""
         return np.vander(xi, degree + 1, increasing=True)
 
 

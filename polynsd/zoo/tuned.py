@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from polynsd.errors import require_at_least, require_choice, require_fraction
 from polynsd.zoo.layers import WIDE, GATLayer, GCNLayer, Options, SAGELayer, ZooModel
@@ -72,9 +71,9 @@ class TunedGNN(ZooModel):
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("TunedGNN", edge_weight)
         graph = conv_graph(self.conv, edge_index, x)
-        h = x if self.input is None else functional.dropout(self.input(x), self.dropout, self.training)
+        h = x if self.input is None else self.drop(self.input(x))
         for layer in self.layers:
-            h = functional.dropout(functional.relu(layer(h, graph)), self.dropout, self.training)
+            h = self.drop(layer(h, graph).relu())
         return self.output(h)
 
 

@@ -78,8 +78,8 @@ def attention(model, x, A, scores):
 
 def gat(model, x, A, heads=8):
     def scores(conv, h):
-        values = conv.linear(h).unflatten(1, (heads, -1))
-        source, target = ((values * a).sum(-1).T for a in (conv.att_source, conv.att_target))
+        values = conv.maps[0](h).unflatten(1, (heads, -1))
+        source, target = ((values * a).sum(-1).T for a in conv.attention)
         return functional.leaky_relu(target[:, :, None] + source[:, None, :], 0.2), values
 
     return attention(model, x, A, scores)
@@ -87,9 +87,9 @@ def gat(model, x, A, heads=8):
 
 def gatv2(model, x, A, heads=8):
     def scores(conv, h):
-        source, target = (linear(h).unflatten(1, (heads, -1)) for linear in (conv.source, conv.target))
+        source, target = (linear(h).unflatten(1, (heads, -1)) for linear in conv.maps)
         both = functional.leaky_relu(target[:, None] + source[None], 0.2)
-        return (both * conv.att[0]).sum(-1).movedim(-1, 0), source
+        return (both * conv.attention[0][0]).sum(-1).movedim(-1, 0), source
 
     return attention(model, x, A, scores)
 

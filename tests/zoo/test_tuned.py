@@ -18,8 +18,8 @@ def build(conv="gcn", num_layers=2, **options):
 
 
 def attention(conv, h, A):
-    v = conv.linear(h).unflatten(-1, (conv.heads, -1))
-    source, target = ((v * a).sum(-1) for a in (conv.att_source, conv.att_target))
+    v = conv.maps[0](h).unflatten(-1, (conv.heads, -1))
+    source, target = ((v * a).sum(-1) for a in conv.attention)
     scores = functional.leaky_relu(target[:, None] + source[None], 0.2)
     α = scores.masked_fill(A[:, :, None] == 0, -torch.inf).softmax(1).nan_to_num(0.0)
     return torch.einsum("ijh,jhc->ihc", α, v).flatten(1)
