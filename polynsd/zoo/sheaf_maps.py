@@ -64,10 +64,12 @@ class SheafAttentionLayer(nn.Module):
 
 
 class SheafAttention(SheafModel):
-    """Sheaf attention (Barbero et al., 2022), with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU.
+    """Sheaf attention (Barbero et al., 2022).
 
         SAN:   x⁺ = φ(A (I ⊗ W₁) h W₂)
         ANSD:  x⁺ = x + φ((A − I) (I ⊗ W₁) h W₂)
+
+    with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU.
 
     Args:
         stalk_dim: d, at least 2.

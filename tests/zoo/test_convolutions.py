@@ -10,6 +10,7 @@ from zoo_laws import IN, OUT, add_noise, build, graph, mean, normalised, power, 
 
 from polynsd import ConfigError
 from polynsd.testing.samples import GRAPHS
+from polynsd.zoo import model_class, model_options
 from polynsd.zoo.matrices import SparseMatrix
 
 
@@ -237,6 +238,12 @@ def test_products_with_the_graph_are_few_and_those_of_features_alone_are_found_o
     assert len(calls) == PRODUCTS[name]
     x.mul_(2)  # and again when they change
     torch.testing.assert_close(model(x, edge_index), FORMULAS[name](model, x, A))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_every_option_is_searched(name):
+    searched = set(model_class(name).space) - {"num_layers", "hidden_channels"}
+    assert set(model_options(name)) - {"v2"} == searched
 
 
 @pytest.mark.parametrize(
