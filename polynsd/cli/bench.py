@@ -40,13 +40,13 @@ class BenchOptions:
     sizes: Integers = ()
     """Numbers of nodes of generated graphs of mean degree 20, to see growth with the number of edges."""
     degrees: Integers = (8,)
-    """K."""
+    """Degrees K of the filter."""
     maps: Names = ("diagonal", "orthogonal", "general")
-    """Families."""
+    """Families of maps: diagonal, orthogonal, general, identity."""
     stalk_dims: Integers = (4,)
-    """d."""
+    """Dimensions d of the stalks."""
     channels: Integers = (16,)
-    """C, per stalk coordinate."""
+    """Channels C per stalk coordinate."""
     backends: Names = ()
     """assembled, reference, cpu, gpu, auto. Unless given: the first two and the fast one of the device."""
     repeats: int = 5
@@ -56,7 +56,7 @@ class BenchOptions:
     json: Path | None = None
     """A file for environment, rows and fits; written anew after every row."""
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
 
     def make_cases(self) -> list[Case]:
         """The grid; mistakes raise before anything is measured."""
@@ -101,9 +101,9 @@ class BenchKernels(BenchOptions):
     """Time the polynomial filter alone: forward, and forward with backward."""
 
     degrees: Integers = (4, 8, 16)
-    """K."""
+    """Degrees K of the filter."""
     maps: Names = ("diagonal", "general")
-    """Families."""
+    """Families of maps: diagonal, orthogonal, general, identity."""
     tune: bool = False
     """Measure tile sizes of the GPU kernels first, and remember the fastest for this GPU."""
 
@@ -127,7 +127,7 @@ class BenchStep(BenchOptions):
     """Time a whole training step of PolyNSD, and inference."""
 
     layers: int = 2
-    """L."""
+    """Number of layers L."""
 
     def run(self) -> Row:
         """Measures, prints, and writes the record where asked for."""
@@ -147,21 +147,21 @@ class BenchProtocol:
     graphs: tuple[str, ...] = ("texas",)
     """texas, chameleon, squirrel, tolokers, minesweeper: real where at hand, else generated alike."""
     splits: int = 10
-    """How many."""
+    """Number of splits."""
     epochs: int | None = None
     """Per split, each with an evaluation; 50 on a CPU, 500 on a GPU unless given."""
     maps: str = "diagonal"
     """The family of maps."""
     degree: int = 8
-    """K."""
+    """Degree K of the filter."""
     stalk_dim: int = 4
-    """d."""
+    """Dimension d of the stalks."""
     channels: int = 16
-    """C."""
+    """Channels C per stalk coordinate."""
     layers: int = 2
-    """L."""
+    """Number of layers L."""
     dropout: float = 0.5
-    """Of the state."""
+    """Probability of dropout in the state."""
     ways: tuple[str, ...] = tuple(WAYS)
     """plain, sequence, replicas; speed-ups are over the first."""
     device: str = "cpu"
@@ -169,7 +169,7 @@ class BenchProtocol:
     json: Path | None = None
     """A file for environment and rows."""
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
 
     def run(self) -> Row:
         """Measures, prints, and writes the record where asked for."""

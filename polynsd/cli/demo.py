@@ -58,17 +58,17 @@ class Demo:
     splits: int = 5
     """Number of random 60/20/20 splits."""
     epochs: int = TRAINING.epochs
-    """At most, per model and split."""
+    """Largest number of epochs per model and split."""
     nodes: int = 600
-    """Size of the graph."""
+    """Number of nodes of the graph."""
     heterophily: float = 0.95
     """Share of edges between different classes."""
     seed: int = 0
-    """Of graph, splits and weights."""
+    """Seed of graph, splits and weights."""
     out: Path = Path("demo-output")
-    """Where the picture and the numbers go."""
+    """Folder for the picture and the numbers."""
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
 
     def run(self) -> Results:
         """Trains everything, prints the table, writes the picture and the numbers."""

@@ -37,11 +37,11 @@ class SearchCommand:
     final: bool = True
     """Wait for all trials and test the best; --no-final for workers that only help."""
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
     json: bool = False
     """One JSON object per trial and one for the result, for machines."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How the search is led."""
+    """Options of the search."""
 
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""

@@ -25,29 +25,29 @@ class Train:
     """Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help)."""
 
     source: Source = field(default_factory=Source)
-    """The graph."""
+    """The graph and its splits."""
     rules: str = "default"
     """Training rules: default, paper, paper-acc or platonov; options of training replace parts of them."""
     config: Path | None = None
     """A file {model: …, training: …} to begin with, such as best.yaml of a search; in place of --rules."""
     seeds: int = 1
-    """Models per split."""
+    """Number of models per split."""
     seed: int = 0
-    """Of the weights; split i is trained with seed + i."""
+    """Seed of the weights; split i is trained with seed + i."""
     out: Path | None = None
     """A run folder; started again with the same options, an interrupted run goes on."""
     snapshot_seconds: float = SNAPSHOT_SECONDS
     """At least so long between two snapshots in the run folder; 0: one per epoch."""
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
     json: bool = False
     """One JSON object per event, for machines."""
     tensorboard: Path | None = None
     """A folder for TensorBoard."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """What is trained."""
+    """Options of the model."""
     training: TrainConfig = field(default_factory=TrainConfig)
-    """How it is trained."""
+    """Options of training."""
 
     @classmethod
     def default_for(cls, arguments: Sequence[str]) -> Train:
