@@ -227,6 +227,7 @@ def test_wrong_parameters_are_refused_in_fit(options, message):
         classifier(**{"epochs": 1, **options}).fit(toy_graph())
 
 
+@pytest.mark.slow
 def test_the_automatic_choice_beats_the_majority_on_a_heterophilous_graph():
     data = heterophilous_graph(
         num_nodes=150, num_classes=2, num_features=5, degree=6, heterophily=0.95, seed=1

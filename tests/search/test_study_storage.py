@@ -103,5 +103,6 @@ def _wait_for(url):
     raise AssertionError(f"no server at {url}")
 
 
+@pytest.mark.slow
 def test_processes_share_a_postgresql_server_and_survive_a_killed_one(postgres, tmp_path):
     share(postgres, tmp_path)

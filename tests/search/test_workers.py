@@ -48,6 +48,7 @@ def share(url, folder):
     return search
 
 
+@pytest.mark.slow
 def test_processes_share_an_sqlite_file_and_survive_a_killed_one(tmp_path):
     search = share(f"sqlite:///{tmp_path}/study.db", tmp_path)
     states = [row["state"] for row in trial_rows(search.study)]
