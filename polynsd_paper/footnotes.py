@@ -1,4 +1,4 @@
-"""Why a number of ours and a printed one may differ, or cannot be compared: the sentences of footnotes.csv."""
+"""Why our number and a printed one may differ, or cannot be compared: the sentences of footnotes.csv."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.stats import Comparison, bold_rule, compare
-from polynsd.stats.scores import LEAST_SPLITS
+from polynsd.stats import bold_rule
+from polynsd_paper.claims.comparisons import compare_cells, compare_same_maps, find_cell
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
 from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD, WEBKB
@@ -149,57 +149,36 @@ def differences_section(cells: DataFrame) -> str:
         assert ours is not None
         maps = ours["row"].partition("-")[2]
         controls = ("identity-sheaf", "poly-spectral", f"nsd-{maps}" if maps in FAMILIES else "")
-        others = [_find(graph.column, name) for name in controls]
+        others = [find_cell(graph.column, row=name) for name in controls]
         best = graph.best_other
         name = "" if best is None else f" ({best['row']})"
         gaps = (difference_text(ours, other) for other in others)
         lines.append((graph.label, ours["row"], *gaps, difference_text(ours, best) + name))
     head = ("graph", "PolyNSD", "− identity maps", "− no sheaf", "− NSD, same maps", "− best other")
     board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
-    tests = [
-        test
-        for _, column in board.groupby("dataset", sort=False)
-        for maps in FAMILIES
-        if (test := compare_cells(_find(column, f"polynsd-{maps}"), _find(column, f"nsd-{maps}")))
-    ]
-    better, worse = sum(test.low > 0 for test in tests), sum(test.high < 0 for test in tests)
+    nsd = compare_same_maps(board)
     text = wrap(
         "Test score of PolyNSD (the family of maps with the best validation, or all options where no family "
         "is trained) minus that of another model on the same splits, in points, with the 95 % interval of "
         "the corrected resampled t-test. **Bold**: the interval does not contain zero. Over all families of "
-        f"maps on the nine standard graphs, PolyNSD is better than NSD with the same maps in {better} of "
-        f"{len(tests)} comparisons, worse in {worse}, and {len(tests) - better - worse} are undecided.",
+        f"maps on the nine standard graphs, PolyNSD is better than NSD with the same maps in {nsd.better} of "
+        f"{len(nsd)} comparisons and worse in {nsd.worse}; the others are undecided.",
     )
     return f"{markdown_table(head, lines, left=2)}\n\n{text}"
 
 
-def compare_cells(first: Series[Any] | None, second: Series[Any] | None) -> Comparison | None:
-    """The paired test of two records; None where one is missing or they do not have the same splits."""
-    if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
-        return None
-    if len(first["scores"]) < LEAST_SPLITS or math.isnan(first["train_share"]):
-        return None
-    return compare(first["scores"], second["scores"], first["train_share"], test_share=first["test_share"])
-
-
 def difference_text(first: Series[Any] | None, second: Series[Any] | None) -> str:
     """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
-    test = compare_cells(first, second)
-    if test is None:
+    gap = compare_cells(first, second)
+    if gap is None:
         return NOT_RUN
-    gap, low, high = map(_points, (test.difference, test.low, test.high))
-    text = f"{gap} ({low} to {high})"
-    return f"**{text}**" if test.low > 0 or test.high < 0 else text
+    difference, low, high = map(_points, gap)
+    text = f"{difference} ({low} to {high})"
+    return f"**{text}**" if gap.low > 0 or gap.high < 0 else text
 
 
 def _points(share: float) -> str:
     return f"{100 * share:.1f}".replace("-", "−")
-
-
-def _find(cells: DataFrame, row: str) -> Series[Any] | None:
-    """The first record of a model's row."""
-    found = cells[cells["row"] == row]
-    return None if found.empty else found.iloc[0]
 
 
 def causes_section(records: DataFrame) -> str:
@@ -218,8 +197,8 @@ def causes_section(records: DataFrame) -> str:
     filtered = cells[cells["experiment"] == "filtered"]
     gaps = []
     for dataset, column in filtered.groupby("dataset", sort=False):
-        constant = _find(column, "polynsd-constant")
-        others = [_find(column, name) for name in ("polynsd-diagonal", "identity-sheaf-shortcut")]
+        constant = find_cell(column, row="polynsd-constant")
+        others = [find_cell(column, row=name) for name in ("polynsd-diagonal", "identity-sheaf-shortcut")]
         texts = (difference_text(constant, other) for other in others)
         gaps.append(f"{', '.join(texts)} on {dataset}")
     is_deep = (records["experiment"] == "platonov") & (records["row"] == "polynsd-constant")

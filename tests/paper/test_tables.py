@@ -3,7 +3,9 @@
 import csv
 import re
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -49,8 +51,9 @@ BOARD = [
 SWEEP = [invent("k-sweep", "texas", {"maps": "general", "K": K}, 0.8) for K in (2, 16, 1)]
 
 
-def write_tables(experiment, records, out, **options):
-    return tables.write_tables(experiment, out, records_table(records, **options))
+def write_tables(experiment, records, out, draw=False, **options):
+    with nullcontext() if draw else patch.object(tables, "draw_figures"):  # figures take their time
+        return tables.write_tables(experiment, out, records_table(records, **options))
 
 
 def read(path):
@@ -175,7 +178,7 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
     assert [(shared, len(board)) for shared, board in leaderboards(summary(*records))] == [
         ({"rule": rule}, 14) for rule in rules
     ]
-    page = write_tables(get_experiment("malignant"), records, tmp_path).read_text()
+    page = write_tables(get_experiment("malignant"), records, tmp_path, draw=True).read_text()
     for rule in rules:
         assert (tmp_path / "figures" / f"malignant-{rule}.png").exists()
         assert f"(../figures/malignant-search-{rule}.png)" in page
@@ -185,11 +188,13 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
 
 def test_ranks_need_three_models_and_three_datasets(tmp_path):
     experiment = get_experiment("leaderboard")
-    write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "two")
-    write_tables(experiment, BOARD, tmp_path / "three")
+    write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "two", draw=True)
+    write_tables(experiment, BOARD, tmp_path / "three", draw=True)
     assert not (tmp_path / "two" / "figures" / "leaderboard-ranks.png").exists()
     assert (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()
-    page = write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "three")
+    page = write_tables(
+        experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "three", draw=True
+    )
     assert not (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()  # of other records
     assert "ranks" not in page.read_text()
 
@@ -210,7 +215,7 @@ def test_changes_of_one_architecture_are_rows_with_a_picture(tmp_path, capsys):
         for dataset in ("texas", "cora")
         for change in ("degree 8", "base")
     ]
-    page = write_tables(experiment, records, tmp_path).read_text()
+    page = write_tables(experiment, records, tmp_path, draw=True).read_text()
     assert row(page, "change")[2:] == ["cora", "texas"]
     assert page.index("| base") < page.index("| degree 8")
     assert "![ablations](../figures/ablations.png)" in page
@@ -235,7 +240,7 @@ def test_the_ranks_say_how_many_models_they_leave_out(tmp_path, monkeypatch):
         lambda *args, title, **more: titles.append(title) or draw(*args, title=title, **more),
     )
     for records in (BOARD, BOARD[1:]):
-        write_tables(get_experiment("leaderboard"), records, tmp_path)
+        write_tables(get_experiment("leaderboard"), records, tmp_path, draw=True)
     assert ["models have all" in title for title in titles] == [False, True]
     assert titles[1].endswith("(6 of 7 models have all)")
 
