@@ -68,6 +68,7 @@ def epochs(folder):
     return [record["epoch"] for record in read_run(folder).metrics() if record["event"] == "epoch"]
 
 
+@pytest.mark.slow
 def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expected):
     folder = tmp_path / "run"
     moments = [

@@ -18,6 +18,7 @@ from polynsd.runs import Run, StorageError, read_run
 pytestmark = pytest.mark.usefixtures("quick")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("training", "kills"), [("fake_training", 20), ("real_training", 8)])
 def test_killed_at_random_steps(tmp_path, training, kills):
     """And resumed: weights, metrics and result.json are those of an undisturbed run, byte for byte."""
