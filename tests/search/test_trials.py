@@ -8,7 +8,7 @@ import pytest
 from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
-from polynsd.search import train_together, trials, work
+from polynsd.search import Trial, group_by_shape, rank_trials, train_together, trials, work
 from polynsd.training.configuration import FREE, configure
 from polynsd.zoo import ZOO, model_options
 
@@ -144,3 +144,24 @@ def test_free_options_of_the_zoo_score_the_same_in_a_batch_as_alone(model, name)
 
 def test_free_options_of_the_zoo_belong_to_someone():
     assert {f"model.options.{name}" for _, name in FREE_OF_ZOO} == {n for n in FREE if ".options." in n}
+
+
+def test_groups_differ_only_in_free_options_and_keep_the_order():
+    options = [
+        {},
+        {"model.hidden_channels": 5},
+        {"training.learning_rate": 0.5},
+        {"model.layer.dropout": 0.5},
+    ]
+    batch = [Trial(number, configure({**SMALL, **changes})) for number, changes in enumerate(options)]
+    assert [[trial.number for trial in group] for group in group_by_shape(batch)] == [[0, 2, 3], [1]]
+
+
+def test_ranking_goes_by_rung_state_metric_loss_and_order():
+    outcomes = [(0, 0.9, 0.1), (1, 0.5, 0.3), (1, 0.5, 0.2), (1, 0.7, 0.9), (1, 0.5, 0.2)]
+    batch = [
+        Trial(number, configure({}), rung=rung, val=[val], val_loss=[loss])
+        for number, (rung, val, loss) in enumerate(outcomes)
+    ]
+    batch[3].fail("diverged")
+    assert [trial.number for trial in rank_trials(batch)] == [2, 4, 1, 3, 0]
