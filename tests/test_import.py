@@ -25,6 +25,7 @@ OPTIONAL = (
 ROOMS = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if module.ispkg]
 
 
+@pytest.mark.slow
 def test_import_loads_nothing_optional():
     code = (
         "import sys, torch; before = set(sys.modules); import polynsd; dir(polynsd); "

@@ -49,6 +49,7 @@ def test_examples_run(number, capsys):
     run(number)
 
 
+@pytest.mark.slow
 def test_the_example_of_replicas_trains_all_of_them(capsys):
     results = run(REPLICAS)["results"]
     assert [result.seed for result in results] == [0, 1, 2, 3, 4] * 2

@@ -67,7 +67,15 @@ def assert_equal(results, limit):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
 @pytest.mark.parametrize(
-    ("graph", "K"), [("tiny", 0), ("tiny", 1), ("tiny", 2), ("tiny", 6), ("no edges", 3), ("hub", 3)]
+    ("graph", "K"),
+    [
+        ("tiny", 0),
+        ("tiny", 1),
+        ("tiny", 2),
+        ("tiny", 6),
+        ("no edges", 3),
+        pytest.param("hub", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_filter(graph, K, dense):
     assert_equal(both_ways(GRAPHS[graph], 3, 5, K, dense), 1e-12)
@@ -133,7 +141,8 @@ def test_products_of_small_matrices(d):
 @pytest.mark.parametrize(
     ("d", "case"),
     [
-        *((d, "random") for d in (1, 8)),
+        (1, "random"),
+        pytest.param(8, "random", marks=pytest.mark.slow),
         *product((3,), ("random", "identity", "diagonal", "tiny", "wide")),
         *((d, case) for d in (2, 4) for case in ("random", "wide")),
     ],

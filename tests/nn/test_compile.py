@@ -48,8 +48,15 @@ def assert_compiles(model, x, graph=TOPOLOGY, **kwargs):
         assert_close(value, true_value, name, LIMIT[x.dtype])
 
 
-@pytest.mark.parametrize(("training", "dtype"), [(True, torch.float64), (False, torch.float32)])
-@pytest.mark.parametrize("maps", ["diagonal", "orthogonal", "general"])
+@pytest.mark.parametrize(
+    ("maps", "training", "dtype"),
+    [
+        ("diagonal", True, torch.float64),
+        ("orthogonal", False, torch.float32),
+        ("general", True, torch.float64),
+    ],
+    ids=str,
+)
 def test_every_family_is_one_graph(maps, training, dtype):
     model = make_model(maps=maps, num_layers=2, dtype=dtype, stalk_dim=3).train(training)
     assert_compiles(model, features(dtype=dtype))
