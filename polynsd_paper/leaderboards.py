@@ -122,7 +122,7 @@ def compare_with_controls(cells: DataFrame) -> DataFrame:
     A row per pair and dataset of every leaderboard; `p_holm` is adjusted over all rows. The best other model
     is the one with the greatest test mean, so that the comparison is the hardest there is.
     """
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     rows = []
     for options, board in leaderboards(cells):
         for dataset, column in board.groupby("dataset", sort=False):

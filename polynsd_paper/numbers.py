@@ -44,7 +44,7 @@ def collect_numbers(cells: DataFrame, printed: Sequence[Published] = ()) -> Data
     Columns: dataset, options (of the cell, named as ours are), cell, source, metric, mean and std (in percent
     where the metric is a share), note, is_partial, is_beside (whether we have the same cell).
     """
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     rows: list[dict[str, Any]] = []
     ours: dict[Any, Mapping[str, Any]] = {}
     for _, cell in cells.iterrows():
@@ -105,7 +105,7 @@ def cell_number(cell: Series[Any]) -> str:
 
 def printed_columns(cells: DataFrame, printed: Sequence[Published]) -> DataFrame:
     """`paper_mean`, `paper_std` and so on beside our cells, as fractions; NaN where nothing was printed."""
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     rows = []
     for _, cell in cells.iterrows():
         row = {}
@@ -130,11 +130,11 @@ def natural_order(labels: Iterable[str]) -> list[str]:
 
 def deviation_text(cells: DataFrame) -> str:
     """` ± population standard deviation (ddof 0) of the split means`; empty where no deviation is known."""
-    known = cells[cells["std"].notna()]
+    spread = cells[cells["std"].notna()]
     kinds = dict.fromkeys(
         f"{'sample' if ddof else 'population'} standard deviation (ddof {ddof}) "
         f"{'of the split means' if splits > 1 else 'over the seeds'}"
-        for ddof, splits in zip(known["ddof"], known["splits"], strict=True)
+        for ddof, splits in zip(spread["ddof"], spread["splits"], strict=True)
     )
     return f" ± {' or '.join(kinds)}" if kinds else ""
 

@@ -43,7 +43,7 @@ class Published:
 
 def published(experiment: str) -> list[Published]:
     """All numbers for an experiment, in the order of the tables; none for one that nobody has printed."""
-    return [one for one in _all() if one.experiment == experiment]
+    return [number for number in _read_numbers() if number.experiment == experiment]
 
 
 def find_published(
@@ -52,48 +52,33 @@ def find_published(
     """The number of one cell, whatever the order of its options; None where there is none."""
     require_choice("source", source, SOURCES)
     key = cell_key(cell)
-    places = (one for one in numbers if one.dataset == dataset and one.source == source)
-    return next((one for one in places if cell_key(one.cell) == key), None)
+    beside = (number for number in numbers if number.dataset == dataset and number.source == source)
+    return next((number for number in beside if cell_key(number.cell) == key), None)
 
 
 def cell_key(cell: Mapping[str, Any]) -> CellKey:
-    """What two cells share that mean the same: order and types of the options do not matter.
+    """Equal for cells that mean the same: order and types of the options do not matter.
 
     Nor do the arguments of a basis: `gegenbauer(1.5)` is compared with the paper's Gegenbauer row, whose
     index is not printed.
     """
-    return tuple(sorted((name, _plain(name, value)) for name, value in cell.items()))
-
-
-def cell_text(cell: Mapping[str, Any]) -> str:
-    """`maps=diagonal;K=4`"""
-    return ";".join(f"{name}={value}" for name, value in cell.items())
+    texts = {name: str(value) for name, value in cell.items()}
+    if "basis" in texts:
+        texts["basis"] = texts["basis"].partition("(")[0]
+    return tuple(sorted(texts.items()))
 
 
 def parse_cell(text: str) -> dict[str, str]:
-    """The inverse of `cell_text`, with all values as text."""
+    """`{"maps": "diagonal", "K": "4"}` of `maps=diagonal;K=4`; all values are text."""
     return dict(option.split("=", 1) for option in text.split(";"))
 
 
-def _plain(name: str, value: Any) -> str:
-    return str(value).partition("(")[0] if name == "basis" else str(value)
-
-
 @cache
-def _all() -> tuple[Published, ...]:
+def _read_numbers() -> tuple[Published, ...]:
     text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
-    return tuple(_number(row) for row in csv.DictReader(text.splitlines()))
-
-
-def _number(row: dict[str, str]) -> Published:
-    mean, std = (float(row[name]) if row[name] else None for name in ("mean", "std"))
-    return Published(
-        row["experiment"],
-        row["dataset"],
-        parse_cell(row["cell"]),
-        row["metric"],
-        mean,
-        std,
-        row["source"],
-        row["note"],
-    )
+    numbers = []
+    for row in csv.DictReader(text.splitlines()):
+        mean, std = (float(row[name]) if row[name] else None for name in ("mean", "std"))
+        values: dict[str, Any] = {**row, "cell": parse_cell(row["cell"]), "mean": mean, "std": std}
+        numbers.append(Published(**values))
+    return tuple(numbers)

@@ -254,7 +254,7 @@ def load_records(results: Path, experiment: Experiment | str | None = None) -> D
 
 def records_table(records: Sequence[Record], is_current: Sequence[bool] | None = None) -> DataFrame:
     """The table of `load_records` for records in memory; all are current unless told otherwise."""
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     flags = is_current or [True] * len(records)
     options = list(dict.fromkeys(name for record in records for name in record.cell))
     columns = [*RECORD_COLUMNS[:4], *options, *RECORD_COLUMNS[4:], *SCORE_COLUMNS]
@@ -313,7 +313,7 @@ def summarize(records: DataFrame) -> DataFrame:
     splits, seeds  how many; split_numbers has the numbers of the splits
     scores         the test scores as an array [splits, seeds]
     """
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     table = records.drop_duplicates(list(KEY)).drop(columns=list(SCORE_COLUMNS)).reset_index(drop=True)
     groups = [group for _, group in records.groupby(list(KEY), sort=False)]
     scores = [by_split(group) for group in groups]

@@ -73,7 +73,7 @@ def write_tables(experiment: Experiment, results: Path, records: DataFrame | Non
         comparisons.unlink(missing_ok=True)
     notes = []
     try:
-        load_optional("pyarrow.parquet", "a table of all scores needs", "runs")
+        load_optional("pyarrow.parquet", "a table of all scores needs", "paper")
         columns = ["dataset", *option_names(records), "metric", *SCORE_COLUMNS]
         scores = records[columns].rename(columns={"score": "test"})
         scores.to_parquet(tables / f"{experiment.name}.scores.parquet", index=False)
@@ -100,7 +100,7 @@ def boards_of(cells: DataFrame) -> list[tuple[dict[str, Any], DataFrame]]:
 
 def cells_table(cells: DataFrame, printed: Sequence[Published]) -> DataFrame:
     """A row per cell and what others printed for it; below, a row per dataset for maps by validation."""
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     table = cells.rename(columns={"val": "val_mean", "seconds": "train_seconds"})
     names = [
         "dataset", *option_names(cells), "metric", "mean", "std", "val_mean", "splits", "is_partial", "seeds",
@@ -165,7 +165,7 @@ def _draw_ranks(path: Path, title: str, board: DataFrame) -> None:
 
 
 def _print(experiment: Experiment, cells: DataFrame) -> None:
-    pandas = load_optional("pandas", "tables of records need", "runs")
+    pandas = load_optional("pandas", "tables of records need", "paper")
     metrics = " or ".join(dict.fromkeys(map(metric_name, cells["metric"])))
     title, mark = f"{experiment.name}: test {metrics}", f"{BEST} best of its column"
     boards = boards_of(cells)

@@ -6,11 +6,11 @@ import pytest
 
 from polynsd import ConfigError
 from polynsd.zoo.registry import ZOO
+from polynsd_paper.experiment import cell_text
 from polynsd_paper.footnotes import all_footnotes, footnotes_for
 from polynsd_paper.published import (
     SOURCES,
     cell_key,
-    cell_text,
     find_published,
     parse_cell,
     published,
