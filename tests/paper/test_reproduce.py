@@ -204,6 +204,7 @@ def test_mistakes_are_told_before_anything_is_trained(arguments, words, capsys):
     assert words in exit_text(["reproduce", *arguments], capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @real
 def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
@@ -219,6 +220,7 @@ def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
     assert all(0.3 < float(row["mean"]) <= 1 for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @real
 def test_a_fast_search_on_a_real_graph(tmp_path, capsys):
