@@ -151,9 +151,11 @@ def _suffix(shared: dict[str, Any]) -> str:
 
 
 def _draw_ranks(path: Path, title: str, board: DataFrame) -> None:
-    """Critical differences of the models that have all datasets."""
-    means = complete(board).pivot(index="row", columns="dataset", values="mean")
-    means = means.reindex(index=complete(board)["row"].unique(), columns=board["dataset"].unique())
+    """Critical differences of the models that have all datasets; those with few models do not count."""
+    cells = complete(board)
+    means = cells.pivot(index="row", columns="dataset", values="mean")
+    means = means.reindex(index=cells["row"].unique(), columns=board["dataset"].unique())
+    means = means.dropna(axis="columns", thresh=LEAST_RANKED)
     ranked = means.dropna()
     if means.shape[1] < LEAST_RANKED or len(ranked) < LEAST_RANKED:
         return
