@@ -165,7 +165,7 @@ class Graph:
     @classmethod
     def from_pandas(cls, edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any) -> Graph:
         """From an edge table and a node table, with the options of `from_files`."""
-        from polynsd.data.tables import from_pandas
+        from polynsd.data.convert import from_pandas
 
         return from_pandas(edges, nodes, **options)
 
@@ -179,39 +179,39 @@ class Graph:
         **options: Any,
     ) -> Graph:
         """From a NetworkX graph, its attributes taken as columns, with the options of `from_files`."""
-        from polynsd.data.tables import from_networkx
+        from polynsd.data.convert import from_networkx
 
         return from_networkx(graph, label=label, features=features, weight=weight, **options)
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, *, name: str = "graph") -> Graph:
         """From a square matrix, sparse or dense, its entries being weights unless all are 1."""
-        from polynsd.data.tables import from_scipy
+        from polynsd.data.convert import from_scipy
 
         return from_scipy(adjacency, x, y, name=name)
 
     @classmethod
     def from_pyg(cls, data: Data, *, node_ids: Any = None, name: str | None = None) -> Graph:
         """From PyG's `Data`; edge weights and features that differ between directions are averaged."""
-        from polynsd.data.tables import from_pyg
+        from polynsd.data.convert import from_pyg
 
         return from_pyg(data, node_ids=node_ids, name=name)
 
     def to_pandas(self, id_column: str = "id", label: str = "label") -> tuple[pd.DataFrame, pd.DataFrame]:
         """The edge table (source, target, …) and the node table (id, features, label)."""
-        from polynsd.data.tables import to_pandas
+        from polynsd.data.convert import to_pandas
 
         return to_pandas(self, id_column, label)
 
     def to_networkx(self, label: str = "label") -> nx.Graph:
         """A NetworkX graph whose nodes are the user's ids, with features and labels as attributes."""
-        from polynsd.data.tables import to_networkx
+        from polynsd.data.convert import to_networkx
 
         return to_networkx(self, label)
 
     def to_pyg(self) -> Data:
         """PyG's `Data`: both directions of every edge, dense features, masks as [N, S]; all of it copied."""
-        from polynsd.data.tables import to_pyg
+        from polynsd.data.convert import to_pyg
 
         return to_pyg(self)
 

@@ -127,6 +127,30 @@ def expect_all(valid: Array, rule: str, values: Array, remedy: str) -> None:
     raise DataError(f"{rule}; {count} of {valid.size} break this, {first}. {remedy}")
 
 
+def finite_float32(numbers: Any, origin: str, allow_nan: bool = False) -> NDArray[np.float32]:
+    """The numbers as float32; infinite ones, or those that become infinite, are an error."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(numbers).astype(np.float32)
+    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0, 0])
+        raise DataError(
+            f"{origin}: every value must be finite and fit into float32; {int(wrong.sum())} do not, the "
+            f"first in row {row + 1}. Correct them, or leave the column out."
+        )
+    return values
+
+
+def require_non_negative(weight: NDArray[np.float32], origin: str) -> NDArray[np.float32]:
+    """The weights; raises if one is negative."""
+    if (weight < 0).any():
+        raise GraphError(
+            f"{origin}: weights must not be negative, because the Laplacian would not be positive "
+            f"semidefinite; got {float(weight.min())}. Shift them, or keep the sign as an edge feature."
+        )
+    return weight
+
+
 def describe_value(value: object) -> str:
     """What came instead of the expected array or tensor, for the text of an error."""
     if isinstance(value, np.ndarray):

@@ -1,23 +1,16 @@
-"""Your own graph: from files and other libraries, and back, under your ids.
+"""Your own graph from files and back to files, under your ids.
 
     graph, report = read_graph("edges.csv", "nodes.csv", label="kind")
 
-Tables need the packages of the extra `data` (pandas, pyarrow), which are loaded when first used.
+Tables need the packages of the extra `data` (pandas, pyarrow), which are loaded when first used. For
+DataFrames and graphs of other libraries see the methods of `polynsd.data.Graph`.
 """
 
 from polynsd.data.edges import EdgeReport
-from polynsd.data.tables.convert import from_networkx, from_pandas, from_pyg, from_scipy
-from polynsd.data.tables.export import predictions_table, to_networkx, to_pandas, to_pyg, write_graph
 from polynsd.data.tables.files import write_table
-from polynsd.data.tables.options import ReadOptions
-from polynsd.data.tables.read import (
-    ReadReport,
-    ReadResult,
-    TableSchema,
-    read_graph,
-    read_tables,
-    read_tables_like,
-)
+from polynsd.data.tables.read import read_graph, read_tables, read_tables_like
+from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
+from polynsd.data.tables.write import predictions_table, write_graph
 
 __all__ = [
     "EdgeReport",
@@ -25,17 +18,10 @@ __all__ = [
     "ReadReport",
     "ReadResult",
     "TableSchema",
-    "from_networkx",
-    "from_pandas",
-    "from_pyg",
-    "from_scipy",
     "predictions_table",
     "read_graph",
     "read_tables",
     "read_tables_like",
-    "to_networkx",
-    "to_pandas",
-    "to_pyg",
     "write_graph",
     "write_table",
 ]

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from networkx.readwrite.graphml import GraphMLReader
 
 from polynsd.data.tables.files import FilePath, require_file
-from polynsd.data.tables.options import ID, SOURCE, TARGET
+from polynsd.data.tables.schema import ID, SOURCE, TARGET
 from polynsd.data.tables.table import Table
 from polynsd.errors import DataError
 

@@ -34,10 +34,7 @@ def number_nodes(
             one the nodes are numbered in the order in which the edges first name them.
         node_table: its name, for errors.
     """
-    pd = load("pandas")
-    columns = [source, target] if nodes is None else [nodes, source, target]
-    codes, unique_ids = pd.factorize(pd.concat(_convert_ids(columns), ignore_index=True))
-    ids = unique_ids.to_numpy() if unique_ids.dtype == np.int64 else np.array(unique_ids.tolist(), dtype=str)
+    codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
     if nodes is None:
         return _number_by_row(codes.reshape(2, -1), ids)
     num_nodes = len(nodes)
@@ -72,53 +69,78 @@ def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray
     return number[pairs], ids[order]
 
 
-def _convert_ids(columns: Sequence[Column]) -> list[pd.Series]:
-    """The columns in one type: int64 if all of them are integers, else strings."""
+def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All ids of the columns as positions in the array of different ids, in the order of appearance."""
     pd, pa = load("pandas"), load("pyarrow")
-    integers = [_convert_integers(column) for column in columns]
-    if all(ids is not None for ids in integers):
-        return [pd.Series(ids) for ids in integers]
-    texts = [column.values.astype(pd.ArrowDtype(pa.large_string())) for column in columns]
-    for column, ids in zip(columns, texts, strict=True):
-        longest = int(ids.str.len().max()) if len(ids) else 0
-        if longest > MAX_LENGTH:
-            raise DataError(
-                f"{column.origin}: an id may have up to {MAX_LENGTH} characters; got one of {longest}. Check "
-                "for a quote that is not closed, or use shorter ids."
-            )
-        has_control = ids.str.contains(r"[\x00-\x1f]").to_numpy(bool)
-        if has_control.any():
-            raise DataError(
-                f"{column.origin}: ids must not hold control characters; row {int(has_control.argmax()) + 1} "
-                "does. Check that the file is UTF-8 text (UTF-16 looks like this), and remove them."
-            )
-    return texts
+    columns = [column for column in columns if len(column)]
+    if not columns:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    for column in columns:
+        _check_type(column)
+    if not any(column.is_string for column in columns):
+        codes, ids = pd.factorize(np.concatenate([_to_int64(column) for column in columns]))
+        return codes, ids
+    text = pd.ArrowDtype(pa.large_string())
+    codes, distinct = pd.factorize(pd.concat([column.values.astype(text) for column in columns]))
+    distinct = pd.Series(distinct)
+    _check_texts(distinct, columns)
+    can_be_integers = all(column.is_text or not column.is_string for column in columns)
+    if can_be_integers and distinct.str.fullmatch(CANONICAL_INTEGER).all():
+        try:
+            return codes, distinct.astype("int64[pyarrow]").to_numpy(np.int64)
+        except ValueError:
+            pass  # more digits than an integer holds
+    return codes, np.array(distinct.tolist(), dtype=str)
 
 
-def _convert_integers(column: Column) -> NDArray[np.int64] | None:
-    """The ids as int64; None if they are strings. Raises if they are neither, or if one is missing."""
-    if not len(column):
-        return np.empty(0, dtype=np.int64)
-    values = column.values
-    is_missing = values.isna() | (values == "") if column.is_string else values.isna()
+def _check_type(column: Column) -> None:
+    """Raises unless every row has an id and the ids are integers or strings."""
+    is_missing = column.values.isna()
     if is_missing.any():
         raise DataError(
             f"{column.origin}: every row needs an id; {int(is_missing.sum())} have none, the first is row "
             f"{int(is_missing.to_numpy().argmax()) + 1}. Fill or remove them."
         )
-    if values.dtype.kind not in "iuU":
+    if column.values.dtype.kind not in "iuU":
         raise DataError(
-            f"{column.origin}: ids must be integers or strings; got {values.dtype}. Convert them, e.g. with "
-            "astype(int) or astype(str)."
+            f"{column.origin}: ids must be integers or strings; got {column.values.dtype}. Convert them, "
+            "e.g. with astype(int) or astype(str)."
         )
-    if column.is_string and not (column.is_text and values.str.fullmatch(CANONICAL_INTEGER).all()):
-        return None
+
+
+def _to_int64(column: Column) -> NDArray[np.int64]:
     try:
-        return values.astype("int64[pyarrow]").to_numpy(np.int64)
+        return np.asarray(column.values.astype("int64[pyarrow]").to_numpy(np.int64))
     except ValueError as error:
-        if column.is_string:
-            return None  # more digits than an integer holds
         raise DataError(
             f"{column.origin}: integer ids must fit into 64 bits with a sign. {error}. Convert them to "
             "strings."
         ) from error
+
+
+def _check_texts(distinct: pd.Series, columns: Sequence[Column]) -> None:
+    """Raises for ids that are empty, too long or not text; rows are looked up only for the message."""
+    lengths, has_control = distinct.str.len(), distinct.str.contains(r"[\x00-\x1f]")
+    problems = (
+        (
+            lengths == 0,
+            "every row needs an id; {count} have none, the first is row {row}. Fill or remove them.",
+        ),
+        (
+            lengths > MAX_LENGTH,
+            f"an id may have up to {MAX_LENGTH} characters; got one of {lengths.max()}. Check for a quote "
+            "that is not closed, or use shorter ids.",
+        ),
+        (
+            has_control,
+            "ids must not hold control characters; row {row} does. Check that the file is UTF-8 text (UTF-16 "
+            "looks like this), and remove them.",
+        ),
+    )
+    for is_wrong, problem in problems:
+        wrong = distinct[is_wrong.to_numpy(bool)]
+        for column in columns if len(wrong) else ():
+            rows = column.values.isin(wrong).to_numpy(bool)
+            if column.is_string and rows.any():
+                details = problem.format(count=int(rows.sum()), row=int(rows.argmax()) + 1)
+                raise DataError(f"{column.origin}: {details}")

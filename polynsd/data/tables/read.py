@@ -10,125 +10,29 @@ The second pair of tables is read like the first: the same columns, categories, 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.edges import EdgeReport, merge_edges
+from polynsd.data.edges import merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.tables.features import (
+from polynsd.data.tables.encode import (
     UNSEEN_RULES,
     EncodedColumn,
-    FeatureEncoder,
+    NodeLabels,
     encode_columns,
+    read_labels,
     read_weights,
 )
 from polynsd.data.tables.files import GRAPHML, TABLE_EXTENSIONS, FilePath, extension_of, read_table
 from polynsd.data.tables.ids import number_nodes
-from polynsd.data.tables.labels import NodeLabels, read_labels
-from polynsd.data.tables.options import ReadOptions
+from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
 from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
 from polynsd.errors import ConfigError, DataError, require_choice, unknown_name
-
-logger = logging.getLogger("polynsd")
-
-
-@dataclass(frozen=True)
-class ReadReport:
-    """What became of every row and column that was given."""
-
-    edges: EdgeReport
-    num_nodes: int
-    isolated: int = 0  # nodes without an edge
-    task: str | None = None  # None without labels
-    unlabelled: int = 0  # rows to predict
-    one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
-    filled: Mapping[str, int] = field(default_factory=dict)  # column -> missing values that were filled
-    edge_feature_names: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()  # columns that no option names
-
-    def __str__(self) -> str:
-        def list_counts(counts: Mapping[str, int]) -> str:
-            return ", ".join(f"{name} ({count})" for name, count in counts.items())
-
-        parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
-        if self.task is not None:
-            parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
-        if self.one_hot:
-            parts.append("one-hot: " + list_counts(self.one_hot))
-        if self.filled:
-            parts.append("missing values filled: " + list_counts(self.filled))
-        if self.unused:
-            parts.append("columns not used: " + ", ".join(self.unused))
-        return "; ".join(parts)
-
-    def log(self, name: str) -> None:
-        """Logs the report on the graph `name`, and as a warning the columns that went unused."""
-        logger.info("%s: %s", name, self)
-        if self.unused:
-            logger.warning(
-                "%s: columns not used: %s. Name those you want in weight, edge_features or features.",
-                name,
-                ", ".join(self.unused),
-            )
-
-
-@dataclass(frozen=True)
-class TableSchema:
-    """What was learned from the tables a model was trained on, to read others in the same way.
-
-    Args:
-        options: what each column means, every one by its name.
-        node_features: how the columns of node features are encoded, in the order of the features.
-        edge_features: likewise for edges.
-        task: `classification`, `regression`, or None without labels.
-        class_names: the classes in the order of their numbers.
-    """
-
-    options: ReadOptions
-    node_features: tuple[FeatureEncoder, ...]
-    edge_features: tuple[FeatureEncoder, ...] = ()
-    task: str | None = None
-    class_names: tuple[str, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
-        """From the result of `to_dict`, also after JSON."""
-        names = values["class_names"]
-        return cls(
-            ReadOptions.from_keywords(**values["options"]),
-            tuple(map(FeatureEncoder.from_dict, values["node_features"])),
-            tuple(map(FeatureEncoder.from_dict, values["edge_features"])),
-            values["task"],
-            None if names is None else tuple(names),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ReadResult:
-    """A graph, the report, and the schema by which other tables can be read.
-
-    Args:
-        graph: the graph of the tables.
-        report: what became of their rows and columns.
-        schema: of these tables, or the one that was given.
-        unseen: column → rows whose category the given schema does not know.
-        unknown_labels: labels that are none of the given schema's classes.
-    """
-
-    graph: Graph
-    report: ReadReport
-    schema: TableSchema
-    unseen: Mapping[str, int]
-    unknown_labels: int
 
 
 def read_graph(

@@ -178,20 +178,6 @@ def require_header(names: Iterable[str], table: str) -> None:
         )
 
 
-def finite_float32(numbers: Any, origin: str, allow_nan: bool = False) -> NDArray[np.float32]:
-    """The numbers as float32; infinite ones, or those that become infinite, are an error."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.asarray(numbers).astype(np.float32)
-    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if wrong.any():
-        row = int(np.argwhere(wrong)[0, 0])
-        raise DataError(
-            f"{origin}: every value must be finite and fit into float32; {int(wrong.sum())} do not, the "
-            f"first in row {row + 1}. Correct them, or leave the column out."
-        )
-    return values
-
-
 def is_number_text(text: str) -> bool:
     """Whether Python reads the text as a number."""
     try:

@@ -5,7 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.tables import from_pandas, read_graph
+from polynsd.data.convert import from_pandas
+from polynsd.data.tables import read_graph
 from polynsd.errors import DataError, GraphError
 
 

@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.tables.table import Table, finite_float32, load
+from polynsd.data.tables.table import Table, load
+from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 
 

@@ -1,4 +1,6 @@
-"""Columns as float32 features: numbers as they are, everything else one-hot.
+"""Columns as features and as labels.
+
+Features are float32: numbers as they are, everything else one-hot.
 
     encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="error")
     encoder.names                        # ("city=Bern", "city=Oslo")
@@ -7,23 +9,32 @@
 A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of its
 column, a category becomes a row of zeros, and a further feature marks these rows. Another table is encoded
 by the encoders of the training tables: their categories, their means, their features that mark gaps.
+
+In a label column strings, booleans and whole numbers are classes, numbered in sorted order under the names
+they had; `task="auto"` takes a column with fractions as regression targets. A missing label is −1 or NaN: a
+row to predict. In a column of whole numbers −1 means "no label" too, as it does in archives, and equal
+numbers are one class however they are written (`1`, `1.0`, `01`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.tables.options import ReadOptions
-from polynsd.data.tables.table import MISSING, Column, Table, finite_float32, is_number_text
-from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError
+from polynsd.data.tables.table import MISSING, Column, Table, is_number_text
+from polynsd.data.validation import finite_float32, require_non_negative
+from polynsd.errors import ConfigError, DataError, PolyNSDError
+
+if TYPE_CHECKING:
+    from polynsd.data.tables.schema import ReadOptions
 
 MAX_CATEGORIES = 1000
+MAX_WHOLE_NUMBER_CLASSES = 1000
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
 UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
@@ -189,16 +200,6 @@ def read_weights(column: Column) -> NDArray[np.float32]:
     return require_non_negative(finite_float32(column.numbers, column.origin), column.origin)
 
 
-def require_non_negative(weight: NDArray[np.float32], origin: str) -> NDArray[np.float32]:
-    """The weights; raises if one is negative."""
-    if (weight < 0).any():
-        raise GraphError(
-            f"{origin}: weights must not be negative, because the Laplacian would not be positive "
-            f"semidefinite; got {float(weight.min())}. Shift them, or keep the sign as an edge feature."
-        )
-    return weight
-
-
 def _require_fill(column: Column, count: int, missing: str) -> None:
     if missing != "mean":
         raise DataError(
@@ -238,3 +239,70 @@ def _check_categories(
         f"{column.origin}: text becomes one feature per category, but {problem}. Convert it to numbers, "
         "leave it out with features=[...], or name it in categorical=[...] if these are categories."
     )
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLabels:
+    """Labels `[N]` of a task.
+
+    Args:
+        task: `classification` or `regression`; None without labels.
+        y: class numbers int64, −1 where there is no label; or targets float32 with NaN.
+        class_names: of the classes; None for regression.
+        num_unknown: labels that were none of the classes that were asked for.
+    """
+
+    task: str | None = None
+    y: NDArray[Any] | None = None
+    class_names: tuple[str, ...] | None = None
+    num_unknown: int = 0
+
+    @property
+    def num_missing(self) -> int:
+        """How many rows have no label, if others have."""
+        if self.y is None:
+            return 0
+        return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
+
+    def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
+        """The labels under the classes of another table; those that are none of them are missing."""
+        if self.y is None or self.class_names is None or class_names is None:
+            return self
+        position = {name: i for i, name in enumerate(class_names)}
+        numbers = [position.get(name, MISSING) for name in self.class_names]
+        y = np.array([*numbers, MISSING], dtype=np.int64)[self.y]
+        num_unknown = int(((y == MISSING) & (self.y != MISSING)).sum())
+        return replace(self, y=y, class_names=class_names, num_unknown=num_unknown)
+
+
+def read_labels(column: Column, task: str) -> NodeLabels:
+    """The labels in a column; `task` is `classification`, `regression` or `auto`."""
+    numbers = column.numbers
+    targets = None if numbers is None else finite_float32(numbers, column.origin, allow_nan=True)
+    present = np.zeros(0) if numbers is None else numbers[~np.isnan(numbers)]
+    is_whole = numbers is not None and bool((present == np.floor(present)).all())
+    if task == "auto":
+        task = "classification" if numbers is None or is_whole else "regression"
+        distinct = np.unique(present).size
+        if is_whole and distinct > MAX_WHOLE_NUMBER_CLASSES:
+            raise ConfigError(
+                f"{column.origin} holds {distinct} different whole numbers, which may be classes or targets. "
+                "Say task='classification' or task='regression'."
+            )
+    if task == "classification":
+        return NodeLabels(task, *(_whole_number_classes(column) if is_whole else column.categories))
+    if targets is None:
+        raise DataError(
+            f"{column.origin}: regression targets must be numbers. Correct the values, or ask for "
+            "task='classification'."
+        )
+    return NodeLabels(task, targets)
+
+
+def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The classes of whole numbers by value, −1 being no class; not by float64, which rounds."""
+    codes, names = column.categories
+    values = [int(name) if name.lstrip("+-").isdecimal() else int(float(name)) for name in names]
+    classes = sorted(set(values) - {MISSING})
+    rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
+    return np.array([rank[value] for value in values] + [MISSING])[codes], tuple(map(str, classes))

@@ -1,0 +1,175 @@
+"""What reading tables takes and gives: `ReadOptions`, `ReadReport`, `TableSchema`, `ReadResult`.
+
+The options say what each column means; the schema is what was learned from the tables (categories, means,
+classes), by which other tables are read in the same way; the report says what became of all rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from polynsd.data.edges import EdgeReport
+from polynsd.data.graph import Graph
+from polynsd.data.tables.encode import FeatureEncoder
+from polynsd.errors import ConfigError, require_choice, unknown_name
+
+logger = logging.getLogger("polynsd")
+
+TASKS = ("auto", "classification", "regression")
+NODE_OPTIONS = ("label", "id_column", "features")
+ID, SOURCE, TARGET = "@id", "@source", "@target"  # id columns beside attributes of any name
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What each column means. By default there are ids and features, and nothing to predict.
+
+    Args:
+        label: the column of the node table to predict, where a gap, or −1 among whole numbers, is no label.
+        id_column: the column of ids in the node table; the first by default.
+        source: the column of the edge table where an edge begins; the first by default.
+        target: the column where it ends; the second by default.
+        weight: the column of edge weights; none by default.
+        edge_features: the columns of edge features.
+        features: the columns of node features; all that are left by default, `()` for none.
+        categorical: columns to encode one-hot although they hold numbers or text that hardly repeats.
+        task: `classification`, `regression`, or `auto`, which looks at the label column.
+        missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
+    """
+
+    label: str | None = None
+    id_column: str | None = None
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    edge_features: Sequence[str] = ()
+    features: Sequence[str] | None = None
+    categorical: Sequence[str] | None = None
+    task: str = "auto"
+    missing: str = "error"
+
+    def __post_init__(self) -> None:
+        require_choice("task", self.task, TASKS)
+        require_choice("rule for missing values", self.missing, ("error", "mean"))
+        for name in ("edge_features", "features", "categorical"):
+            if isinstance(getattr(self, name), str):
+                raise ConfigError(
+                    f"{name} must be a list of columns; got the string {getattr(self, name)!r}."
+                )
+
+    @classmethod
+    def from_keywords(cls, **options: Any) -> ReadOptions:
+        """Like the constructor, but an unknown name is an error with a guess at the one meant."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise unknown_name("option", name, names)
+        return cls(**options)
+
+    def with_reserved_ids(self) -> ReadOptions:
+        """For GraphML and NetworkX, whose ids are no attributes that a user could name."""
+        return replace(self, id_column=ID, source=SOURCE, target=TARGET)
+
+    def require_no_node_options(self) -> None:
+        """Raises if something is asked of a node table that was not given."""
+        names = [name for name in NODE_OPTIONS if getattr(self, name)]
+        if names:
+            raise ConfigError(
+                f"{', '.join(names)} needs a node table, but only edges were given; pass nodes=…."
+            )
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What became of every row and column that was given."""
+
+    edges: EdgeReport
+    num_nodes: int
+    isolated: int = 0  # nodes without an edge
+    task: str | None = None  # None without labels
+    unlabelled: int = 0  # rows to predict
+    one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
+    filled: Mapping[str, int] = field(default_factory=dict)  # column -> missing values that were filled
+    edge_feature_names: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # columns that no option names
+
+    def __str__(self) -> str:
+        def list_counts(counts: Mapping[str, int]) -> str:
+            return ", ".join(f"{name} ({count})" for name, count in counts.items())
+
+        parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
+        if self.task is not None:
+            parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
+        if self.one_hot:
+            parts.append("one-hot: " + list_counts(self.one_hot))
+        if self.filled:
+            parts.append("missing values filled: " + list_counts(self.filled))
+        if self.unused:
+            parts.append("columns not used: " + ", ".join(self.unused))
+        return "; ".join(parts)
+
+    def log(self, name: str) -> None:
+        """Logs the report on the graph `name`, and as a warning the columns that went unused."""
+        logger.info("%s: %s", name, self)
+        if self.unused:
+            logger.warning(
+                "%s: columns not used: %s. Name those you want in weight, edge_features or features.",
+                name,
+                ", ".join(self.unused),
+            )
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What was learned from the tables a model was trained on, to read others in the same way.
+
+    Args:
+        options: what each column means, every one by its name.
+        node_features: how the columns of node features are encoded, in the order of the features.
+        edge_features: likewise for edges.
+        task: `classification`, `regression`, or None without labels.
+        class_names: the classes in the order of their numbers.
+    """
+
+    options: ReadOptions
+    node_features: tuple[FeatureEncoder, ...]
+    edge_features: tuple[FeatureEncoder, ...] = ()
+    task: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
+        """From the result of `to_dict`, also after JSON."""
+        names = values["class_names"]
+        return cls(
+            ReadOptions.from_keywords(**values["options"]),
+            tuple(map(FeatureEncoder.from_dict, values["node_features"])),
+            tuple(map(FeatureEncoder.from_dict, values["edge_features"])),
+            values["task"],
+            None if names is None else tuple(names),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReadResult:
+    """A graph, the report, and the schema by which other tables can be read.
+
+    Args:
+        graph: the graph of the tables.
+        report: what became of their rows and columns.
+        schema: of these tables, or the one that was given.
+        unseen: column → rows whose category the given schema does not know.
+        unknown_labels: labels that are none of the given schema's classes.
+    """
+
+    graph: Graph
+    report: ReadReport
+    schema: TableSchema
+    unseen: Mapping[str, int]
+    unknown_labels: int
