@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
+from polynsd.optional import load_yaml
 from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
 from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS
@@ -287,7 +288,7 @@ def save_config(path: str | Path, config: Any) -> None:
     """Writes a configuration to a `.json` or `.yaml` file."""
     path, options = Path(path), json.loads(json.dumps(to_dict(config)))  # tuples become lists
     text = (
-        _yaml().safe_dump(options, sort_keys=False)
+        load_yaml().safe_dump(options, sort_keys=False)
         if _is_yaml(path)
         else json.dumps(options, indent=2) + "\n"
     )
@@ -303,7 +304,7 @@ def read_options(path: str | Path, what: str = "options") -> dict[str, Any]:
     """The mapping in a `.json` or `.yaml` file."""
     path = Path(path)
     text = path.read_text(encoding="utf-8")
-    options = _yaml().safe_load(text) if _is_yaml(path) else json.loads(text)
+    options = load_yaml().safe_load(text) if _is_yaml(path) else json.loads(text)
     if not isinstance(options, dict):
         raise ConfigError(f"{path} must hold {what}; got {type(options).__name__}.")
     return options
@@ -312,14 +313,6 @@ def read_options(path: str | Path, what: str = "options") -> dict[str, Any]:
 def _is_yaml(path: Path) -> bool:
     require_choice("configuration file type", path.suffix, (".json", ".yaml", ".yml"))
     return path.suffix != ".json"
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConfigError("YAML files need PyYAML; install it with: pip install pyyaml") from error
-    return yaml
 
 
 def published_layer(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002

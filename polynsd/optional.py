@@ -5,14 +5,31 @@ from typing import Any
 
 from polynsd.errors import ConfigError
 
+PACKAGE_NAMES = {
+    "yaml": "PyYAML",
+    "optuna": "Optuna",
+}  # that differ from the module
+
 
 def load_optional(module: str, purpose: str, extra: str) -> Any:
     """The module, or an error that says what needs it (`purpose`) and how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
+        name = module.partition(".")[0]
         raise ConfigError(
-            f"{purpose} the package '{package}', which is not installed; "
+            f"{purpose} the package '{PACKAGE_NAMES.get(name, name)}', which is not installed; "
             f"install it with: pip install 'polynsd[{extra}]'"
         ) from error
+
+
+def load_yaml() -> Any:
+    """PyYAML, which reads and writes configurations, spaces and records."""
+    return load_optional("yaml", "YAML files need", "search")
+
+
+def load_optuna() -> Any:
+    """Optuna, which logs warnings only."""
+    optuna = load_optional("optuna", "a search needs", "search")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.data.datasets.entries import ENTRIES
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.optional import load_optional
+from polynsd.optional import load_optional, load_yaml
 from polynsd.runs.files import make_folder, write_durably
-from polynsd.search.optional import yaml
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
@@ -122,7 +121,7 @@ class Record:
         make_folder(path.parent)
         content = asdict(self) | {"cell": dict(self.cell), "scores": [list(score) for score in self.scores]}
         content[SETTINGS_KEY] = content.pop("settings")
-        text = yaml().safe_dump(
+        text = load_yaml().safe_dump(
             content, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
         )
         write_durably(path, text.encode())
@@ -130,13 +129,15 @@ class Record:
 
 def read_record(path: Path) -> Record:
     """Reads the file back; a `DataError` where it is no record."""
-    loader = getattr(yaml(), "CSafeLoader", yaml().SafeLoader)  # compiled: hundreds of records in a second
+    loader = getattr(
+        load_yaml(), "CSafeLoader", load_yaml().SafeLoader
+    )  # compiled: hundreds of records in a second
     try:
-        content = yaml().load(path.read_text(encoding="utf-8"), loader)
+        content = load_yaml().load(path.read_text(encoding="utf-8"), loader)
         scores = tuple(Score(*score) for score in content.pop("scores"))
         settings = content.pop(SETTINGS_KEY, {})
         return Record(**content, scores=scores, settings=settings)
-    except (TypeError, AttributeError, KeyError, ValueError, yaml().YAMLError) as error:
+    except (TypeError, AttributeError, KeyError, ValueError, load_yaml().YAMLError) as error:
         raise DataError(
             f"{path} is no record of an experiment ({error}); move it away to train it again."
         ) from error

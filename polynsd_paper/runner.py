@@ -27,6 +27,7 @@ from polynsd.runs.environment import commit, device_name
 from polynsd.runs.files import make_folder
 from polynsd.runs.lock import hold_lock
 from polynsd.search import SearchConfig, Space, Trial, group_by_shape, train_together
+from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits, protocol_identity
@@ -209,7 +210,7 @@ def search_cell(
         folder: of the study; a search that was interrupted goes on.
         on_step: is called with a line of text at every step.
     """
-    from polynsd.search import begin_with, open_study, seconds_spent, trial_rows, work
+    from polynsd.search import begin_with, count_finished, open_study, seconds_spent, trial_rows, work
 
     assert isinstance(cell.plan, Space)
     few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
@@ -221,9 +222,11 @@ def search_cell(
     search = open_study(storage, cell.name, cell.plan, few, config)
     begin_with(search, cell.starts)
 
-    def on_trial(trial: dict[str, Any]) -> None:
-        best = "—" if trial["best"] is None else f"{100 * trial['best']:.2f}"
-        on_step(f"{cell}: trial {trial['finished']} of {trial['total']}, best validation {best}")
+    def on_trial(_: TrialStatus) -> None:
+        score = trial_rows(search.study)[-1]["best_so_far"]
+        best = "—" if score is None else f"{100 * score:.2f}"
+        finished = count_finished(search.study)
+        on_step(f"{cell}: trial {finished} of {budget.trials}, best validation {best}")
 
     work(search, on_trial=on_trial, seconds=budget.seconds)
     rows = [row for row in trial_rows(search.study) if row["state"] in FINISHED]

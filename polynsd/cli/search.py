@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.errors import ConfigError
+from polynsd.optional import load_yaml
 from polynsd.report import JsonLines, SearchView, print_table
 from polynsd.report.output import score_name, score_text
 from polynsd.search.study import SearchConfig
@@ -46,12 +47,11 @@ class SearchCommand:
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""
         from polynsd.search import conclude, get_space, open_study, trial_rows, work
-        from polynsd.search.optional import yaml
 
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
         if self.final:
-            yaml()  # a missing package is reported before the trials, not after them
+            load_yaml()  # a missing package is reported before the trials, not after them
         graph = self.source.dataset or self.source.generate
         parts = (Path(graph).stem, Path(self.space).stem, self.model or "polynsd", self.maps)
         name = self.study or "-".join(part for part in parts if part)
@@ -62,15 +62,10 @@ class SearchCommand:
         search = open_study(storage, name, space, problem, self.search)
         earlier = _earlier_trials(trial_rows(search.study))
         view: Callback = JsonLines() if self.json else SearchView(quiet=self.quiet)
-
-        def report(record: dict[str, Any]) -> None:
-            keys = ("trial", "state", "value", "params", "is_best")
-            view.trial(TrialStatus(*(record[key] for key in keys)))
-
         start = time.perf_counter()
         with view:
             view.begin_search(SearchPlan(self.search.trials, problem.task.metric, earlier, name))
-            work(search, on_trial=report, wait=self.final)
+            work(search, on_trial=view.trial, wait=self.final)
             if not self.final:
                 return None
             result = conclude(out, search, time.perf_counter() - start)

@@ -154,7 +154,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> Path:
     make_folder(path.parent)
     if path.suffix == ".csv":
         text = StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         write_durably(path, text.getvalue().encode())

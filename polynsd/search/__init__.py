@@ -4,7 +4,6 @@
 `successive_halving` searches a fixed list of configurations without Optuna, as `SheafClassifier` does.
 """
 
-from polynsd.search.final import conclude, write_choice
 from polynsd.search.halving import successive_halving
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
@@ -14,6 +13,7 @@ from polynsd.search.study import (
     SearchConfig,
     begin_with,
     best_trials,
+    conclude,
     count_finished,
     open_study,
     seconds_spent,
@@ -45,6 +45,5 @@ __all__ = [
     "train_together",
     "trial_rows",
     "work",
-    "write_choice",
     "write_trials",
 ]

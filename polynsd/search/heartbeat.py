@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from polynsd.search.optional import optuna
+from polynsd.optional import load_optuna
 
 HEARTBEAT_SECONDS = 20.0
 TIMEOUT_SECONDS = 120.0
@@ -79,7 +79,7 @@ class LostTrials:
 
     def requeue(self) -> list[int]:
         """Fails lost trials and queues their parameters again; returns their numbers."""
-        running = self._study.get_trials(deepcopy=False, states=(optuna().trial.TrialState.RUNNING,))
+        running = self._study.get_trials(deepcopy=False, states=(load_optuna().trial.TrialState.RUNNING,))
         lost = [trial.number for trial in running if self._is_lost(trial)]
         return [number for number in lost if requeue_trial(self._study, number)]
 
@@ -97,7 +97,7 @@ def requeue_trial(study: Any, number: int) -> bool:
     trial = study.trials[number]
     attempt = trial.user_attrs.get("attempt", 1)
     with ignore_finished() as errors:
-        study.tell(number, state=optuna().trial.TrialState.FAIL)  # failed without a reason means lost
+        study.tell(number, state=load_optuna().trial.TrialState.FAIL)  # failed without a reason means lost
         if trial.params and attempt < MAX_ATTEMPTS:
             study.enqueue_trial(trial.params, user_attrs={"retry_of": number, "attempt": attempt + 1})
     return not errors
@@ -109,7 +109,7 @@ def ignore_finished() -> Iterator[list[Exception]]:
     errors: list[Exception] = []
     try:
         yield errors
-    except (ValueError, optuna().exceptions.UpdateFinishedTrialError) as error:
+    except (ValueError, load_optuna().exceptions.UpdateFinishedTrialError) as error:
         errors.append(error)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from polynsd.config import TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.search.optional import optuna
+from polynsd.optional import load_optuna
 from polynsd.search.trials import Trial
 from polynsd.spec import parse_spec, resolve
 from polynsd.training.replica import Epoch
@@ -25,7 +25,7 @@ WARMUP_REPORTS = 2  # nothing is pruned before
 
 def get_pruner(name: str, startup: int, interval: int) -> Any:
     """`median`, `percentile(q)` (ends the trials outside the best q percent) or `none`."""
-    pruners = optuna().pruners
+    pruners = load_optuna().pruners
     options = {"n_startup_trials": startup, "n_warmup_steps": WARMUP_REPORTS * interval}
 
     def percentile(q: float) -> Any:
@@ -119,13 +119,13 @@ class BatchPruning:
                 # of a trial that has ended on all splits there is nothing left to save
                 if not all(curve.has_ended for curve in curves) and handle.should_prune():
                     return True
-        except optuna().exceptions.UpdateFinishedTrialError:
+        except load_optuna().exceptions.UpdateFinishedTrialError:
             return True
         return False
 
 
 def fails_screening(study: Any, screened: Sequence[float], startup: int) -> bool:
     """Whether the mean over the first splits is below the median of complete trials on the same splits."""
-    complete = study.get_trials(deepcopy=False, states=(optuna().trial.TrialState.COMPLETE,))
+    complete = study.get_trials(deepcopy=False, states=(load_optuna().trial.TrialState.COMPLETE,))
     others = [fmean(trial.user_attrs["val"][: len(screened)]) for trial in complete]
     return len(others) >= startup and fmean(screened) < median(others)

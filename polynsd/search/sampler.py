@@ -7,19 +7,20 @@ resumed, or continued elsewhere, draws the same parameters.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polynsd.errors import require_choice
-from polynsd.search.optional import experimental, optuna
+from polynsd.optional import load_optuna
 from polynsd.search.space import Space
 
 SAMPLERS = ("tpe", "random")
 
 
-class BatchSampler(optuna().samplers.BaseSampler):  # type: ignore[misc]
+class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
     """Optuna's sampler of that name, with the shape of a batch held fixed.
 
     Args:
@@ -50,13 +51,14 @@ class BatchSampler(optuna().samplers.BaseSampler):  # type: ignore[misc]
         """A fresh sampler, so that nothing but the seed and the number decides."""
         seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
         shape = self._shape_of_batch(study.get_trials(deepcopy=False), number)
-        samplers = optuna().samplers
-        with experimental():
+        optuna, samplers = load_optuna(), load_optuna().samplers
+        with warnings.catch_warnings():  # multivariate TPE and fixed parameters call themselves experimental
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             base = samplers.RandomSampler(seed) if self._name == "random" else self._tpe(seed)
             return samplers.PartialFixedSampler(shape, base) if shape else base
 
     def _tpe(self, seed: int) -> Any:
-        return optuna().samplers.TPESampler(
+        return load_optuna().samplers.TPESampler(
             seed=seed,
             multivariate=True,
             constant_liar=True,  # running trials count as bad ones, so that workers spread out

@@ -20,7 +20,7 @@ from typing import Any
 
 from polynsd.config import ModelConfig
 from polynsd.errors import ConfigError, PolyNSDError, unknown_name
-from polynsd.search.optional import optuna, yaml
+from polynsd.optional import load_optuna, load_yaml
 from polynsd.training.configuration import (
     FREE,
     Configuration,
@@ -77,7 +77,7 @@ class Choice:
         return [_plain(value) for value in self.values]
 
     def distribution(self, kind: type) -> Any:
-        return optuna().distributions.CategoricalDistribution([_label(value) for value in self.values])
+        return load_optuna().distributions.CategoricalDistribution([_label(value) for value in self.values])
 
     def decode(self, stored: Any) -> Any:
         """The value that a storage holds as `stored`."""
@@ -104,7 +104,7 @@ class Range:
         return plain if self.step is None else {**plain, "step": self.step}
 
     def distribution(self, kind: type) -> Any:
-        distributions = optuna().distributions
+        distributions = load_optuna().distributions
         if kind is int:
             return distributions.IntDistribution(self.low, self.high, log=self.log, step=self.step or 1)
         return distributions.FloatDistribution(self.low, self.high, log=self.log, step=self.step)
@@ -133,7 +133,7 @@ class Space:
     @classmethod
     def load(cls, path: str | Path) -> Space:
         """A space from a `.yaml` file."""
-        plain = yaml().safe_load(Path(path).read_text(encoding="utf-8"))
+        plain = load_yaml().safe_load(Path(path).read_text(encoding="utf-8"))
         if not isinstance(plain, dict) or not plain:
             raise ConfigError(
                 f"{path} must map option names to what they may be; got {type(plain).__name__}."
@@ -142,7 +142,7 @@ class Space:
 
     def save(self, path: str | Path) -> None:
         """Writes the space to a `.yaml` file."""
-        Path(path).write_text(yaml().safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+        Path(path).write_text(load_yaml().safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same space."""

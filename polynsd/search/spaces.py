@@ -14,7 +14,7 @@ from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedSearch:
     """What differs between the datasets in the published searches."""
 
     depths: tuple[int, ...]
@@ -27,22 +27,22 @@ class Published:
 
 
 TO_8 = tuple(range(2, 9))
-WEBKB = Published((*TO_8, 16), 0.02)
-WIKIPEDIA = Published(TO_8, second_linear=True)
-CITATIONS = Published((*TO_8, 16, 32, 64))
+WEBKB = PublishedSearch((*TO_8, 16), 0.02)
+WIKIPEDIA = PublishedSearch(TO_8, second_linear=True)
+CITATIONS = PublishedSearch((*TO_8, 16, 32, 64))
 PUBLISHED = {
-    "texas": Published((1, *TO_8, 16), 0.02),
+    "texas": PublishedSearch((1, *TO_8, 16), 0.02),
     "wisconsin": WEBKB,
     "cornell": WEBKB,
     "cornell_fixed": WEBKB,
-    "film": Published(TO_8),
+    "film": PublishedSearch(TO_8),
     "squirrel": WIKIPEDIA,
     "chameleon": WIKIPEDIA,
     "cora": CITATIONS,
     "citeseer": CITATIONS,
-    "pubmed": Published(TO_8),
-    "roman_empire": Published(TO_8[1:], 0.01, (16, 32, 64), 1000, 100, True, 0.8),
-    "amazon_ratings": Published(TO_8[1:], 0.01, (32, 64, 128), 800, 100, True, 0.8),
+    "pubmed": PublishedSearch(TO_8),
+    "roman_empire": PublishedSearch(TO_8[1:], 0.01, (16, 32, 64), 1000, 100, True, 0.8),
+    "amazon_ratings": PublishedSearch(TO_8[1:], 0.01, (32, 64, 128), 800, 100, True, 0.8),
 }
 
 # D − A stands for the published flag `add_hp`, D + A for `add_lp`: their names are the wrong way round.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.errors import ConfigError
-from polynsd.search.optional import optuna
+from polynsd.optional import load_optuna
 
 SQLITE, JOURNAL, POSTGRES = "sqlite:///", "journal:///", ("postgresql://", "postgres://")
 MEMORY = "memory:"
@@ -34,10 +34,12 @@ RACE_ERRORS = (
 def open_storage(url: str) -> Any:
     """Optuna's storage at an address; tables and folders are made where they are missing."""
     if url == MEMORY:
-        return optuna().storages.InMemoryStorage()
+        return load_optuna().storages.InMemoryStorage()
     if url.startswith(JOURNAL):
-        journal = optuna().storages.journal
-        return optuna().storages.JournalStorage(journal.JournalFileBackend(str(_make_parent(url, JOURNAL))))
+        journal = load_optuna().storages.journal
+        return load_optuna().storages.JournalStorage(
+            journal.JournalFileBackend(str(_make_parent(url, JOURNAL)))
+        )
     if url.startswith(SQLITE):
         _make_parent(url, SQLITE)
         return _lock_early(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
@@ -61,8 +63,8 @@ def _open_database(url: str, engine: dict[str, Any], attempt: int = 1) -> Any:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        return optuna().storages.RDBStorage(url, engine_kwargs=engine)
-    except (SQLAlchemyError, optuna().exceptions.OptunaError, RuntimeError) as error:
+        return load_optuna().storages.RDBStorage(url, engine_kwargs=engine)
+    except (SQLAlchemyError, load_optuna().exceptions.OptunaError, RuntimeError) as error:
         if attempt == ATTEMPTS or not any(word in str(error) for word in RACE_ERRORS):
             reason = str(error.__cause__ or error).splitlines()[0]
             raise ConfigError(f"the storage {hide_password(url)} cannot be opened: {reason}") from error

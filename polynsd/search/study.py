@@ -2,30 +2,36 @@
 
     search = open_study("sqlite:///study.db", "mine", get_space("default"), problem, SearchConfig(trials=50))
     work(search)
-    best_trials(search)[0].configuration
+    result = conclude(Path("runs/mine"), search)
 
-The storage holds parameters, states and validation scores, never a test score.
+The storage holds parameters, states and validation scores, never a test score. `conclude` is the first to
+score the test set.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.search.optional import optuna
+from polynsd.optional import load_optuna, load_yaml
+from polynsd.runs.files import write_json
+from polynsd.runs.table import write_rows
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
 from polynsd.search.storage import hide_password, open_storage
 from polynsd.search.trials import Trial, rank_trials
+from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Problem
+from polynsd.training.protocol import fit_splits
 
+SEED_OFFSET = 10_000  # of the final training; more than any number of splits
+FINISHED = ("complete", "pruned", "failed")
 SURPLUS = "surplus: other workers were quicker"
 COLUMNS = ("trial", "state", "value", "best_so_far", "seconds", "val", "best_epoch", "epochs", "reason")
 OPTION_OF = {"look": "prune_interval"}  # a stored name that differs from its option
@@ -86,7 +92,7 @@ def open_study(url: str, name: str, space: Space, problem: Problem, config: Sear
 
     config.stages(len(problem.splits))
     startup = max(config.startup, config.batch)
-    study = optuna().create_study(
+    study = load_optuna().create_study(
         storage=open_storage(url),
         study_name=name,
         direction="maximize",
@@ -138,7 +144,7 @@ def state_of(trial: Any) -> str:
 def count_finished(study: Any) -> int:
     """How many trials have ended and count: lost and surplus ones do not."""
     trials = study.get_trials(deepcopy=False)
-    return sum(state_of(trial) in ("complete", "pruned", "failed") for trial in trials)
+    return sum(state_of(trial) in FINISHED for trial in trials)
 
 
 def seconds_spent(study: Any) -> float:
@@ -201,10 +207,44 @@ def write_trials(path: Path, study: Any) -> Path:
     """Writes the rows as CSV, all or nothing."""
     rows = trial_rows(study)
     params = sorted({name for row in rows for name in row} - set(COLUMNS))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *params], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    unfinished.write_text(text.getvalue(), encoding="utf-8")
-    return unfinished.replace(path)
+    return write_rows(path, [{name: row.get(name) for name in (*COLUMNS, *params)} for row in rows])
+
+
+def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, Any]:
+    """Trains the best configuration by validation afresh, scores the test set for the first time.
+
+    The seeds are new: the validation score that won was the largest of many and owes part of that to luck,
+    which new seeds do not repeat. The training is a run folder, `final-trial-N`: it resumes where it was
+    interrupted, and is not repeated where it is done.
+
+    Args:
+        folder: of the search; gets `space.yaml`, `trials.csv`, `best.yaml` and `result.json`.
+        search: whose trials have all ended.
+        seconds: that this worker has spent on trials.
+
+    Returns:
+        What `result.json` holds.
+    """
+    start, dump_yaml = time.perf_counter(), load_yaml().safe_dump
+    folder.mkdir(parents=True, exist_ok=True)
+    search.space.save(folder / "space.yaml")
+    write_trials(folder / "trials.csv", search.study)
+    best = best_trials(search)[0]
+    configuration = plain_configuration(best.configuration)
+    (folder / "best.yaml").write_text(dump_yaml(configuration, sort_keys=False), encoding="utf-8")
+    problem = replace(search.problem, seed=search.problem.seed + SEED_OFFSET)
+    out = folder / f"final-trial-{best.number}"
+    final = fit_splits(problem, best.configuration, rules="search", out=out)
+    states = Counter(state_of(trial) for trial in search.study.get_trials(deepcopy=False))
+    result = {
+        "study": search.study.study_name,
+        **search.problem.about,
+        "metric": search.problem.task.metric,
+        "trials": sum(states[state] for state in FINISHED),
+        **{state: states[state] for state in (*FINISHED, "lost")},
+        "chosen": {"trial": best.number, "val_mean": best.value, **configuration},
+        "final": final.to_dict(),
+        "seconds": {"trials": round(seconds, 3), "final": round(time.perf_counter() - start, 3)},
+    }
+    write_json(folder / "result.json", result)
+    return result

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from polynsd.errors import PolyNSDError
+from polynsd.optional import load_optuna
 from polynsd.search.heartbeat import (
     TIMEOUT_SECONDS,
     LostTrials,
@@ -19,10 +20,10 @@ from polynsd.search.heartbeat import (
     ignore_finished,
     requeue_trial,
 )
-from polynsd.search.optional import optuna
 from polynsd.search.pruning import BatchPruning, fails_screening
 from polynsd.search.study import SURPLUS, Search, count_finished, seconds_spent, state_of
 from polynsd.search.trials import Trial, group_by_shape, train_together
+from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration
 
 logger = logging.getLogger("polynsd")
@@ -30,7 +31,7 @@ logger = logging.getLogger("polynsd")
 POLL_SECONDS = 0.5
 OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
 
-OnTrial = Callable[[dict[str, Any]], None]
+OnTrial = Callable[[TrialStatus], None]
 
 
 def work(
@@ -44,7 +45,7 @@ def work(
 
     Args:
         search: from `open_study`.
-        on_trial: called with a record of every trial that this worker finished.
+        on_trial: called with every trial that this worker finished.
         wait: also for running trials of other workers.
         timeout: seconds without a heartbeat after which a trial of another worker is lost.
         seconds: no batch is begun once the trials of the study have taken so long together.
@@ -70,10 +71,10 @@ def ask_batch(search: Search) -> list[Any]:
     while len(trials) < size and _count_taken(search.study) < total:
         trial = search.study.ask(search.space.distributions())
         claim_trial(trial)
-        earlier = [one for one in search.study.get_trials(deepcopy=False) if one.number < trial.number]
+        earlier = search.study.get_trials(deepcopy=False)[: trial.number]
         if sum(map(_counts, earlier)) >= total:  # another worker asked at the same moment and has the last
             trial.set_user_attr("reason", SURPLUS)
-            search.study.tell(trial, state=optuna().trial.TrialState.FAIL)
+            search.study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
             break
         trials.append(trial)
         if (trial.number + 1) % size == 0:
@@ -105,7 +106,7 @@ def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None =
                 for trial in group:
                     tell(search.study, trial, seconds)
                     if on_trial is not None:
-                        on_trial(progress_record(search, trial))
+                        on_trial(_trial_status(search.study, trial))
     except BaseException:
         for handle in handles:
             requeue_trial(search.study, handle.number)
@@ -175,27 +176,16 @@ def tell(study: Any, trial: Trial, seconds: float) -> None:
             for name in ("val", "best_epoch", "epochs"):
                 handle.set_user_attr(name, getattr(trial, name))
         value = trial.value if trial.state == "complete" else None
-        study.tell(handle, value, state=optuna().trial.TrialState[OPTUNA_STATES[trial.state]])
+        study.tell(handle, value, state=load_optuna().trial.TrialState[OPTUNA_STATES[trial.state]])
     if errors:
         logger.warning("trial %d was given to another worker; its result is not used.", trial.number)
 
 
-def progress_record(search: Search, trial: Trial) -> dict[str, Any]:
-    """A trial and the search so far, for a progress view."""
-    stored = search.study.get_trials(deepcopy=False)
-    this = stored[trial.number]
-    others = [one.value for one in stored if one.state.name == "COMPLETE" and one.number != trial.number]
-    is_best = this.state.name == "COMPLETE" and this.value > max(others, default=-math.inf)
-    return {
-        "trial": trial.number,
-        "state": "failed" if this.state.name == "FAIL" else this.state.name.lower(),
-        "value": this.value,
-        "params": dict(this.params),
-        "reason": trial.reason,
-        "seconds": this.user_attrs.get("seconds"),
-        "is_best": is_best,
-        "best": this.value if is_best else max(others, default=None),
-        "finished": count_finished(search.study),
-        "pruned": sum(one.state.name == "PRUNED" for one in stored),
-        "total": search.config.trials,
-    }
+def _trial_status(study: Any, trial: Trial) -> TrialStatus:
+    """The trial as the study has it, which another worker may have ended meanwhile."""
+    trials = study.get_trials(deepcopy=False)
+    stored = trials[trial.number]
+    others = [other.value for other in trials if other.state.name == "COMPLETE" and other is not stored]
+    is_best = stored.state.name == "COMPLETE" and stored.value > max(others, default=-math.inf)
+    state = "failed" if stored.state.name == "FAIL" else stored.state.name.lower()
+    return TrialStatus(trial.number, state, stored.value, dict(stored.params), is_best)

@@ -8,9 +8,9 @@ from invented_records import scores_of
 from small_experiment import SMALL, cell, runner
 
 from polynsd import PolyNSDError
+from polynsd.optional import load_optuna
 from polynsd.runs.lock import hold_lock
 from polynsd.search import open_storage, trial_rows, trials
-from polynsd.search.optional import optuna
 from polynsd.search.space import Space
 from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
@@ -58,7 +58,7 @@ def done(searched, tmp_path):
 def study_of(folder):
     (path,) = (folder / "work" / "small" / "left" / "mlp").glob("study-*.db")
     storage = open_storage(f"sqlite:///{path}")
-    return optuna().load_study(study_name="mlp", storage=storage)
+    return load_optuna().load_study(study_name="mlp", storage=storage)
 
 
 def test_a_searched_cell(done):

@@ -12,8 +12,8 @@ from polynsd.cli.search import SearchCommand
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
-from polynsd.search import SearchConfig, best_trials, conclude, final, work
-from polynsd.search.final import SEED_OFFSET
+from polynsd.search import SearchConfig, best_trials, conclude, study, work
+from polynsd.search.study import SEED_OFFSET
 from polynsd.training.problem import Source
 
 CONFIG = SearchConfig(trials=5, batch=3, startup=2, prune_interval=2)
@@ -86,13 +86,13 @@ def test_only_the_chosen_configuration_is_tested(tmp_path, monkeypatch):
     """Once, with new seeds, and not again when asked again."""
     search = toy_search(trials=4)
     work(search)
-    real, calls = final.fit_splits, []
+    real, calls = study.fit_splits, []
 
     def counting(problem, configuration, **options):
         calls.append((configuration, problem.seed, read_run(options["out"]).state if calls else "new"))
         return real(problem, configuration, **options)
 
-    monkeypatch.setattr(final, "fit_splits", counting)
+    monkeypatch.setattr(study, "fit_splits", counting)
     result = conclude(tmp_path, search)
     best = best_trials(search)[0]
     chosen = best.configuration

@@ -118,12 +118,11 @@ def test_another_question_is_not_answered_by_the_same_study(changes, named, tmp_
 def test_every_trial_is_told():
     search, told = toy_search(trials=5), []
     work(search, on_trial=told.append)
-    assert [record["trial"] for record in told] == list(range(5))
-    assert {record["state"] for record in told} == {"complete"}
-    bests = [record["value"] for record in told if record["is_best"]]
+    assert [trial.number for trial in told] == list(range(5))
+    assert {trial.state for trial in told} == {"complete"}
+    bests = [trial.value for trial in told if trial.is_best]
     assert bests == sorted(set(bests))
-    assert bests[-1] == told[-1]["best"] == search.study.best_value
-    assert told[-1]["finished"] == told[-1]["total"] == 5
+    assert bests[-1] == search.study.best_value
 
 
 def test_the_table_has_every_trial_and_the_best_so_far():

@@ -7,7 +7,7 @@ from toys import toy_search
 
 from polynsd import ConfigError
 from polynsd.cli.search import SearchCommand
-from polynsd.search import Space, write_choice
+from polynsd.search import Space, conclude
 
 INSTALL = r"pip install 'polynsd\[search\]'"
 
@@ -25,7 +25,7 @@ def without(monkeypatch):
 
 def test_a_study_needs_optuna(without):
     without("optuna")
-    with pytest.raises(ConfigError, match=f"needs Optuna.*{INSTALL}"):
+    with pytest.raises(ConfigError, match=f"needs the package .Optuna.*{INSTALL}"):
         toy_search()
 
 
@@ -39,7 +39,7 @@ def test_files_need_yaml(without, tmp_path):
     with pytest.raises(ConfigError, match=f"PyYAML.*{INSTALL}"):
         space.save(tmp_path / "other.yaml")
     with pytest.raises(ConfigError, match=f"PyYAML.*{INSTALL}"):
-        write_choice(tmp_path / "folder", search)
+        conclude(tmp_path / "folder", search)
     with pytest.raises(ConfigError, match=f"PyYAML.*{INSTALL}"):
         SearchCommand(out=tmp_path / "folder").run()
     assert not (tmp_path / "folder").exists()
