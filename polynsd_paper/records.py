@@ -129,15 +129,14 @@ class Record:
 
 def read_record(path: Path) -> Record:
     """Reads the file back; a `DataError` where it is no record."""
-    loader = getattr(
-        load_yaml(), "CSafeLoader", load_yaml().SafeLoader
-    )  # compiled: hundreds of records in a second
+    yaml = load_yaml()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # compiled: hundreds of records in a second
     try:
-        content = load_yaml().load(path.read_text(encoding="utf-8"), loader)
+        content = yaml.load(path.read_text(encoding="utf-8"), loader)
         scores = tuple(Score(*score) for score in content.pop("scores"))
         settings = content.pop(SETTINGS_KEY, {})
         return Record(**content, scores=scores, settings=settings)
-    except (TypeError, AttributeError, KeyError, ValueError, load_yaml().YAMLError) as error:
+    except (TypeError, AttributeError, KeyError, ValueError, yaml.YAMLError) as error:
         raise DataError(
             f"{path} is no record of an experiment ({error}); move it away to train it again."
         ) from error

@@ -33,13 +33,12 @@ RACE_ERRORS = (
 
 def open_storage(url: str) -> Any:
     """Optuna's storage at an address; tables and folders are made where they are missing."""
+    storages = load_optuna().storages
     if url == MEMORY:
-        return load_optuna().storages.InMemoryStorage()
+        return storages.InMemoryStorage()
     if url.startswith(JOURNAL):
-        journal = load_optuna().storages.journal
-        return load_optuna().storages.JournalStorage(
-            journal.JournalFileBackend(str(_make_parent(url, JOURNAL)))
-        )
+        backend = storages.journal.JournalFileBackend(str(_make_parent(url, JOURNAL)))
+        return storages.JournalStorage(backend)
     if url.startswith(SQLITE):
         _make_parent(url, SQLITE)
         return _lock_early(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
