@@ -5,26 +5,41 @@
 What the `__init__` of this package and of its rooms (`polynsd.data`, `polynsd.nn`, `polynsd.training`, …)
 export in `__all__` is the public interface. Everything else, modules included, may change without notice.
 
-`import polynsd` loads torch, numpy and scipy only; PyTorch Geometric, plots and everything optional load
-when they are first used.
+`import polynsd` itself loads nothing, not even torch: a name is imported when it is first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from polynsd import data, kernels, nn, sheaf, spectral, training
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
-from polynsd.data import heterophilous_graph, minesweeper
-from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError, ShapeError
-from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN
-from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, SheafLearner
-from polynsd.spectral import Basis, PolynomialFilter, get_basis, heat_kernel, register_basis
-from polynsd.topology import Topology, as_topology
-
 if TYPE_CHECKING:
-    from polynsd import estimator, report, runs, scale, search, stats, testing, zoo
+    from polynsd import (
+        config,
+        data,
+        errors,
+        estimator,
+        kernels,
+        nn,
+        report,
+        runs,
+        scale,
+        search,
+        sheaf,
+        spectral,
+        stats,
+        testing,
+        topology,
+        training,
+        zoo,
+    )
+    from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+    from polynsd.data import heterophilous_graph, minesweeper
+    from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError, ShapeError
     from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
+    from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN
     from polynsd.runs import Run, read_run
+    from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, SheafLearner
+    from polynsd.spectral import Basis, PolynomialFilter, get_basis, heat_kernel, register_basis
+    from polynsd.topology import Topology, as_topology
 
 __version__ = "0.1.0"
 
@@ -55,7 +70,9 @@ __all__ = [
     "Topology",
     "TrainConfig",
     "as_topology",
+    "config",
     "data",
+    "errors",
     "estimator",
     "get_basis",
     "heat_kernel",
@@ -74,27 +91,35 @@ __all__ = [
     "spectral",
     "stats",
     "testing",
+    "topology",
     "training",
     "zoo",
 ]
 
-_LAZY_MODULES = ("estimator", "report", "runs", "scale", "search", "stats", "testing", "zoo")
-_LAZY_NAMES = {
-    "SheafClassifier": "polynsd.estimator",
-    "SheafRegressor": "polynsd.estimator",
-    "load_estimator": "polynsd.estimator",
-    "Run": "polynsd.runs",
-    "read_run": "polynsd.runs",
+# The names of `__all__` that are not modules themselves: where each one is.
+_MODULES = {
+    "polynsd.config": ("LayerConfig", "ModelConfig", "TrainConfig"),
+    "polynsd.data": ("heterophilous_graph", "minesweeper"),
+    "polynsd.errors": ("ConfigError", "DataError", "GraphError", "PolyNSDError", "ShapeError"),
+    "polynsd.estimator": ("SheafClassifier", "SheafRegressor", "load_estimator"),
+    "polynsd.nn": ("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN"),
+    "polynsd.runs": ("Run", "read_run"),
+    "polynsd.sheaf": ("Diagonal", "General", "Identity", "Orthogonal", "SheafLaplacian", "SheafLearner"),
+    "polynsd.spectral": ("Basis", "PolynomialFilter", "get_basis", "heat_kernel", "register_basis"),
+    "polynsd.topology": ("Topology", "as_topology"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
+if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
 
-def __getattr__(name: str) -> Any:
-    """Imports the rooms and names that are not loaded by `import polynsd` when they are first asked for."""
-    if name in _LAZY_MODULES:
-        return import_module(f"polynsd.{name}")
-    if name in _LAZY_NAMES:
-        return getattr(import_module(_LAZY_NAMES[name]), name)
-    raise AttributeError(f"module 'polynsd' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        """Imports a public name when it is first used, and keeps it."""
+        if name in _MODULE_OF:
+            globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+            return globals()[name]
+        if name in __all__:
+            return import_module(f"polynsd.{name}")
+        raise AttributeError(f"module 'polynsd' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
