@@ -26,8 +26,8 @@ ROOMS = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if mod
 def test_import_loads_no_other_package():
     """Neither torch nor anything else that is installed."""
     code = (
-        "import sys; from importlib import metadata; before = set(sys.modules); import polynsd; dir(polynsd); "
-        "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "import sys; from importlib import metadata; before = set(sys.modules); import polynsd; "
+        "dir(polynsd); loaded = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(sorted(loaded & metadata.packages_distributions().keys()))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

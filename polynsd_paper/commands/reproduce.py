@@ -1,31 +1,16 @@
-"""`polynsd reproduce`: the experiments of the paper, cell by cell; trained cells are not trained again."""
+"""`polynsd reproduce`: the experiments of the paper, cell by cell; trained cells are not trained again.
+
+The options alone, so that `polynsd --help` is quick. The work is in `polynsd_paper/reproduction.py`.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
-from typing import Annotated, Any
+from typing import Annotated
 
-import torch
 from tyro.conf import Positional, arg
-
-from polynsd.data.datasets.catalogue import locate
-from polynsd.devices import get_device
-from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_least, require_choice
-from polynsd.report import ProgressReporter
-from polynsd_paper.experiment import Cell, Experiment, fast, with_budget
-from polynsd_paper.experiments import EXPERIMENTS, get_experiment
-from polynsd_paper.records import FOLDER, differences, is_current, read_record
-from polynsd_paper.runner import CellInUseError, Runner
-
-WAIT = 1.0  # seconds between two looks at cells that other processes work on
-LIST_WIDTH = 80
-INDENT = " " * 13
 
 
 @dataclass(frozen=True)
@@ -66,136 +51,12 @@ class Reproduce:
 
     def run(self) -> Path | None:
         """Trains, prints the table and writes it; its path. Exits with 1 if a cell failed."""
+        from polynsd_paper.reproduction import describe_experiments, reproduce
+
         if self.list or self.name is None:
             print(describe_experiments(self.out))  # noqa: T201
             return None
-        experiment = self._experiment(get_experiment(self.name))
-        cells = self._cells(experiment)
-        from polynsd_paper.tables import NoRecordsError, write_tables
-
-        failures = {} if self.table else self._train(self._runner(experiment), cells)
-        try:
-            path = write_tables(experiment, self.out)
-        except NoRecordsError as error:
-            reasons = "; ".join(dict.fromkeys(failures.values()))
-            raise DataError(f"{error} {reasons or 'Leave --table out to train.'}") from error
-        _print_failures(failures)
+        path, failures = reproduce(self)
         if failures:
             sys.exit(1)
         return path
-
-    def _experiment(self, experiment: Experiment) -> Experiment:
-        """As the options ask for it."""
-        if self.splits is not None:
-            require_at_least("splits", self.splits, 1)
-        return with_budget(fast(experiment) if self.fast else experiment, self.trials, self.seconds)
-
-    def _cells(self, experiment: Experiment) -> Sequence[Cell]:
-        for dataset in self.datasets:
-            require_choice(f"dataset of {experiment.name}", dataset, experiment.datasets)
-        return experiment.cells(self.datasets, self._axes(experiment))
-
-    def _axes(self, experiment: Experiment) -> dict[str, tuple[Any, ...]]:
-        """What is varied, less what is not wanted."""
-        axes = dict(experiment.axes)
-        for condition in self.only:
-            name, _, texts = condition.partition("=")
-            require_choice("axis", name, axes)
-            values = {str(value): value for value in experiment.axes[name]}
-            for text in texts.split(","):
-                require_choice(name, text, values)
-            axes[name] = tuple(values[text] for text in texts.split(","))
-        return axes
-
-    def _runner(self, experiment: Experiment) -> Runner:
-        device = get_device(self.device)  # one that is not there is told once, not by every cell
-        if self.tf32 and device.type != "cuda":
-            raise ConfigError(f"--tf32 is for GPUs; the device is {device}. Leave it out.")
-        if self.tf32:
-            torch.set_float32_matmul_precision("high")
-        return Runner(experiment, self.out, self.work, self.device, self.splits, self.retrain)
-
-    def _train(self, runner: Runner, cells: Sequence[Cell]) -> dict[str, str]:
-        """The reasons of cells that failed; the others go on. Those that other processes have come last."""
-        failures: dict[str, str] = {}
-        queue = deque(cell for cell in cells if self.retrain or runner.find_record(cell) is None)
-        _print_stale(runner, queue)
-        busy = 0  # cells in a row that other processes have
-        with ProgressReporter(len(queue), unit="cells", quiet=self.quiet) as progress:
-            runner.on_step = lambda text: progress.advance(0, text)
-            while queue:
-                cell = queue.popleft()
-                try:
-                    runner.record(cell)
-                except CellInUseError:
-                    queue.append(cell)
-                    busy += 1
-                    if busy >= len(queue):
-                        progress.advance(0, f"{cell}: another process trains it; waiting")
-                        time.sleep(WAIT)
-                    continue
-                except (PolyNSDError, torch.OutOfMemoryError) as error:
-                    failures[str(cell)] = str(error)
-                busy = 0
-                progress.advance(1, str(cell))
-        return failures
-
-
-def _print_stale(runner: Runner, cells: Sequence[Cell]) -> None:
-    """Which records are replaced because they have other settings."""
-    names = []
-    for cell in cells:
-        if runner.path(cell).exists():
-            others = differences(read_record(runner.path(cell)), runner.experiment, cell)
-            names += [f"{cell} ({', '.join(others)})"] if others else []
-    if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"trained with other settings before, and now anew: {names[0]}{more}", file=sys.stderr)  # noqa: T201
-
-
-def _print_failures(failures: dict[str, str]) -> None:
-    for reason, count in Counter(failures.values()).items():
-        first = next(cell for cell, other in failures.items() if other == reason)
-        which = first if count == 1 else f"{count} cells ({first} and so on)"
-        print(f"not trained: {which}: {reason}", file=sys.stderr)  # noqa: T201
-
-
-def describe_experiments(out: Path) -> str:
-    """All experiments, with the state of their records in a folder."""
-    parts = [_describe(experiment, out / FOLDER / experiment.name) for experiment in EXPERIMENTS.values()]
-    head = f"experiments; results in {out}"
-    return "\n\n".join([head, *parts, "run one: polynsd reproduce NAME"])
-
-
-def _describe(experiment: Experiment, folder: Path) -> str:
-    cells = experiment.cells()
-    trained = [cell for cell in cells if (folder / cell.path).exists()]
-    done = sum(is_current(folder / cell.path, experiment, cell) for cell in trained)
-    stale = f", {len(trained) - done} with other settings" if done < len(trained) else ""
-    lines = [
-        f"{experiment.name:<{len(INDENT)}}{experiment.title}",
-        f"{INDENT}state: {done} of {len(cells)} cells done{stale}",
-        f"{INDENT}takes: {experiment.minutes}",
-        *(_wrapped(line) for line in _needs(experiment, cells)),
-    ]
-    return "\n".join(lines)
-
-
-def _needs(experiment: Experiment, cells: list[Cell]) -> list[str]:
-    """The graphs, and those of them that are not here."""
-    generated = {cell.dataset for cell in cells if any(source.dataset is None for source in cell.sources)}
-    if generated:
-        return [f"needs: nothing; makes its graphs itself ({', '.join(experiment.datasets)})"]
-    missing = [name for name in experiment.datasets if locate(name) is None]
-    if len(missing) == len(experiment.datasets):
-        return [f"needs: {', '.join(missing)} (none is here yet)"]
-    return [
-        f"needs: {', '.join(experiment.datasets)}",
-        *([f"not here yet: {', '.join(missing)}"] * bool(missing)),
-    ]
-
-
-def _wrapped(text: str) -> str:
-    return fill(
-        text, LIST_WIDTH, break_on_hyphens=False, initial_indent=INDENT, subsequent_indent=INDENT + "  "
-    )

@@ -15,7 +15,7 @@ from polynsd.runs.lock import hold_lock
 from polynsd.training import protocol
 from polynsd.training.problem import Source
 from polynsd_paper import experiments
-from polynsd_paper.commands import reproduce as command
+from polynsd_paper import reproduction as command
 
 real = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 
