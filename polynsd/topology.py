@@ -76,26 +76,26 @@ class Topology:
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Topology:
         """From PyG's `[2, E]` (source, target), in O(E log E) without a Python loop."""
-        edge_index = _validate(edge_index)
+        edge_index = _check_edge_index(edge_index)
         num_nodes = _count_nodes(edge_index, num_nodes)
         source, target = edge_index.long().unbind(0)
         kept = torch.nonzero(source != target).squeeze(-1)
         low, high = torch.minimum(source, target)[kept], torch.maximum(source, target)[kept]
         # an undirected edge as one sortable number
         key, edge_of_input = torch.unique(low * num_nodes + high, return_inverse=True)
-        parts = _half_edges(key // max(num_nodes, 1), key % max(num_nodes, 1), num_nodes)
+        parts = _sort_half_edges(key // max(num_nodes, 1), key % max(num_nodes, 1), num_nodes)
         # column (source, target) is the half-edge (row, col) = (target, source)
         is_backward = (target > source)[kept].long()
         half_of_input = torch.full_like(source, -1)
         half_of_input[kept] = parts.half_of_edge[is_backward, edge_of_input]
-        given = torch.zeros(parts.row.numel(), dtype=torch.bool, device=key.device)
-        given[half_of_input[kept]] = True
-        distinct = int(given.sum())
+        is_given = torch.zeros(parts.row.numel(), dtype=torch.bool, device=key.device)
+        is_given[half_of_input[kept]] = True
+        num_distinct = int(is_given.sum())
         report = TopologyReport(
             given=source.numel(),
             self_loops=source.numel() - kept.numel(),
-            duplicates=kept.numel() - distinct,
-            one_way=given.numel() - distinct,
+            duplicates=kept.numel() - num_distinct,
+            one_way=is_given.numel() - num_distinct,
         )
         if report.self_loops or report.duplicates or report.one_way:
             logger.info("%s", report)
@@ -275,7 +275,7 @@ def _check_size(topology: Topology, num_nodes: int | None) -> Topology:
     return topology
 
 
-def _validate(edge_index: Tensor) -> Tensor:
+def _check_edge_index(edge_index: Tensor) -> Tensor:
     if hasattr(edge_index, "as_tensor"):  # PyG's EdgeIndex
         edge_index = edge_index.as_tensor()
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
@@ -309,7 +309,7 @@ class _HalfEdges(NamedTuple):
     half_of_edge: Tensor  # [2, E] the half-edges (low, high) and (high, low) of every edge
 
 
-def _half_edges(low: Tensor, high: Tensor, num_nodes: int) -> _HalfEdges:
+def _sort_half_edges(low: Tensor, high: Tensor, num_nodes: int) -> _HalfEdges:
     """Both half-edges of the edges (low, high), given in order, sorted by (row, col) without a sort by pairs.
 
     The neighbours of v below v come first, from edges (·, v), then those above, from edges (v, ·).

@@ -7,7 +7,7 @@ splits = get_splits(graph, "geom-gcn")                   # never invented: a mis
 data = graph.to_pyg()                                    # what models train on
 """
 
-from polynsd.data.datasets.archive import GraphArchive, load_graph, save_graph
+from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.datasets.catalogue import get_entry, load, names, open_graph
 from polynsd.data.datasets.manifest import Manifest
 from polynsd.data.describe import Description, describe_graph, heterophily
@@ -28,7 +28,6 @@ from polynsd.data.validation import check_arrays, check_graph
 __all__ = [
     "Description",
     "Graph",
-    "GraphArchive",
     "Manifest",
     "Masks",
     "Split",

@@ -17,7 +17,6 @@ Compare numbers only where the protocol is the same: more training nodes alone r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
@@ -36,19 +35,12 @@ CUSTOMARY_SPLITS = 10
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
 
 
-@dataclass(frozen=True)
-class StoredMasks:
-    """A protocol that reads the masks of this name and expects these shares of the nodes covered."""
-
-    masks: str
-    shares: Fractions | None = None
-
-
-STORED: Mapping[str, StoredMasks] = {
-    "stored": StoredMasks("default"),
-    "geom-gcn": StoredMasks("default", (0.48, 0.32, 0.20)),
-    "platonov": StoredMasks("default", (0.50, 0.25, 0.25)),
-    "public": StoredMasks("public"),
+# protocol → the masks that it reads, and the shares of the nodes that it expects of them
+STORED: Mapping[str, tuple[str, Fractions | None]] = {
+    "stored": ("default", None),
+    "geom-gcn": ("default", (0.48, 0.32, 0.20)),
+    "platonov": ("default", (0.50, 0.25, 0.25)),
+    "public": ("public", None),
 }
 
 
@@ -65,7 +57,7 @@ def get_split(graph: Graph, protocol: str, index: int) -> Split:
     split = _stored_masks(graph, protocol).split(index)
     is_labelled = torch.from_numpy(_labelled_nodes(graph))
     split = Split(*(getattr(split, part) & is_labelled for part in PARTS))
-    shares = STORED[protocol].shares
+    _, shares = STORED[protocol]
     if shares is not None:
         _check_shares(split, shares, protocol, graph.name)
     return split
@@ -158,7 +150,7 @@ def _get_rule(protocol: str) -> Rule:
 
 
 def _stored_masks(graph: Graph, protocol: str) -> Masks:
-    key = STORED[protocol].masks
+    key, _ = STORED[protocol]
     if key not in graph.masks:
         available = ", ".join(f"'{name}'" for name in graph.masks) or "none"
         raise DataError(

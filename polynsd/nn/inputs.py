@@ -33,9 +33,9 @@ def prepare_graph(
     if batch is not None:
         _check_batch(batch, topology)
     if edge_weight is None:
-        edge_weight = _weight_of(edge_index)
+        edge_weight = _read_weight(edge_index)
     if edge_weight is not None:
-        edge_weight = _on_half_edges(edge_weight, topology, x)
+        edge_weight = half_edge_weights(edge_weight, topology, x)
     if edge_attr is not None:
         edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         edge_attr = topology.per_half_edge(edge_attr.to(x.dtype))
@@ -45,8 +45,8 @@ def prepare_graph(
 _half_weights = TensorMemo[Tensor]()
 
 
-def _on_half_edges(weight: Tensor, topology: Topology, x: Tensor) -> Tensor:
-    """`Topology.symmetric_weight` as x stores numbers; of a constant it is found once."""
+def half_edge_weights(weight: Tensor, topology: Topology, x: Tensor) -> Tensor:
+    """`[H]` `Topology.symmetric_weight` as x stores numbers; of a constant it is found once."""
 
     def find() -> Tensor:
         return topology.symmetric_weight(weight.to(x.device)).to(x.dtype)
@@ -56,7 +56,7 @@ def _on_half_edges(weight: Tensor, topology: Topology, x: Tensor) -> Tensor:
     return _half_weights(weight, find, topology, x.device, x.dtype)
 
 
-def _weight_of(graph: Any) -> Tensor | None:
+def _read_weight(graph: Any) -> Tensor | None:
     """The weights that a graph carries itself, in the order of its edges; None where it has none."""
     if isinstance(graph, Topology):
         return None
@@ -70,14 +70,14 @@ def _weight_of(graph: Any) -> Tensor | None:
     return torch.tensor(weights, dtype=torch.double)
 
 
-_batches, _finite = TensorMemo[None](), TensorMemo[None]()  # that were looked at
+_checked_batches, _checked_features = TensorMemo[None](), TensorMemo[None]()
 
 
 def _check_batch(batch: Tensor, topology: Topology) -> None:
     if batch.shape != (topology.num_nodes,):
         raise _batch_error(batch, topology)
     if can_read_values():
-        _batches(batch, lambda: _check_graph_numbers(batch, topology), topology)
+        _checked_batches(batch, lambda: _check_graph_numbers(batch, topology), topology)
 
 
 def _check_graph_numbers(batch: Tensor, topology: Topology) -> None:
@@ -102,7 +102,7 @@ def check_features(x: Tensor, in_channels: int) -> None:
     if not x.is_floating_point():
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
     if can_read_values():
-        _finite(x, lambda: _check_finite(x))
+        _checked_features(x, lambda: _check_finite(x))
 
 
 def _check_finite(x: Tensor) -> None:

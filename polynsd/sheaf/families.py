@@ -207,6 +207,6 @@ def fixed_maps(channels: tuple[str, ...], topology: Topology, dtype: torch.dtype
 
 def channel_maps(channels: tuple[str, ...], is_forward: Tensor) -> Tensor:
     """`[H, f, 1]` the maps of fixed channels alone, as diagonal blocks."""
-    one = torch.ones_like(is_forward, dtype=torch.get_default_dtype())
-    sign = {"laplacian": one, "signless": torch.where(is_forward, one, -one)}
+    ones = torch.ones_like(is_forward, dtype=torch.get_default_dtype())
+    sign = {"laplacian": ones, "signless": torch.where(is_forward, ones, -ones)}
     return torch.stack([sign[name] for name in channels], -1)[..., None]

@@ -120,11 +120,11 @@ class SheafLearner(nn.Module):
                 self.bias.copy_(self.family.neutral(self.map_dim))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        given = 0 if edge_attr is None else edge_attr.size(-1)
-        if given != self.edge_dim:
+        num_features = 0 if edge_attr is None else edge_attr.size(-1)
+        if num_features != self.edge_dim:
             raise ShapeError(
-                f"this layer was built with edge_dim={self.edge_dim} but got edge_attr with {given} "
-                "features; set edge_dim to the number of edge features."
+                f"this layer was built with edge_dim={self.edge_dim} but got edge_attr with "
+                f"{num_features} features; set edge_dim to the number of edge features."
             )
 
     def extra_repr(self) -> str:

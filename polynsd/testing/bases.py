@@ -38,9 +38,9 @@ def assert_evaluators_agree(basis: Basis, degree: int) -> None:
 def assert_sup_is_attained(basis: Basis, degree: int) -> None:
     """`sup_norm(k)` is the maximum of |B_k|: reached, and never exceeded."""
     values = np.abs(basis.raw().evaluate(GRID, degree))
-    found = np.array([_refined_maximum(basis, k, values[k]) for k in range(degree + 1)])
+    actual = np.array([_refined_maximum(basis, k, values[k]) for k in range(degree + 1)])
     stated = np.array([basis.sup_norm(k) for k in range(degree + 1)])
-    _assert_small(np.abs(found - stated) / stated, f"{basis}: sup_norm")
+    _assert_small(np.abs(actual - stated) / stated, f"{basis}: sup_norm")
 
 
 def _refined_maximum(basis: Basis, k: int, values: Array) -> float:

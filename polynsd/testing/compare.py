@@ -36,10 +36,10 @@ def gradients(
     leaves = [t.detach().clone().requires_grad_() for t in inputs]
     y = function(*leaves)
     w = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = torch.autograd.grad(
+    result = torch.autograd.grad(
         y, leaves, w.to(y), create_graph=create_graph, allow_unused=True, materialize_grads=True
     )
-    return list(found)
+    return list(result)
 
 
 def assert_same_gradients(
@@ -52,7 +52,7 @@ def assert_same_gradients(
 
     The truth is evaluated in float64, whatever the dtype of the inputs.
     """
-    found = gradients(function, list(inputs.values()))
+    actual = gradients(function, list(inputs.values()))
     expected = gradients(truth, [t.double() for t in inputs.values()])
-    for name, value, true_value in zip(inputs, found, expected, strict=True):
+    for name, value, true_value in zip(inputs, actual, expected, strict=True):
         assert_close(value, true_value, f"gradient of {name}", tolerance)

@@ -48,16 +48,16 @@ def dense_laplacian(
     delta = dense_coboundary(topology, maps, d, edge_weight)
     L = delta.mT @ delta
     D = torch.stack([L[v * d : v * d + d, v * d : v * d + d] for v in range(N)])
-    one = torch.eye(d, dtype=torch.float64)
+    eye = torch.eye(d, dtype=torch.float64)
     match normalization:
         case "none":
-            blocks = one.expand(N, d, d)
+            blocks = eye.expand(N, d, d)
         case "sheaf":
             blocks = _pseudo_inverse_root(D)
         case "sheaf-augmented":
-            blocks = inverse_root(D + one)
+            blocks = inverse_root(D + eye)
         case _:  # degree
-            blocks = _weighted_degree(topology, edge_weight).add(1).rsqrt()[:, None, None] * one
+            blocks = _weighted_degree(topology, edge_weight).add(1).rsqrt()[:, None, None] * eye
     S = torch.block_diag(*blocks)
     return S @ L @ S
 

@@ -87,8 +87,8 @@ def assert_dtypes_agree(layer: nn.Module, in_channels: int, call: Call = call_wi
 def assert_reset_redraws(layer: nn.Module) -> None:
     """`reset_parameters` overwrites every parameter, follows the seed, and draws something."""
     layer = deepcopy(layer)
-    first, again, other = (_reset(layer, seed, fill) for seed, fill in ((0, 7.0), (0, -9.0), (1, 7.0)))
-    kept = [name for name in first if not torch.equal(first[name], again[name])]
+    first, repeated, other = (_reset(layer, seed, fill) for seed, fill in ((0, 7.0), (0, -9.0), (1, 7.0)))
+    kept = [name for name in first if not torch.equal(first[name], repeated[name])]
     assert not kept, f"reset_parameters leaves {', '.join(kept)} as it was"
     assert any(not torch.equal(first[name], other[name]) for name in first), "nothing is drawn at random"
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn.dense import Linear
 
-from polynsd.errors import require_at_least, require_fraction
+from polynsd.errors import require_at_least
 from polynsd.kernels import Pattern
 from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
 from polynsd.nn.features import encode_features
@@ -54,10 +54,8 @@ class GAT(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0, heads: int = 8, v2: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
+        super().__init__(dropout, input_dropout)
         require_heads(hidden_channels if num_layers > 1 else heads, heads)
-        self.dropout, self.input_dropout = dropout, input_dropout
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1)]
         self.layers = nn.ModuleList(
             GATLayer(size, hidden_channels // heads, heads, v2=v2, dropout=dropout) for size in sizes[:-1]
@@ -93,9 +91,9 @@ class FAGCN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, eps: float = 0.3,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
-        self.in_channels, self.dropout, self.eps = in_channels, dropout, eps
+        self.in_channels, self.eps = in_channels, eps
         self.encoder = linear(in_channels, hidden_channels)
         self.scores = nn.ModuleList(PairScore(hidden_channels) for _ in range(num_layers))
         self.decoder = linear(hidden_channels, out_channels)
@@ -169,9 +167,9 @@ class GGCN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, decay: float = 1.0, exponent: float = 3.0, degree_correction: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
-        self.in_channels, self.hidden_channels, self.dropout = in_channels, hidden_channels, dropout
+        self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.decay, self.exponent = decay, exponent
         widths = [*[hidden_channels] * (num_layers - 1), out_channels]
         skip = hidden_channels if num_layers > 1 else 0

@@ -28,8 +28,8 @@ from polynsd.zoo.layers import (
 from polynsd.zoo.matrices import (
     SparseMatrix,
     adjacency_matrix,
+    constant_weights,
     gcn_matrix,
-    half_edge_weights,
     mean_matrix,
     refuse_weights,
     weighted_matrix,
@@ -49,9 +49,7 @@ class MLP(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
-        self.dropout, self.input_dropout = dropout, input_dropout
+        super().__init__(dropout, input_dropout)
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(sizes))
         self.reset_parameters()
@@ -80,9 +78,7 @@ class GCN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
-        self.dropout, self.input_dropout = dropout, input_dropout
+        super().__init__(dropout, input_dropout)
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(GCNLayer(a, b) for a, b in pairwise(sizes))
 
@@ -188,7 +184,7 @@ class DropEdgeGCN(GCN):
         is_kept = functional.dropout(ones, self.drop_edge).sign()  # 1 instead of 1 / (1 − p)
         weight = is_kept[topology.edge]
         if edge_weight is not None:
-            weight = weight * half_edge_weights(topology, edge_weight, x)
+            weight = weight * constant_weights(topology, edge_weight, x)
         return weighted_matrix(topology, weight, loop=1.0)
 
 
@@ -205,9 +201,7 @@ class GraphSAGE(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
-        self.dropout, self.input_dropout = dropout, input_dropout
+        super().__init__(dropout, input_dropout)
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(SAGELayer(a, b) for a, b in pairwise(sizes))
 
@@ -250,10 +244,8 @@ class GIN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0, train_eps: bool = False, norm: str = "none",
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
+        super().__init__(dropout, input_dropout)
         require_choice("norm", norm, ("none", "batch"))
-        self.dropout, self.input_dropout = dropout, input_dropout
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(GINLayer(a, b, train_eps, norm) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(

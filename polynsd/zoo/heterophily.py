@@ -49,10 +49,10 @@ class H2GCN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, hops: int = 2,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_choice("hops", str(hops), ("1", "2"))
-        self.in_channels, self.num_layers, self.dropout, self.hops = in_channels, num_layers, dropout, hops
+        self.in_channels, self.num_layers, self.hops = in_channels, num_layers, hops
         self.encoder = linear(in_channels, hidden_channels)
         self.decoder = linear(hidden_channels * sum(hops**k for k in range(num_layers + 1)), out_channels)
 
@@ -86,10 +86,9 @@ class FSGNN(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, unit_rows: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
-        self.in_channels, self.num_layers = in_channels, num_layers
-        self.dropout, self.unit_rows = dropout, unit_rows
+        self.in_channels, self.num_layers, self.unit_rows = in_channels, num_layers, unit_rows
         count = 2 * num_layers + 1
         self.encoders = nn.ModuleList(linear(in_channels, hidden_channels) for _ in range(count))
         self.attention = nn.Parameter(torch.ones(count))
@@ -168,13 +167,13 @@ class GloGNN(ZooModel):
         dropout: float = 0.0, beta1: float = 1.0, beta2: float = 1.0, gamma: float = 0.5,
         delta: float = 0.5, degree: int = 3,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("degree", degree, 1)
         require_fraction("gamma", gamma)
         if min(beta1, beta2) < 0 or beta1 + beta2 <= 0:
             raise ConfigError(f"beta1 and beta2 must be ≥ 0, one of them > 0; got {beta1} and {beta2}.")
-        self.in_channels, self.num_layers, self.dropout = in_channels, num_layers, dropout
+        self.in_channels, self.num_layers = in_channels, num_layers
         self.beta1, self.beta2, self.gamma, self.delta = beta1, beta2, gamma, delta
         self.encoder = linear(in_channels, hidden_channels)
         self.neighbours = Linear(-1, hidden_channels, bias=False)  # as many inputs as there are nodes

@@ -20,6 +20,7 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot
 
+from polynsd.errors import require_fraction
 from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
 from polynsd.nn.features import multiply_features
 from polynsd.zoo.matrices import SparseMatrix
@@ -58,9 +59,13 @@ class ZooModel(nn.Module):
 
     space: ClassVar[Options]
     published: ClassVar[Options]
-    dropout: float
-    input_dropout: float
     layers: Any  # an `nn.ModuleList`, of whose items type checkers know nothing
+
+    def __init__(self, dropout: float, input_dropout: float = 0.0) -> None:
+        super().__init__()
+        require_fraction("dropout", dropout)
+        require_fraction("input_dropout", input_dropout)
+        self.dropout, self.input_dropout = dropout, input_dropout
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew; a subclass with parameters of its own adds those."""

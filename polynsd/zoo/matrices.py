@@ -27,13 +27,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from polynsd.errors import ConfigError, GraphError
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.kernels.ops.operator import Csr
 from polynsd.kernels.ops.training import sparse_product
 from polynsd.memo import TensorMemo
+from polynsd.nn.inputs import half_edge_weights
 from polynsd.topology import Topology, as_topology
 
 V = TypeVar("V")
@@ -143,7 +143,6 @@ def refuse_weights(model: str, edge_weight: Tensor | None) -> None:
 # matrices of weighted graphs
 
 _half_edge_structure = TensorMemo[tuple[Csr, Csr]]()
-_half_edge_weights = TensorMemo[Tensor]()
 _weighted_matrices = TensorMemo[SparseMatrix]()
 
 
@@ -161,18 +160,16 @@ def weighted_matrix(topology: Topology, weight: Tensor, loop: float) -> SparseMa
     return SparseMatrix(*_half_edge_structure(topology.rowptr, structure), values, loop * scale**2)
 
 
-def half_edge_weights(topology: Topology, edge_weight: Tensor, x: Tensor) -> Tensor:
-    """`[H]` the weights of an edge list, checked and brought onto half-edges once."""
+def constant_weights(topology: Topology, edge_weight: Tensor, x: Tensor) -> Tensor:
+    """`[H]` the weights of an edge list on half-edges, checked; raises if they are learned."""
     if edge_weight.requires_grad:
         raise ConfigError("edge_weight is a constant here and would get no gradient; detach() it.")
-    return _half_edge_weights(
-        edge_weight, lambda: topology.symmetric_weight(edge_weight).to(x), topology, x.dtype
-    )
+    return half_edge_weights(edge_weight, topology, x)
 
 
 def _from_edge_weights(edge_index: Any, x: Tensor, edge_weight: Tensor, loop: float) -> SparseMatrix:
     topology = as_topology(edge_index, x.size(0))
-    weight = half_edge_weights(topology, edge_weight, x)
+    weight = constant_weights(topology, edge_weight, x)
     return _weighted_matrices(weight, lambda: weighted_matrix(topology, weight, loop), topology, loop)
 
 
@@ -194,23 +191,16 @@ def _unweighted_symmetric(topology: Topology, x: Tensor) -> SparseMatrix:
 def _from_entries(topology: Topology, value: Tensor, x: Tensor) -> SparseMatrix:
     """The matrix with one entry `[H]` per half-edge."""
     row, col, value = (part.to(x.device) for part in (topology.row, topology.col, value))
-    by_col = col.argsort(stable=True)
-    rows = _csr(row, col, torch.arange(row.numel(), device=row.device), topology.num_nodes)
-    columns = _csr(col[by_col], row[by_col], by_col, topology.num_nodes)
-    return SparseMatrix(rows, columns, value.to(x.dtype))
+    structure = Csr.with_transpose(row, col, (topology.num_nodes, topology.num_nodes))
+    return SparseMatrix(*structure, value.to(x.dtype))
 
 
 def _from_degrees(row: Tensor, col: Tensor, degree: Tensor, x: Tensor) -> SparseMatrix:
     """1 / √(d_v d_u) at all pairs (v, u), given in any order, each with its reverse."""
     order = row.argsort(stable=True)
     row, col, degree = row[order].to(x.device), col[order].to(x.device), degree.to(x.device)
-    rows = _csr(row, col, torch.arange(row.numel(), device=row.device), degree.numel())
+    rows = Csr.from_sorted(row, col, degree.numel())
     return SparseMatrix(rows, rows, symmetric_weights(row, col, degree).to(x.dtype))
-
-
-def _csr(row: Tensor, col: Tensor, entry: Tensor, num_rows: int) -> Csr:
-    rowptr = functional.pad(torch.bincount(row, minlength=num_rows).cumsum(0), (1, 0))
-    return Csr(rowptr.int(), col.int(), entry.int())
 
 
 def _pairs_at_distance_two(topology: Topology) -> tuple[Tensor, Tensor]:

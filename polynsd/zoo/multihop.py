@@ -16,7 +16,7 @@ from torch_geometric.nn import models
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot
 
-from polynsd.errors import ConfigError, require_at_least, require_fraction
+from polynsd.errors import ConfigError, require_at_least
 from polynsd.nn.features import encode_features
 from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel
 from polynsd.zoo.matrices import SparseMatrix, gcn_matrix, once_per_features, powers, symmetric_matrix
@@ -39,7 +39,7 @@ class SGC(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, hops: int = 2,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("hops", hops, 0)
         self.hops = hops
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
@@ -74,11 +74,9 @@ class MixHop(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0, hops: int = 2,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
+        super().__init__(dropout, input_dropout)
         require_at_least("hops", hops, 0)
         require_at_least("num_layers", num_layers, 1)
-        self.dropout, self.input_dropout = dropout, input_dropout
         width = (hops + 1) * hidden_channels
         sizes = [in_channels, *[width] * (num_layers - 1)]
         self.layers = nn.ModuleList(MixHopLayer(size, hidden_channels, hops) for size in sizes)
@@ -144,12 +142,12 @@ class GCNII(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, alpha: float = 0.1, theta: float = 0.5,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         if not 0.0 <= alpha <= 1.0:
             raise ConfigError(f"alpha must lie in [0, 1]; got {alpha!r}.")
         if not theta > 0.0:
             raise ConfigError(f"theta must be positive; got {theta!r}.")
-        self.dropout, self.alpha, self.theta = dropout, alpha, theta
+        self.alpha, self.theta = alpha, theta
         self.encoder = nn.Linear(in_channels, hidden_channels)
         self.weights = nn.ParameterList(
             torch.empty(hidden_channels, hidden_channels) for _ in range(num_layers)
@@ -198,11 +196,9 @@ class ChebNet(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0, degree: int = 2,
     ) -> None:  # fmt: skip
-        super().__init__()
-        require_fraction("input_dropout", input_dropout)
+        super().__init__(dropout, input_dropout)
         require_at_least("degree", degree, 0)
         require_at_least("num_layers", num_layers, 1)
-        self.dropout, self.input_dropout = dropout, input_dropout
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(ChebLayer(a, b, degree) for a, b in pairwise(sizes))
 

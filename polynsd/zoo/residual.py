@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn.dense import Linear
 
-from polynsd.errors import ShapeError, require_at_least, require_choice, require_fraction
+from polynsd.errors import ShapeError, require_at_least, require_choice
 from polynsd.kernels.ops.edges import at_columns, at_rows
 from polynsd.nn.features import encode_features
 from polynsd.zoo.layers import NEGATIVE_SLOPE, Options, ZooModel, set_inputs
@@ -63,11 +63,10 @@ class ResidualNet(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, message: str = "none", features: str = "raw", heads: int = 8,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_choice("features", features, FEATURES)
         require_at_least("num_layers", num_layers, 1)
-        require_fraction("dropout", dropout)
-        self.features, self.dropout = features, dropout
+        self.features = features
         inputs = (1 + (features == "sgc")) * in_channels
         self.input = (
             Linear(-1, hidden_channels) if features == "adjacency" else nn.Linear(inputs, hidden_channels)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polynsd.config import LayerConfig
-from polynsd.errors import require_at_least, require_choice, require_fraction
+from polynsd.errors import require_at_least, require_choice
 from polynsd.kernels import BlockOperator, block_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
@@ -51,14 +51,11 @@ class SheafModel(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout, input_dropout)
         require_at_least("hidden_channels", hidden_channels, 1)
         require_at_least("stalk_dim", stalk_dim, 1)
         require_at_least("num_layers", num_layers, 1)
-        require_fraction("dropout", dropout)
-        require_fraction("input_dropout", input_dropout)
         self.in_channels, self.channels, self.stalk_dim = in_channels, hidden_channels, stalk_dim
-        self.dropout, self.input_dropout = dropout, input_dropout
         layers = [self.make_layer() for _ in range(num_layers)]
         self.encoder = linear(in_channels, stalk_dim * hidden_channels)
         self.layers = nn.ModuleList(layers)

@@ -62,12 +62,11 @@ class FilteredMLP(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, filter_dropout: float = 0.5, degree: int = 10,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("degree", degree, 1)
         require_fraction("filter_dropout", filter_dropout)
-        self.in_channels, self.degree = in_channels, degree
-        self.dropout, self.filter_dropout = dropout, filter_dropout
+        self.in_channels, self.degree, self.filter_dropout = in_channels, degree, filter_dropout
         sizes = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
         self.layers = nn.ModuleList(linear(a, b) for a, b in pairwise(sizes))
         self.theta = nn.Parameter(torch.ones(degree + 1))

@@ -64,10 +64,9 @@ class Polynormer(ZooModel):
         dropout: float = 0.0, feature_dropout: float = 0.15, heads: int = 1, beta: float = 0.9,
         local_attention: bool = False, global_attention: bool = True, global_layers: int = 2,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("global_layers", global_layers, 1)
-        require_fraction("dropout", dropout)
         require_fraction("feature_dropout", feature_dropout)
         require_heads(hidden_channels, heads)
         self.feature_dropout, self.conv = feature_dropout, "gat" if local_attention else "gcn"
@@ -138,11 +137,10 @@ class SGFormer(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, graph_weight: float = 0.8, attention_layers: int = 1, heads: int = 1,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("attention_layers", attention_layers, 1)
         require_at_least("heads", heads, 1)
-        require_fraction("dropout", dropout)
         self.graph_weight = graph_weight
         self.graph = ConvolutionBranch(in_channels, hidden_channels, num_layers, dropout)
         self.attention = AttentionBranch(in_channels, hidden_channels, attention_layers, heads, dropout)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from polynsd.errors import require_at_least, require_choice, require_fraction
+from polynsd.errors import require_at_least, require_choice
 from polynsd.zoo.layers import WIDE, GATLayer, GCNLayer, Options, SAGELayer, ZooModel
 from polynsd.zoo.matrices import gcn_matrix, mean_matrix, once_per_features, powers, refuse_weights
 from polynsd.zoo.neighbours import neighbours, require_heads
@@ -53,11 +53,10 @@ class TunedGNN(ZooModel):
         dropout: float = 0.0, conv: str = "gcn", residual: bool = True, norm: str = "batch", heads: int = 1,
         pre_linear: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(dropout)
         require_choice("norm", norm, NORMS)
         require_at_least("num_layers", num_layers, 1)
-        require_fraction("dropout", dropout)
-        self.conv, self.dropout = conv, dropout
+        self.conv = conv
         self.input = nn.Linear(in_channels, hidden_channels) if pre_linear else None
         widths = [hidden_channels if pre_linear else in_channels, *[hidden_channels] * (num_layers - 1)]
         self.layers = nn.ModuleList(

@@ -31,7 +31,7 @@ def gradients(output, module):
 @pytest.mark.parametrize("bias", [True, False])
 def test_value_and_gradients_are_those_of_the_dense_product(bias):
     x, module = bag_of_words(), encoder(bias)
-    assert features._sparse(x) is not None
+    assert features._find_entries(x) is not None
     sparse, dense = encode_features(module, x, 0.0, True), module(x)
     assert_close(sparse, dense, "encoder", 1e-12)
     for found, expected in zip(gradients(sparse, module), gradients(dense, module), strict=True):
@@ -68,20 +68,20 @@ def test_dropout_drops_entries_and_keeps_the_mean():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_other_features_stay_dense(x, why):
-    assert features._sparse(x) is None, why
+    assert features._find_entries(x) is None, why
 
 
 def test_the_published_way_is_dense():
     with kernels.use("assembled"):
-        assert features._sparse(bag_of_words()) is None
+        assert features._find_entries(bag_of_words()) is None
 
 
 def test_features_are_looked_at_once_and_again_when_they_change():
     x = bag_of_words()
-    first = features._sparse(x)
-    assert features._sparse(x) is first
+    first = features._find_entries(x)
+    assert features._find_entries(x) is first
     x[0] = 0.0
-    assert features._sparse(x).places.numel() == x.count_nonzero() < first.places.numel()
+    assert features._find_entries(x).positions.numel() == x.count_nonzero() < first.positions.numel()
     assert_close(encode_features(encoder(), x, 0.0, True), encoder()(x), "encoder", 1e-12)
 
 

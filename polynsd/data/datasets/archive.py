@@ -1,4 +1,6 @@
-"""`GraphArchive`: a `Graph` in one compressed `.npz` file without pickles.
+"""Graph archives: a `Graph` in one compressed `.npz` file without pickles.
+
+    save_graph("graph.npz", graph);  graph = load_graph("graph.npz")
 
     edge_index                                int32 or int64 [2, E], every edge once, u < v
     x | x_indptr, x_indices, x_data, x_shape  float32 [N, F], dense or CSR; absent without features
@@ -11,8 +13,8 @@
     unlabelled                                integers: nodes without a label, whatever y says
 
 Every other key is an extra. Nodes in `unlabelled` (Citeseer has 15, with y = 0) get the label −1 (NaN for
-targets) and leave all masks as the file is read. A graph is named after its file. `datasets.npz` says
-what becomes of damaged and hostile files. For tables that people edit, use CSV or Parquet.
+targets) and leave all masks as the file is read. `datasets.npz` says what becomes of damaged and hostile
+files, and lists names and shapes without reading values. For tables that people edit, use CSV or Parquet.
 """
 
 from __future__ import annotations
@@ -47,62 +49,40 @@ SPARE_NODES, NODES_PER_END = 1000, 10  # how many nodes without an edge are beli
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
 
 
-class GraphArchive:
-    """A graph in a file; opening reads the directory of the file only.
+def load_graph(
+    path: str | Path, name: str | None = None, extras: bool = False, max_bytes: int = MAX_BYTES
+) -> Graph:
+    """The graph of a `.npz` file, checked.
 
     Args:
-        path: the `.npz` file.
+        path: the file.
+        name: of the graph; the name of the file by default.
+        extras: whether to read unknown arrays too; the record of preprocessing always is.
         max_bytes: the most its arrays may occupy in memory, all together.
 
     Raises:
-        DataError: the file is missing, damaged, hostile or too large. So do the methods.
+        DataError: the file is missing, damaged, hostile or too large, or holds no valid graph.
     """
-
-    def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES) -> None:
-        self.path = Path(path)
-        self._reader = NpzReader(self.path, max_bytes)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names of the arrays, in the order of the file."""
-        return self._reader.names
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every array, from its header."""
-        return self._reader.shapes
-
-    def graph(self, name: str | None = None, extras: bool = False) -> Graph:
-        """The graph, checked; `extras` reads unknown arrays too (the record of preprocessing always is)."""
-        arrays = self._reader.read(key for key in self.keys if extras or _is_known(key) or key == RECORD)
-        with prefix_errors(self.path):
-            graph = _build_graph(self.path.stem if name is None else name, arrays)
-            check_arrays(graph)
-            if "unlabelled" in arrays:
-                graph = _withdraw_labels(graph, arrays["unlabelled"])
-        return graph
-
-    @classmethod
-    def write(cls, path: str | Path, graph: Graph) -> GraphArchive:
-        """Writes the graph, all or nothing; equal graphs make equal bytes (under one version of zlib)."""
-        path = Path(path)
-        with prefix_errors(path):
-            check_arrays(graph)
-            _write_arrays(path, _to_arrays(graph))
-        return cls(path)
-
-    def __repr__(self) -> str:
-        return f"GraphArchive({str(self.path)!r})"
+    path, reader = Path(path), NpzReader(path, max_bytes)
+    arrays = reader.read(key for key in reader.names if extras or _is_known(key) or key == RECORD)
+    with prefix_errors(path):
+        graph = _build_graph(path.stem if name is None else name, arrays)
+        check_arrays(graph)
+        if "unlabelled" in arrays:
+            graph = _withdraw_labels(graph, arrays["unlabelled"])
+    return graph
 
 
-def load_graph(path: str | Path, name: str | None = None, extras: bool = False) -> Graph:
-    """The graph of a `.npz` file, checked; see `GraphArchive.graph`."""
-    return GraphArchive(path).graph(name, extras)
+def save_graph(path: str | Path, graph: Graph) -> Path:
+    """Writes a graph to a `.npz` file, all or nothing, and returns the path.
 
-
-def save_graph(path: str | Path, graph: Graph) -> GraphArchive:
-    """Writes a graph to a `.npz` file; see `GraphArchive.write`."""
-    return GraphArchive.write(path, graph)
+    Equal graphs make equal bytes under one version of zlib.
+    """
+    path = Path(path)
+    with prefix_errors(path):
+        check_arrays(graph)
+        _write_arrays(path, _to_arrays(graph))
+    return path
 
 
 def _is_known(key: str) -> bool:

@@ -182,7 +182,7 @@ def _download(
     except Exception as error:  # PyG, its file systems and unpicklers raise anything
         raise _not_found(entry, root, error) from error
     check_counts(entry, graph, str(entry.source))
-    return save_graph(cache / f"{entry.name}.npz", graph).path
+    return save_graph(cache / f"{entry.name}.npz", graph)
 
 
 def _check_writable(cache: Path) -> None:

@@ -4,7 +4,7 @@ Features are float32: numbers as they are, everything else one-hot.
 
     encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="error")
     encoder.names                        # ("city=Bern", "city=Oslo")
-    encoder.transform(column, "error")   # values [N, 2]
+    encoder.transform(column, "error")   # values [N, 2], number of missing and of unseen ones
 
 A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of its
 column, a category becomes a row of zeros, and a further feature marks these rows. Another table is encoded
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,16 +40,6 @@ UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4}")
 FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedColumn:
-    """The features `[N, k]` of one column, and how they were made."""
-
-    encoder: FeatureEncoder
-    values: NDArray[np.float32]
-    num_missing: int
-    num_unseen: int  # rows whose category the encoder does not know
 
 
 @dataclass(frozen=True)
@@ -105,18 +95,20 @@ class FeatureEncoder:
             mean = float(numbers[~is_missing].mean())
         return cls(name, categories, mean, bool(is_missing.any()))
 
-    def transform(self, column: Column, missing: str, unseen: str = "error") -> EncodedColumn:
-        """The features of a column.
+    def transform(
+        self, column: Column, missing: str, unseen: str = "error"
+    ) -> tuple[NDArray[np.float32], int, int]:
+        """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
 
         Args:
             column: of this table or another one.
             missing: `error`, or `mean` to fill gaps.
             unseen: `error`, or `ignore` for a row of zeros where a category is new.
         """
-        codes = None
+        num_unseen = 0
         if self.categories is not None:
             codes = self._category_codes(column, unseen)
-            is_missing = codes == MISSING
+            is_missing, num_unseen = codes == MISSING, int((codes == UNSEEN).sum())
             values = (codes[:, None] == np.arange(len(self.categories))).astype(np.float32)
         elif column.numbers is None:
             raise DataError(
@@ -130,8 +122,7 @@ class FeatureEncoder:
             _require_fill(column, int(is_missing.sum()), missing)
         if self.marks_missing:
             values = np.column_stack([values, is_missing.astype(np.float32)])
-        num_unseen = 0 if codes is None else int((codes == UNSEEN).sum())
-        return EncodedColumn(self, values, int(is_missing.sum()), num_unseen)
+        return values, int(is_missing.sum()), num_unseen
 
     def _category_codes(self, column: Column, unseen: str) -> NDArray[np.int64]:
         """The positions of the values in `categories`, MISSING or UNSEEN elsewhere."""
@@ -152,13 +143,34 @@ class FeatureEncoder:
         return cls(**{**values, "categories": None if categories is None else tuple(categories)})
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """The features of a table.
+
+    Args:
+        encoders: one per column, in the order of the features.
+        values: `[N, k]`; None without columns.
+        filled: column → missing values that were filled.
+        unseen: column → rows whose category the encoder does not know.
+    """
+
+    encoders: tuple[FeatureEncoder, ...] = ()
+    values: NDArray[np.float32] | None = None
+    filled: Mapping[str, int] = field(default_factory=dict)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(name for encoder in self.encoders for name in encoder.names)
+
+
 def encode_columns(
     table: Table,
     names: Sequence[str],
     options: ReadOptions,
     encoders: Sequence[FeatureEncoder] | None = None,
     unseen: str = "error",
-) -> list[EncodedColumn]:
+) -> EncodedTable:
     """The features of columns, by the encoders of an earlier table or by new ones.
 
     Raises:
@@ -173,21 +185,30 @@ def encode_columns(
             f"{', '.join(table.columns)}."
         )
     categorical = options.categorical or ()
-    encoded, problems = [], list[PolyNSDError]()
+    used, values = list[FeatureEncoder](), list[NDArray[np.float32]]()
+    filled, unseen_rows = dict[str, int](), dict[str, int]()
+    problems = list[PolyNSDError]()
     for name in names if encoders is None else fitted:
         try:
             column = table.column(name)
             encoder = fitted.get(name) or FeatureEncoder.fit(
                 name, column, name in categorical, options.missing
             )
-            encoded.append(encoder.transform(column, options.missing, unseen))
-        except (DataError, ConfigError) as error:  # noqa: PERF203
+            features, num_missing, num_unseen = encoder.transform(column, options.missing, unseen)
+        except (DataError, ConfigError) as error:
             problems.append(error)
+            continue
+        used.append(encoder)
+        values.append(features)
+        if num_missing:
+            filled[name] = num_missing
+        if num_unseen:
+            unseen_rows[name] = num_unseen
     if len(problems) > 1:
         raise DataError("\n".join([f"{len(problems)} columns cannot be read.", *map(str, problems)]))
     if problems:
         raise problems[0]
-    return encoded
+    return EncodedTable(tuple(used), np.concatenate(values, axis=1) if values else None, filled, unseen_rows)
 
 
 def read_weights(column: Column) -> NDArray[np.float32]:

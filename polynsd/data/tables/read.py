@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.describe import degrees
 from polynsd.data.edges import merge_edges
 from polynsd.data.graph import Graph
 from polynsd.data.tables.encode import (
     UNSEEN_RULES,
-    EncodedColumn,
+    EncodedTable,
     NodeLabels,
     encode_columns,
     read_labels,
@@ -134,52 +135,46 @@ def build_graph(
     """
     pairs, ids, options = _read_ids(edges, nodes, options)
     _check_options(edges, nodes, options)
-    node_columns, labels = list[EncodedColumn](), NodeLabels()
+    labels, node_features = NodeLabels(), EncodedTable()
     if nodes is not None:
         labels = _read_labels(nodes, options, schema)
-        names = _feature_columns(nodes, options)
-        node_columns = encode_columns(nodes, names, options, schema.node_features if schema else None, unseen)
-    edge_columns = encode_columns(
-        edges, options.edge_features, options, schema.edge_features if schema else None, unseen
-    )
+        names = options.features
+        if names is None:
+            names = [name for name in nodes.columns if name not in (options.id_column, options.label)]
+        encoders = schema.node_features if schema else None
+        node_features = encode_columns(nodes, names, options, encoders, unseen)
+    encoders = schema.edge_features if schema else None
+    edge_features = encode_columns(edges, options.edge_features, options, encoders, unseen)
     weight = None if options.weight is None else read_weights(edges.column(options.weight))
-    merged = merge_edges(pairs, len(ids), weight, _stack(edge_columns))
+    merged = merge_edges(pairs, len(ids), weight, edge_features.values)
     graph = Graph(
         name,
         merged.edge_index,
         len(ids),
-        x=_stack(node_columns),
+        x=node_features.values,
         y=labels.y,
         edge_weight=merged.weight,
         edge_attr=merged.attr,
         node_ids=ids,
         class_names=labels.class_names,
-        feature_names=_list_features(node_columns) or None,
+        feature_names=node_features.feature_names or None,
     )
-    schema = schema or TableSchema(
-        options,
-        tuple(column.encoder for column in node_columns),
-        tuple(column.encoder for column in edge_columns),
-        labels.task,
-        labels.class_names,
-    )
-    columns = {column.encoder.column: column for column in (*node_columns, *edge_columns)}
+    all_encoders = (*node_features.encoders, *edge_features.encoders)
     report = ReadReport(
         edges=merged.report,
         num_nodes=graph.num_nodes,
-        isolated=int((np.bincount(merged.edge_index.ravel(), minlength=graph.num_nodes) == 0).sum()),
+        isolated=int((degrees(graph) == 0).sum()),
         task=labels.task,
         unlabelled=labels.num_missing,
-        one_hot={
-            name: len(column.encoder.categories)
-            for name, column in columns.items()
-            if column.encoder.categories is not None
-        },
-        filled={name: column.num_missing for name, column in columns.items() if column.num_missing},
-        edge_feature_names=_list_features(edge_columns),
-        unused=_unused_columns(edges, nodes, options, node_columns),
+        one_hot={e.column: len(e.categories) for e in all_encoders if e.categories is not None},
+        filled={**node_features.filled, **edge_features.filled},
+        edge_feature_names=edge_features.feature_names,
+        unused=_unused_columns(edges, nodes, options, node_features),
     )
-    unseen_rows = {name: column.num_unseen for name, column in columns.items() if column.num_unseen}
+    schema = schema or TableSchema(
+        options, node_features.encoders, edge_features.encoders, labels.task, labels.class_names
+    )
+    unseen_rows = {**node_features.unseen, **edge_features.unseen}
     return ReadResult(graph, report, schema, unseen_rows, labels.num_unknown)
 
 
@@ -243,12 +238,6 @@ def _check_options(edges: Table, nodes: Table | None, options: ReadOptions) -> N
             )
 
 
-def _feature_columns(nodes: Table, options: ReadOptions) -> Sequence[str]:
-    if options.features is not None:
-        return options.features
-    return [name for name in nodes.columns if name not in (options.id_column, options.label)]
-
-
 def _read_labels(nodes: Table, options: ReadOptions, schema: TableSchema | None) -> NodeLabels:
     """The labels, under the classes of the schema if one is given; then the column may be missing."""
     if options.label is None:
@@ -261,19 +250,11 @@ def _read_labels(nodes: Table, options: ReadOptions, schema: TableSchema | None)
 
 
 def _unused_columns(
-    edges: Table, nodes: Table | None, options: ReadOptions, encoded: Sequence[EncodedColumn]
+    edges: Table, nodes: Table | None, options: ReadOptions, node_features: EncodedTable
 ) -> tuple[str, ...]:
     used = {options.source, options.target, options.weight, *options.edge_features}
     unused = [name for name in edges.columns if name not in used]
     if nodes is not None:
-        used = {options.id_column, options.label, *(column.encoder.column for column in encoded)}
+        used = {options.id_column, options.label, *(encoder.column for encoder in node_features.encoders)}
         unused += [name for name in nodes.columns if name not in used]
     return tuple(unused)
-
-
-def _stack(encoded: Sequence[EncodedColumn]) -> NDArray[np.float32] | None:
-    return np.concatenate([column.values for column in encoded], axis=1) if encoded else None
-
-
-def _list_features(encoded: Sequence[EncodedColumn]) -> tuple[str, ...]:
-    return tuple(name for column in encoded for name in column.encoder.names)

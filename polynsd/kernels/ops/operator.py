@@ -6,9 +6,13 @@
 dimensions.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class Pattern(NamedTuple):
@@ -17,7 +21,7 @@ class Pattern(NamedTuple):
     rowptr: Tensor  # [N + 1]
     row: Tensor  # [H]
     col: Tensor  # [H]
-    twin: Tensor  # [H] the transposed place
+    twin: Tensor  # [H] the position of the transposed block
     tasks: Tensor  # [M, 4] and
     splits: Tensor  # [S, 3]: how a GPU shares out the rows, see `gpu/schedule.py`; empty on a CPU
 
@@ -39,4 +43,18 @@ class Csr(NamedTuple):
 
     rowptr: Tensor  # [N + 1]
     col: Tensor  # [nnz]
-    entry: Tensor  # [nnz] the place of each in the list of numbers
+    entry: Tensor  # [nnz] the position of each in the list of numbers
+
+    @classmethod
+    def from_sorted(cls, row: Tensor, col: Tensor, num_rows: int, entry: Tensor | None = None) -> Csr:
+        """From rows and columns `[nnz]`, sorted by row; `entry` counts from 0 unless given."""
+        rowptr = functional.pad(torch.bincount(row, minlength=num_rows).cumsum(0), (1, 0))
+        entry = torch.arange(row.numel(), device=row.device) if entry is None else entry
+        return cls(rowptr.int(), col.int(), entry.int())
+
+    @classmethod
+    def with_transpose(cls, row: Tensor, col: Tensor, shape: tuple[int, int]) -> tuple[Csr, Csr]:
+        """The structure of a matrix and of its transpose, from rows and columns sorted by row."""
+        by_col = col.argsort(stable=True)
+        transposed = cls.from_sorted(col[by_col], row[by_col], shape[1], by_col)
+        return cls.from_sorted(row, col, shape[0]), transposed

@@ -12,7 +12,8 @@ import pytest
 from scipy import sparse
 
 from polynsd.data import Graph, Masks
-from polynsd.data.datasets.archive import GraphArchive, load_graph
+from polynsd.data.datasets.archive import load_graph, save_graph
+from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError
 
@@ -217,7 +218,7 @@ def fuzz(mutator, rounds, folder):
 
 @pytest.fixture
 def mutator(tmp_path):
-    paths = [GraphArchive.write(tmp_path / f"{graph.name}.npz", graph).path for graph in base_graphs()]
+    paths = [save_graph(tmp_path / f"{graph.name}.npz", graph) for graph in base_graphs()]
     return Mutator([path.read_bytes() for path in paths], tmp_path / "marker")
 
 
@@ -307,11 +308,11 @@ def test_duplicate_names_missing_files_and_pipes(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(zipped([("y.npy", npy()), ("y.npy", npy())]))
     with pytest.raises(DataError, match="'y' occurs again"):
-        GraphArchive(path)
+        NpzReader(path)
     os.mkfifo(tmp_path / "pipe.npz")
     for name in ("none.npz", "pipe.npz", "."):
         with pytest.raises(DataError, match="no such file"):
-            GraphArchive(tmp_path / name)
+            NpzReader(tmp_path / name)
 
 
 def test_a_bomb_is_refused_before_it_is_read(tmp_path):
@@ -319,7 +320,7 @@ def test_a_bomb_is_refused_before_it_is_read(tmp_path):
     np.savez_compressed(path, edge_index=EDGES, y=np.zeros(2**22, np.int64))
     tracemalloc.start()
     with pytest.raises(DataError, match=r"may take 1048576 bytes; they declare .* Raise max_bytes"):
-        GraphArchive(path, max_bytes=2**20)
+        load_graph(path, max_bytes=2**20)
     assert tracemalloc.get_traced_memory()[1] < MEMORY
     tracemalloc.stop()
     assert load_graph(path).num_nodes == 2**22
