@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -19,3 +20,8 @@ def get_device(name: str | torch.device) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= count:
         raise ConfigError(f"device '{name}' was asked for, but PyTorch finds {count} CUDA devices. Use cpu.")
     return device
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Makes a GPU CUDA's current device, where streams and kernels belong; nothing on a CPU."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

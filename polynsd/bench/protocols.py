@@ -28,7 +28,7 @@ from polynsd.bench.samples import TRAIN, Sample
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.data import Split, random_split
 from polynsd.training import Replica, fit, fit_replicas, get_task
-from polynsd.training.capture import captured
+from polynsd.training.capture import capture_step
 from polynsd.zoo import build_model
 
 WARM_UP = 5  # epochs, enough to compile and to capture
@@ -105,8 +105,8 @@ def _fit_plain(model: nn.Module, data: Data, split: Split, epochs: int) -> float
         getattr(split, part).nonzero().squeeze(-1).to(device) for part in ("train", "val", "test")
     )
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=5e-4, capturable=data.x.is_cuda)
-    step = captured(partial(_step, model, data, train, optimizer), "auto", device)
-    predict = captured(partial(_predict, model, data), "auto", device)
+    step = capture_step(partial(_step, model, data, train, optimizer), "auto", device)
+    predict = capture_step(partial(_predict, model, data), "auto", device)
     best, state = -1.0, model.state_dict()
     for _ in range(epochs):
         step()

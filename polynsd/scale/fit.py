@@ -20,14 +20,15 @@ from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
 from polynsd.data import Split
+from polynsd.devices import on_device
 from polynsd.errors import DataError, require_at_least, require_choice
 from polynsd.nn.models import sheaf_parameters
 from polynsd.nn.precision import autocast, grad_scaler
 from polynsd.scale.halo import PartHalos
-from polynsd.scale.inference import core_output, eval_mode, on_device
+from polynsd.scale.inference import core_output, eval_mode
 from polynsd.scale.reach import resolve_depth
 from polynsd.training import Epoch, FitResult, Replica, Task, get_task
-from polynsd.training.replica import check_replicas
+from polynsd.training.replica import NOT_FINITE, check_replicas
 from polynsd.training.task import METRIC_OF
 
 if TYPE_CHECKING:
@@ -172,9 +173,7 @@ class _PartTraining:
             output = core_output(self.model, halo, rules.device)
         loss = rules.task.loss(_to_full_precision(output)[chosen.to(rules.device)], y)
         if not math.isfinite(value := float(loss.detach())):
-            raise DataError(
-                "the training loss is not finite; lower learning_rate or check the features' scale."
-            )
+            raise DataError(NOT_FINITE)
         self.scaler.scale(weight * loss).backward()
         return value
 

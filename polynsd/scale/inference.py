@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from polynsd.devices import on_device
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.nn import PolyNSD
 from polynsd.nn.inputs import prepare_graph
@@ -16,7 +17,7 @@ from polynsd.nn.precision import autocast
 from polynsd.scale.halo import Halo, Halos
 from polynsd.scale.partition import members, partition
 from polynsd.scale.reach import layer_reach, resolve_depth
-from polynsd.training.replica import output_of
+from polynsd.training.replica import call_model
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -53,7 +54,9 @@ def predict_in_parts(
         method: of the partition.
         seed: of the partition.
     """
-    device = _device_of(model) if device is None else torch.device(device)
+    if device is None:
+        device = next((p.device for p in model.parameters()), "cpu")
+    device = torch.device(device)
     model.to(device)
     halos, hops = Halos(data), _hops(model, depth, layerwise)
     cores = _cores(halos, hops, num_parts, max_nodes, method, seed)
@@ -95,7 +98,7 @@ class _LayerStep:
 
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:
     """[num_core, out] what a model says of the core of a halo."""
-    return output_of(model, halo.to(device).data)[: halo.num_core]
+    return call_model(model, halo.to(device).data)[: halo.num_core]
 
 
 @contextmanager
@@ -107,11 +110,6 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(was_training)
-
-
-def on_device(device: torch.device) -> AbstractContextManager[object]:
-    """Makes a GPU CUDA's current device, where kernels are launched; nothing on a CPU."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _hops(model: nn.Module, depth: int | str, layerwise: bool) -> int:
@@ -144,16 +142,8 @@ def _cores(
             halves = partition(halos.around(core, 0).data, 2, "bfs")
             waiting += [core[nodes] for nodes in members(halves)]
         else:
-            raise _too_large(int(core), size, depth, max_nodes)
+            raise ConfigError(
+                f"node {int(core)} alone needs the {size} nodes within {depth} hops, more than "
+                f"max_nodes={max_nodes}; raise it, use layerwise=True, or give a smaller depth (approximate)."
+            )
     return fitting
-
-
-def _too_large(node: int, size: int, depth: int, max_nodes: int) -> ConfigError:
-    return ConfigError(
-        f"node {node} alone needs the {size} nodes within {depth} hops, more than max_nodes={max_nodes}; "
-        "raise it, use layerwise=True, or give a smaller depth (approximate)."
-    )
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    return next((p.device for p in model.parameters()), torch.device("cpu"))

@@ -15,7 +15,7 @@ from polynsd.errors import DataError
 from polynsd.search.trials import Trial, group_by_shape, rank_trials, train_together
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem
-from polynsd.training.replica import Epoch
+from polynsd.training.replica import NOT_FINITE, Epoch
 
 RUNGS = ((30, None), (100, 3), (None, 1))  # (epochs at most, configurations at most)
 SHARES = (0.35, 0.6, 1.0)  # of a budget in seconds that has passed when a rung ends
@@ -54,13 +54,13 @@ def successive_halving(
         remaining = rank_trials(remaining)
     ranked = rank_trials(trials)
     if ranked[0].state != "complete":
-        raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
+        raise DataError(NOT_FINITE)
     return ranked
 
 
 def most_epochs(configurations: Sequence[Configuration]) -> int:
     """How many epochs all replicas train together, if none stops early."""
-    longest, total = max(one.training.epochs for one in configurations), 0
+    longest, total = max(configuration.training.epochs for configuration in configurations), 0
     for epochs, count in RUNGS:
         if epochs is None or len(configurations) > 1:
             total += len(configurations[:count]) * min(longest, epochs or longest)
@@ -90,7 +90,7 @@ def _train(
         if on_epoch is not None:
             on_epoch(trials[number], epoch)
 
-    configurations = [_shortened(trial.configuration, epochs) for trial in trials]
+    configurations = [_shorten(trial.configuration, epochs) for trial in trials]
     for trial, fits in zip(
         trials, train_together(problem, configurations, range(1), report, stop), strict=True
     ):
@@ -100,7 +100,7 @@ def _train(
         trial.state = "failed" if any(fit.diverged for fit in fits) else "complete"
 
 
-def _shortened(configuration: Configuration, epochs: int | None) -> Configuration:
+def _shorten(configuration: Configuration, epochs: int | None) -> Configuration:
     if epochs is None:
         return configuration
     epochs = min(epochs, configuration.training.epochs)

@@ -95,6 +95,6 @@ def train_together(
     Split i has seed `problem.seed` + i in every configuration, so that they differ by their options alone.
     With S splits, replica r (of `on_epoch` and `stop`) is split r mod S of configuration r div S.
     """
-    replicas = [r for one in configurations for r in problem.replicas(one, splits, problem.seed)]
+    replicas = [r for c in configurations for r in problem.replicas(c, splits, problem.seed)]
     fits = fit_replicas(replicas, problem.data, problem.task, on_epoch=on_epoch, stop=stop, score_test=False)
     return [fits[start : start + len(splits)] for start in range(0, len(fits), len(splits))]

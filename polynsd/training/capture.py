@@ -1,4 +1,4 @@
-"""Steps as recordings: a GPU replays a CUDA graph without waiting for Python.
+"""CUDA graphs: a training step is recorded once and then replayed without waiting for Python.
 
 A step of full-batch training is hundreds of small kernels, and Python needs longer to launch them
 than a GPU to run them. A step that was recorded once is launched as a whole. A recording holds
@@ -29,7 +29,7 @@ logger = logging.getLogger("polynsd")
 Step = Callable[[], Tensor]
 
 
-def captured(step: Step, mode: str, device: torch.device) -> Step:
+def capture_step(step: Step, mode: str, device: torch.device) -> Step:
     """The step as `TrainConfig.capture` wants it on a device."""
     if mode == "on" and device.type != "cuda":
         raise ConfigError(f"capture='on' needs a CUDA device; the data is on '{device.type}'. Use 'auto'.")
@@ -63,26 +63,21 @@ class CapturedStep:
         return self._replay is not None
 
     def __call__(self) -> Tensor:
-        if self._left:
-            return self._warm_up()
-        if self._replay is None and self.reason is None:
-            self._capture()
-        return self._step() if self._replay is None else self._replay()
-
-    def _warm_up(self) -> Tensor:
-        self._left -= 1
-        if self._left:
+        if self._left > 1:
+            self._left -= 1
             return run_aside(self._step)
-        output, reason = rehearse(self._step)
-        if reason is not None:
-            self._give_up(reason)
-        return output
-
-    def _capture(self) -> None:
-        try:
-            self._replay = record(self._step)
-        except RuntimeError as error:  # the first one tells more than those that followed
-            self._give_up(str(error.__context__ or error).splitlines()[0].rstrip("."))
+        if self._left == 1:
+            self._left = 0
+            output, reason = rehearse(self._step)
+            if reason is not None:
+                self._give_up(reason)
+            return output
+        if self._replay is None and self.reason is None:
+            try:
+                self._replay = record(self._step)
+            except RuntimeError as error:  # the first one tells more than those that followed
+                self._give_up(str(error.__context__ or error).splitlines()[0].rstrip("."))
+        return self._step() if self._replay is None else self._replay()
 
     def _give_up(self, reason: str) -> None:
         self.reason = reason
@@ -99,7 +94,7 @@ def _warn(reason: str) -> None:
 
 
 def run_aside(step: Step) -> Tensor:
-    """Runs a step beside the default stream, which no recording may use."""
+    """Runs a step named_state the default stream, which no recording may use."""
     stream = _stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

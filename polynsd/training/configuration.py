@@ -91,9 +91,9 @@ def require_option(name: str) -> None:
 @cache
 def option_types() -> dict[str, type]:
     """Every option by its dotted name, with its type; `float` also where None is allowed."""
-    known = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
-    del known["model.options"]
-    return known | {f"model.options.{name}": kind for name, kind in all_model_options().items()}
+    types = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
+    del types["model.options"]
+    return types | {f"model.options.{name}": kind for name, kind in all_model_options().items()}
 
 
 def _leaves(prefix: str, config: Any) -> dict[str, type]:
@@ -101,11 +101,11 @@ def _leaves(prefix: str, config: Any) -> dict[str, type]:
     hints = get_type_hints(config)
     for option in fields(config):
         name, kind = f"{prefix}.{option.name}", hints[option.name]
-        leaves |= _leaves(name, kind) if is_dataclass(kind) else {name: _plain(kind)}
+        leaves |= _leaves(name, kind) if is_dataclass(kind) else {name: _value_type(kind)}
     return leaves
 
 
-def _plain(kind: Any) -> type:
+def _value_type(kind: Any) -> type:
     """`float | None` → float, `tuple[str, ...]` → tuple."""
     arguments = [argument for argument in get_args(kind) if argument is not type(None)]
     return tuple if Ellipsis in arguments else (arguments[0] if arguments else kind)
@@ -114,7 +114,8 @@ def _plain(kind: Any) -> type:
 def read_value(name: str, value: Any) -> Any:
     """A value from a file in the type of its option; `1e-4`, a word to YAML, is read as the number meant."""
     kind = option_types()[name]
-    if value is None or (kind is not tuple and isinstance(value, kind) and not _is_flag(value, kind)):
+    is_flag = isinstance(value, bool) and kind is not bool  # True is an int to Python, but not to a person
+    if value is None or (kind is not tuple and isinstance(value, kind) and not is_flag):
         return value
     if kind is tuple and isinstance(value, list | tuple):
         return tuple(value)
@@ -124,11 +125,6 @@ def read_value(name: str, value: Any) -> Any:
         except ValueError:
             pass
     raise ConfigError(f"{name} takes values of type {kind.__name__}; got {value!r}.")
-
-
-def _is_flag(value: Any, kind: type) -> bool:
-    """True is an int to Python, but not to a person."""
-    return isinstance(value, bool) and kind is not bool
 
 
 def read_configuration(path: str | Path) -> Configuration:
@@ -169,5 +165,5 @@ def get_rules(name: str, dataset: str | None = None) -> Rules:
     if name not in RULES:
         raise unknown_name("training rules", name, RULES)
     rules = RULES[name]
-    own = rules.by_dataset.get(dataset or "", {})
-    return replace(rules, training=replace(rules.training, **own))
+    changes = rules.by_dataset.get(dataset or "", {})
+    return replace(rules, training=replace(rules.training, **changes))

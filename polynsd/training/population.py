@@ -103,7 +103,7 @@ class Population:
     ) -> None:
         self.rows, self.y, self.task, self.select, self.precision = rows, y, task, select, precision
         self._call, self.is_vectorised = _Call(model, predict), is_vectorised
-        self._parameters, self._moving = Layout(trainable(model)), Layout(beside(model, moving))
+        self._parameters, self._moving = Layout(trainable(model)), Layout(named_state(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
         self._gradient = torch.empty_like(rows.theta)
         self.epoch = torch.zeros((), dtype=torch.long, device=rows.theta.device)
@@ -142,7 +142,7 @@ class Population:
         return loss.detach()
 
     def _train_pass(self, theta: dict[str, Tensor], moving: dict[str, Tensor]) -> Tensor:
-        train = over_replicas(self._train_one, self.is_vectorised)
+        train = map_replicas(self._train_replica, self.is_vectorised)
         return train(theta, moving, self.rows.seed, self.rows.dropout)
 
     def try_pass(self) -> None:
@@ -150,7 +150,7 @@ class Population:
         moving = {name: t.clone() for name, t in self._moving.split(self.rows.moving).items()}
         self._train_pass(self._parameters.split(self.rows.theta), moving)
 
-    def _train_one(
+    def _train_replica(
         self, theta: dict[str, Tensor], moving: dict[str, Tensor], seed: Tensor, rates: Tensor
     ) -> Tensor:
         self._call.train()
@@ -162,8 +162,8 @@ class Population:
         """`[R, N, O]`, in evaluation mode."""
         self._call.eval()
         state = {**self._parameters.split(theta), **self._moving.split(moving)}
-        call = over_replicas(
-            lambda one: functional_call(self._call, self._call.named(one), ()), self.is_vectorised
+        call = map_replicas(
+            lambda row: functional_call(self._call, self._call.named(row), ()), self.is_vectorised
         )
         return call(state)
 
@@ -194,33 +194,33 @@ class Population:
 
 
 class Layout:
-    """Where the tensors of a model are in a flat row; matrices are transposed there, as products want."""
+    """The positions of a model's tensors in a flat row, where matrices are stored transposed."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.kinds = {name: (_transposed(t).shape, t.dtype) for name, t in tensors.items()}
+        self.kinds = {name: (_transpose(t).shape, t.dtype) for name, t in tensors.items()}
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
         """`[R, P]` → named `[R, …]`, views of the rows where they have the right dtype."""
+        if not self.kinds:
+            return {}
+        named = {}
         parts = flat.detach().split([shape.numel() for shape, _ in self.kinds.values()], -1)
-        pairs = zip(self.kinds.items(), parts, strict=True) if self.kinds else ()
-        return {name: _part(part, *kind) for (name, kind), part in pairs}
+        for (name, (shape, dtype)), part in zip(self.kinds.items(), parts, strict=True):
+            tensor = part.unflatten(-1, shape) if shape else part.squeeze(-1)
+            named[name] = _transpose(tensor, len(shape)).to(dtype)
+        return named
 
     def join(self, named: Iterable[Tensor], dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
         """The inverse: `[R, …]` each → `[R, P]`."""
         pairs = zip(named, self.kinds.values(), strict=True)
-        parts = [_transposed(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs]
+        parts = [_transpose(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs]
         return torch.cat(parts, -1, out=out)
 
 
-def _part(flat: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    named = flat.unflatten(-1, shape) if shape else flat.squeeze(-1)
-    return _transposed(named, len(shape)).to(dtype)
-
-
-def _transposed(t: Tensor, dim: int | None = None) -> Tensor:
+def _transpose(t: Tensor, dim: int | None = None) -> Tensor:
     """A matrix, or as many as there are replicas, the other way round; everything else as it is."""
     return t.mT if (t.dim() if dim is None else dim) == 2 else t
 
@@ -245,7 +245,7 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def beside(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
+def named_state(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
     """Buffers and frozen parameters by name."""
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return {name: state[name] for name in names}
@@ -258,18 +258,20 @@ def load_row(tensors: Mapping[str, Tensor], row: Tensor) -> None:
             tensors[name].copy_(part[0])
 
 
-def first_rows(
+def make_rows(
     models: Sequence[nn.Module], replicas: Sequence[Replica], moving: Sequence[str], probes: Sequence[Probe]
 ) -> Rows:
     """The rows of all replicas before the first epoch."""
-    theta = _stacked([trainable(model) for model in models])
+    theta = _stack_rows([trainable(model) for model in models])
     count, device = len(models), theta.device
-    state = _stacked([beside(model, moving) for model in models]).double().reshape(count, -1).to(device)
+    state = _stack_rows([named_state(model, moving) for model in models])
+    state = state.double().reshape(count, -1).to(device)
     train, val, test = (torch.stack([getattr(r.split, part) for r in replicas]).to(device) for part in PARTS)
 
     def column(value: Callable[[TrainConfig], float], dtype: torch.dtype = torch.long) -> Tensor:
         return torch.tensor([value(r.config) for r in replicas], dtype=dtype, device=device)
 
+    decay = torch.stack([weight_decays(m, r.config) for m, r in zip(models, replicas, strict=True)])
     never = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
     return Rows(
         train=train,
@@ -277,7 +279,7 @@ def first_rows(
         test=test,
         seed=torch.tensor([r.seed for r in replicas], device=device),
         rate=column(lambda config: config.learning_rate, torch.float64),
-        decay=torch.stack([decays(m, r.config) for m, r in zip(models, replicas, strict=True)]).to(theta),
+        decay=decay.to(theta),
         dropout=torch.tensor([probe.rates for probe in probes], dtype=torch.float64, device=device),
         patience=column(lambda config: config.patience),
         last_epoch=column(lambda config: config.epochs),
@@ -296,7 +298,7 @@ def first_rows(
     )
 
 
-def separate_state(models: Sequence[nn.Module], probes: Sequence[Probe]) -> tuple[str, ...]:
+def find_replica_state(models: Sequence[nn.Module], probes: Sequence[Probe]) -> tuple[str, ...]:
     """Names of buffers and frozen parameters that differ between replicas or change in training.
 
     Raises:
@@ -311,13 +313,13 @@ def separate_state(models: Sequence[nn.Module], probes: Sequence[Probe]) -> tupl
     changing = {name for probe in probes for name in probe.moving}
     frozen = {name for name, p in models[0].named_parameters() if not p.requires_grad}
     constant = {name: b for name, b in models[0].named_buffers() if name not in changing}
-    different = {name for model in models[1:] for name in _differences(constant, model)}
+    different = {
+        name
+        for model in models[1:]
+        for name, buffer in model.named_buffers()
+        if name in constant and not torch.equal(constant[name], buffer)
+    }
     return tuple(sorted(changing | frozen | different))
-
-
-def _differences(buffers: Mapping[str, Tensor], model: nn.Module) -> list[str]:
-    others = dict(model.named_buffers())
-    return [name for name, buffer in buffers.items() if not torch.equal(buffer, others[name])]
 
 
 def _shape(model: nn.Module) -> list[tuple[object, ...]]:
@@ -325,7 +327,7 @@ def _shape(model: nn.Module) -> list[tuple[object, ...]]:
     return [(name, t.shape, t.dtype, t.requires_grad) for name, t in tensors]
 
 
-def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
+def _stack_rows(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
     """A flat row per model."""
     if not tensors[0]:
         return torch.zeros(len(tensors), 0)
@@ -334,18 +336,18 @@ def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
     return torch.cat(rows)
 
 
-def decays(model: nn.Module, config: TrainConfig) -> Tensor:
+def weight_decays(model: nn.Module, config: TrainConfig) -> Tensor:
     """The weight decay of every parameter; map learners have `sheaf_decay`, if it is given."""
     sheaf = {id(p) for p in sheaf_parameters(model)}
-    own = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
+    sheaf_decay = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
     parts = [
-        torch.full((p.numel(),), own if id(p) in sheaf else config.weight_decay)
+        torch.full((p.numel(),), sheaf_decay if id(p) in sheaf else config.weight_decay)
         for p in trainable(model).values()
     ]
     return torch.cat(parts)
 
 
-def over_replicas(function: Callable[..., Tensor], is_vectorised: bool) -> Callable[..., Tensor]:
+def map_replicas(function: Callable[..., Tensor], is_vectorised: bool) -> Callable[..., Tensor]:
     """The function on arguments with a leading dimension of replicas."""
     if is_vectorised:
         return torch.vmap(function)

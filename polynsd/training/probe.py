@@ -21,7 +21,7 @@ from polynsd.training.dropout import DropoutRates
 logger = logging.getLogger("polynsd")
 
 MEMORY_SHARE = 0.6  # of the free memory
-PASSES = 3  # a backward pass holds gradients and temporaries beside what was saved
+PASSES = 3  # a backward pass holds gradients and temporaries named_state what was saved
 
 Predict = Callable[[nn.Module], Tensor]  # the output of a model on the graph
 
@@ -42,11 +42,11 @@ def probe(model: nn.Module, predict: Predict) -> Probe:
     twin = copy.deepcopy(model).train()
     before, random_state = {name: b.clone() for name, b in twin.named_buffers()}, _random_state(model)
     saved: dict[int, int] = {}
-    own = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
+    parameters = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
 
     def keep(t: Tensor) -> Any:
         storage = t.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in parameters:
             saved[storage.data_ptr()] = storage.nbytes()
         return t
 

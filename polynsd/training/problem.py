@@ -113,8 +113,8 @@ class Source:
                 "standardize(train) differs between splits; use standardize or row-normalize here."
             )
         device = get_device(self.device)
-        graph, arguments, own = self._graph()
-        rules = {name: getattr(self, name) or value for name, value in own.items()}
+        graph, arguments, defaults = self._graph()
+        rules = {name: getattr(self, name) or value for name, value in defaults.items()}
         task = get_task(rules.pop("metric"))
         splits = get_splits(graph, rules["protocol"], self.splits)
         data = apply(rules["features"], graph).to_pyg().to(device)
@@ -134,5 +134,5 @@ class Source:
             print(report)  # noqa: T201
         if entry is None:
             return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
-        own = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
-        return graph, {}, own
+        defaults = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
+        return graph, {}, defaults

@@ -34,7 +34,7 @@ from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList, EventLog, ProtocolPlan
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem
-from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, check_replicas, output_of
+from polynsd.training.replica import Epoch, FitResult, Replica, Snapshots, call_model, check_replicas
 from polynsd.training.replicas import fit_replicas, require_finite
 from polynsd.training.result import ProtocolResult, SplitResult
 from polynsd.zoo import model_label
@@ -115,7 +115,11 @@ def fit_splits(
             seconds=seconds,
         )
         if run is not None:
-            weights = _weights(result.models) if keep else {}
+            weights = {
+                f"{number}.{name}": tensor
+                for number, model in enumerate(result.models if keep else ())
+                for name, tensor in model.state_dict().items()
+            }
             predictions = _predictions(problem, result) if keep else None
             run.finish(result.to_dict(), weights, predictions, {"seconds": seconds})
         callback.finish(result.to_dict())  # what is reported is on the disk
@@ -260,14 +264,6 @@ def _earlier_epochs(folder: Path) -> dict[int, tuple[Epoch, Epoch]]:
     return earlier
 
 
-def _weights(models: Sequence[nn.Module]) -> dict[str, Tensor]:
-    return {
-        f"{number}.{name}": tensor
-        for number, model in enumerate(models)
-        for name, tensor in model.state_dict().items()
-    }
-
-
 @torch.no_grad()
 def _predictions(problem: Problem, result: ProtocolResult) -> Any:
     """A row per model and node: split, seed, node, part, prediction; None without pandas and pyarrow."""
@@ -277,7 +273,7 @@ def _predictions(problem: Problem, result: ProtocolResult) -> Any:
 
     tables = []
     for row, model in zip(result.rows, result.models, strict=True):
-        output = output_of(model.eval(), problem.data)
+        output = call_model(model.eval(), problem.data)
         prediction = output.squeeze(-1) if problem.task.is_regression else output.argmax(-1)
         parts = ["unused"] * output.size(0)
         for part in PARTS:

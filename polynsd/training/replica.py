@@ -18,6 +18,7 @@ from polynsd.training.task import METRIC_OF, Task
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+NOT_FINITE = "the training loss is not finite; lower learning_rate or check the features' scale."
 SEEDS = 2**32  # that generators of weights and hashes of dropout distinguish
 
 
@@ -78,7 +79,7 @@ class Snapshots(Protocol):
         ...
 
 
-def output_of(model: nn.Module, data: Data) -> Tensor:
+def call_model(model: nn.Module, data: Data) -> Tensor:
     """Calls a model on a graph, with edge features if it was built for them (`edge_dim`)."""
     extra = {}
     if data.edge_weight is not None:

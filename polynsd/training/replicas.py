@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,10 @@ from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
 from polynsd.data import Split
+from polynsd.devices import on_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.precision import exact_products
-from polynsd.training.capture import captured
+from polynsd.training.capture import capture_step
 from polynsd.training.population import (
     CHANGING,
     IS_BEST,
@@ -31,10 +31,10 @@ from polynsd.training.population import (
     WAS_ACTIVE,
     Population,
     Rows,
-    beside,
-    first_rows,
+    find_replica_state,
     load_row,
-    separate_state,
+    make_rows,
+    named_state,
     trainable,
 )
 from polynsd.training.probe import (
@@ -46,14 +46,15 @@ from polynsd.training.probe import (
     replicas_at_once,
 )
 from polynsd.training.replica import (
+    NOT_FINITE,
     Epoch,
     FitResult,
     Replica,
     Snapshots,
+    call_model,
     check_model,
     check_output,
     check_replicas,
-    output_of,
 )
 from polynsd.training.task import Task
 
@@ -95,7 +96,7 @@ def fit_replicas(
     The global random state is left as it was.
     """
     check_replicas(replicas, data, task, chunk)
-    with torch.random.fork_rng(), _current(data.x.device):
+    with torch.random.fork_rng(), on_device(data.x.device):
         training = _Training(replicas, data, task, chunk)
         training.run(on_epoch, stop, snapshots)
         return training.results(score_test)
@@ -132,7 +133,7 @@ def fit(
 def require_finite(result: FitResult) -> FitResult:
     """Raises if the loss was not finite at some point of the training."""
     if result.diverged:
-        raise DataError("the training loss is not finite; lower learning_rate or check the features' scale.")
+        raise DataError(NOT_FINITE)
     return result
 
 
@@ -143,13 +144,13 @@ class _Training:
         self.replicas, self.data, self.task, self.device = replicas, data, task, data.x.device
         self.y = data.y if task.is_regression else data.y.long()
         self.config = replicas[0].config
-        self.window = self._window()
-        self.predict: Predict = lambda model: output_of(model, data)
+        self.window = GPU_WINDOW if self.device.type == "cuda" else 1
+        self.predict: Predict = lambda model: call_model(model, data)
         self.models = [self._build(replica) for replica in replicas]
         with exact_products():
             probes = self._probes()
-        self.moving = separate_state(self.models, probes)
-        self.all_rows = first_rows(self.models, replicas, self.moving, probes)
+        self.moving = find_replica_state(self.models, probes)
+        self.all_rows = make_rows(self.models, replicas, self.moving, probes)
         row_bytes = 8 * self.all_rows.theta[0].numel() * self.all_rows.theta.element_size()
         self.bytes_each = probes[0].saved_bytes + row_bytes
         self.size = chunk or replicas_at_once(len(replicas), self.bytes_each, self.device)
@@ -159,9 +160,6 @@ class _Training:
         self.is_vectorised = is_vectorisable(self._population(first).try_pass)
         with exact_products():  # two ways to round would look like two models
             self._require_alike(probes)
-
-    def _window(self) -> int:
-        return GPU_WINDOW if self.device.type == "cuda" else 1
 
     def _build(self, replica: Replica) -> nn.Module:
         torch.manual_seed(replica.seed)
@@ -175,7 +173,7 @@ class _Training:
         by_build: list[tuple[object, Probe]] = []  # a build need not be hashable
         probes = []
         for replica, model in zip(self.replicas, self.models, strict=True):
-            shared = next((one for build, one in by_build if build == replica.build), None)
+            shared = next((probe for build, probe in by_build if build == replica.build), None)
             if shared is None:
                 shared = probe(model, self.predict)
                 check_output(shared.output, self.y, self.task)
@@ -237,9 +235,12 @@ class _Training:
         while len(self.members):
             population = self._population(self.all_rows.take(self.members))
             population.epoch.fill_(epoch)
-            step = captured(population.run_epoch, self.config.capture, self.device)
+            step = capture_step(population.run_epoch, self.config.capture, self.device)
             while True:
-                count = self._epochs_ahead(population, epoch)
+                count = 1
+                if self.window > 1:
+                    rows = population.rows
+                    count = min(self.window, int(rows.last_epoch[rows.active].max()) - epoch)
                 for _ in range(count):
                     step()
                 epoch += count
@@ -254,33 +255,25 @@ class _Training:
                 if compact:
                     break
 
-    def _epochs_ahead(self, population: Population, epoch: int) -> int:
-        if self.window == 1:
-            return 1
-        rows = population.rows
-        return min(self.window, int(rows.last_epoch[rows.active].max()) - epoch)
-
     def _synchronise(
         self, population: Population, epoch: int, count: int, on_epoch: OnEpoch | None, stop: Stop | None
     ) -> None:
+        """Reports the epochs since the last synchronisation, and ends the replicas that `stop` names."""
         members, self.has_synced = self.members.tolist(), True
         history = population.history.cpu()
         for number in range(epoch - count + 1, epoch + 1):
-            self._report(number, history[(number - 1) % self.window], members, on_epoch)
+            for member, row in zip(members, history[(number - 1) % self.window].tolist(), strict=True):
+                if not row[WAS_ACTIVE]:
+                    continue
+                if not (math.isfinite(row[TRAIN_LOSS]) and math.isfinite(row[VAL_LOSS])):
+                    self.diverged.add(member)
+                if on_epoch is not None:
+                    losses_and_metric = (row[TRAIN_LOSS], row[VAL_LOSS], row[VAL_METRIC])
+                    on_epoch(member, Epoch(number, *losses_and_metric, bool(row[IS_BEST])))
         ended = set(stop(epoch)) if stop is not None else set()
         if ended:
             going = [member not in ended for member in members]
             population.rows.active.logical_and_(torch.tensor(going, device=self.device))
-
-    def _report(self, number: int, seen: Tensor, members: list[int], on_epoch: OnEpoch | None) -> None:
-        for member, row in zip(members, seen.tolist(), strict=True):
-            if not row[WAS_ACTIVE]:
-                continue
-            if not (math.isfinite(row[TRAIN_LOSS]) and math.isfinite(row[VAL_LOSS])):
-                self.diverged.add(member)
-            if on_epoch is not None:
-                losses_and_metric = (row[TRAIN_LOSS], row[VAL_LOSS], row[VAL_METRIC])
-                on_epoch(member, Epoch(number, *losses_and_metric, bool(row[IS_BEST])))
 
     def _should_compact(self, population: Population) -> bool:
         """Whether to drop the replicas that have ended; on a GPU that costs a second for a new CUDA graph."""
@@ -319,24 +312,20 @@ class _Training:
             rows = self.all_rows.take(self._members(start))
             output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
             tests += self.task.metrics(output, self.y, rows.test).tolist()
-        return [self._result(number, test) for number, test in enumerate(tests)]
-
-    def _result(self, number: int, test: float) -> FitResult:
-        rows, model = self.all_rows, self.models[number]
-        load_row(trainable(model), rows.best_theta[number])
-        load_row(beside(model, self.moving), rows.best_moving[number])
-        return FitResult(
-            model.eval(),
-            int(rows.best_epoch[number]),
-            int(rows.ended[number]),
-            float(rows.best_metric[number]),
-            test,
-            float(rows.best_loss[number]),
-            self.replicas[number].seed,
-            number in self.diverged,
-        )
-
-
-def _current(device: torch.device) -> AbstractContextManager[object]:
-    """CUDA's streams belong to its current device."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+        results, rows = [], self.all_rows
+        for number, (model, test) in enumerate(zip(self.models, tests, strict=True)):
+            load_row(trainable(model), rows.best_theta[number])
+            load_row(named_state(model, self.moving), rows.best_moving[number])
+            results.append(
+                FitResult(
+                    model=model.eval(),
+                    best_epoch=int(rows.best_epoch[number]),
+                    epochs=int(rows.ended[number]),
+                    val_metric=float(rows.best_metric[number]),
+                    test_metric=test,
+                    val_loss=float(rows.best_loss[number]),
+                    seed=self.replicas[number].seed,
+                    diverged=number in self.diverged,
+                )
+            )
+        return results

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from polynsd import ModelConfig, PolyNSD
 from polynsd.errors import ConfigError
-from polynsd.training.population import over_replicas
+from polynsd.training.population import map_replicas
 from polynsd.zoo import build_model
 
 DATA = awkward_graph(num_nodes=60, num_edges=120)
@@ -101,7 +101,7 @@ def test_replicas_are_looped_over_where_vmap_cannot_go():
         model = PolyNSD(5, 4, 2, 3, checkpoint_layers=flag).double()
         rows = {name: torch.stack([p, 2 * p]).detach() for name, p in model.named_parameters()}
         rows = {name: p.requires_grad_() for name, p in rows.items()}
-        call = over_replicas(lambda one: functional_call(model, one, (DATA.x, DATA.edge_index)), not flag)  # noqa: B023
+        call = map_replicas(lambda one: functional_call(model, one, (DATA.x, DATA.edge_index)), not flag)  # noqa: B023
         output = call(rows)
         found.append((output, *torch.autograd.grad(output.square().sum(), list(rows.values()))))
     assert all(torch.allclose(a, b) for a, b in zip(*found, strict=True))

@@ -161,7 +161,7 @@ def test_the_option_and_the_device_decide(mode, device, is_captured):
     def step():
         raise AssertionError("nothing runs before it is called")
 
-    chosen = capture.captured(step, mode, torch.device(device))
+    chosen = capture.capture_step(step, mode, torch.device(device))
     assert isinstance(chosen, CapturedStep) if is_captured else chosen is step
 
 
