@@ -1,10 +1,8 @@
-"""The grid that is measured: every combination of graph, stalk, channels, maps, degree and backend."""
+"""`Case`: one combination of graph, stalk, channels, maps, degree and backend that is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from polynsd.config import LayerConfig
@@ -41,15 +39,3 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.graph}, {self.maps}, K={self.K}, {self.backend}"
-
-
-def grid(
-    graphs: Sequence[str],
-    stalk_dims: Sequence[int],
-    channels: Sequence[int],
-    maps: Sequence[str],
-    degrees: Sequence[int],
-    backends: Sequence[str],
-) -> list[Case]:
-    """All combinations; backends to be compared come one after another."""
-    return [Case(*values) for values in product(graphs, stalk_dims, channels, maps, degrees, backends)]

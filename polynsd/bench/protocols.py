@@ -16,16 +16,15 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 
 from polynsd.bench.cases import Row
 from polynsd.bench.samples import TRAIN, Sample
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.bench.steps import TimedTraining
+from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Split, random_split
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training.capture import capture_step
@@ -101,35 +100,19 @@ def _train_plain(protocol: TimedProtocol, data: Data, epochs: int) -> None:
 def _fit_plain(model: nn.Module, data: Data, split: Split, epochs: int) -> float:
     """A loop as anyone would write it; returns the test accuracy."""
     device = data.x.device
-    train, val, test = (
-        getattr(split, part).nonzero().squeeze(-1).to(device) for part in ("train", "val", "test")
-    )
-    optimizer = torch.optim.Adam(model.parameters(), weight_decay=5e-4, capturable=data.x.is_cuda)
-    step = capture_step(partial(_step, model, data, train, optimizer), "auto", device)
-    predict = capture_step(partial(_predict, model, data), "auto", device)
+    val, test = (mask.nonzero().squeeze(-1).to(device) for mask in (split.val, split.test))
+    inputs = (data.x, data.edge_index)
+    training = TimedTraining(model, inputs, data.y, split.train.to(device), weight_decay=5e-4)
+    step = capture_step(training.step, "auto", device)
+    infer = capture_step(training.infer, "auto", device)
     best, state = -1.0, model.state_dict()
     for _ in range(epochs):
         step()
-        score = _accuracy(predict(), data.y, val)
+        score = _accuracy(infer(), data.y, val)
         if score > best:
             best, state = score, copy.deepcopy(model.state_dict())
     model.load_state_dict(state)
-    return _accuracy(_predict(model, data), data.y, test)
-
-
-def _step(model: nn.Module, data: Data, nodes: Tensor, optimizer: torch.optim.Optimizer) -> Tensor:
-    model.train()
-    optimizer.zero_grad()
-    loss = cross_entropy(model(data.x, data.edge_index).index_select(0, nodes), data.y.index_select(0, nodes))
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
-
-
-@torch.no_grad()
-def _predict(model: nn.Module, data: Data) -> Tensor:
-    model.eval()
-    return model(data.x, data.edge_index)
+    return _accuracy(training.infer(), data.y, test)
 
 
 def _accuracy(output: Tensor, y: Tensor, nodes: Tensor) -> float:
@@ -141,11 +124,3 @@ WAYS: dict[str, Callable[[TimedProtocol, Data, int], None]] = {
     "sequence": _train_sequence,
     "replicas": _train_replicas,
 }
-
-
-def polynsd_model(
-    maps: str, degree: int, stalk_dim: int, channels: int, layers: int, dropout: float
-) -> ModelConfig:
-    """The configuration of a PolyNSD with these options."""
-    layer = LayerConfig(maps=maps, degree=degree, stalk_dim=stalk_dim, dropout=dropout)
-    return ModelConfig(hidden_channels=channels, num_layers=layers, layer=layer)

@@ -7,8 +7,10 @@ the replayed step; all other rows, and `eager_ms`, launch every kernel anew.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from polynsd.bench.cases import Case, Row
@@ -25,9 +27,9 @@ def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeat
     `peak_mib` is above the level before the model existed: parameters, their gradients, Adam's
     state, activations and temporaries; features, labels and graph are not in it.
     """
-    TimedTraining(sample, case, layers).step()  # compiles
+    make_training(sample, case, layers).step()  # compiles
     with peak_memory(device) as peak:
-        training = TimedTraining(sample, case, layers)
+        training = make_training(sample, case, layers)
         training.step()
         training.step()  # from here on Adam has a state
     eager = times_of(training.step, repeats, device)
@@ -40,19 +42,48 @@ def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeat
     return row
 
 
-class TimedTraining:
-    """A model on a graph, with the step and the inference that are timed."""
+def make_training(sample: Sample, case: Case, layers: int) -> TimedTraining:
+    """A PolyNSD without dropout on a graph."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = PolyNSD(
+            sample.x.size(-1),
+            case.C,
+            layers,
+            sample.num_classes,
+            stalk_dim=case.d,
+            degree=case.K,
+            maps=case.maps,
+        )
+    return TimedTraining(model.to(sample.x.device), (sample.x, sample.topology), sample.y, sample.train)
 
-    def __init__(self, sample: Sample, case: Case, layers: int) -> None:
-        shape = (sample.x.size(-1), case.C, layers, sample.num_classes)
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            model = PolyNSD(*shape, stalk_dim=case.d, degree=case.K, maps=case.maps)
-        self.model, self.inputs = model.to(sample.x.device), (sample.x, sample.topology)
+
+class TimedTraining:
+    """A training loop as anyone would write it: the step and the inference that are timed.
+
+    Args:
+        model: on the device of its inputs.
+        inputs: features, and the graph.
+        y: the classes of all nodes.
+        train: mask of the training nodes.
+        weight_decay: of Adam.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: tuple[Tensor, Any],
+        y: Tensor,
+        train: Tensor,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.model, self.inputs = model, inputs
         # node numbers in place of a mask, whose size a GPU would have to tell the host
-        self.nodes = sample.train.nonzero().squeeze(-1)
-        self.targets = sample.y[self.nodes]
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01, capturable=sample.x.is_cuda)
+        self.nodes = train.nonzero().squeeze(-1)
+        self.targets = y[self.nodes]
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), lr=0.01, weight_decay=weight_decay, capturable=y.is_cuda
+        )
 
     def step(self) -> Tensor:
         """One step of training; returns the loss before it."""

@@ -6,9 +6,13 @@ Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arg
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pkgutil import resolve_name
+from types import FrameType
 from typing import Any
 
 from polynsd.errors import PolyNSDError, unknown_name
@@ -22,8 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"polynsd {__version__}")
         return
-    from polynsd.cli.signals import Terminated, handle_sigterm
-
     try:
         with handle_sigterm():
             parse_command(arguments).run()
@@ -68,3 +70,29 @@ def parse_command(arguments: Sequence[str]) -> Any:
             config=(tyro.conf.OmitArgPrefixes,),
             **defaults,
         )
+
+
+class Terminated(KeyboardInterrupt):
+    """The process got SIGTERM."""
+
+
+@contextmanager
+def handle_sigterm() -> Iterator[None]:
+    """Treats SIGTERM, as schedulers and `timeout` send it, like Ctrl-C: the block ends in order.
+
+    By default it ends a process at once, in the middle of whatever it does. Where processes share a GPU under
+    NVIDIA's multi-process service, that can be a fault for all others, too. Only the main thread can do this;
+    in other threads nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import subcommand
 
 from polynsd.bench import filters, results, steps
-from polynsd.bench.cases import Case, Row, grid
+from polynsd.bench.cases import Case, Row
 from polynsd.bench.measures import describe_environment, require_device
-from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol, polynsd_model
+from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
+from polynsd.config import LayerConfig, ModelConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.files import require_file_name, write_json
@@ -73,7 +75,9 @@ class BenchOptions:
         graphs = self.graphs or (() if self.sizes else GRAPHS[self.device])
         generated = tuple(f"random-{size}" for size in self.sizes)
         backends = self.backends or ("assembled", "reference", FAST_BACKENDS[self.device])
-        return grid((*graphs, *generated), self.stalk_dims, self.channels, self.maps, self.degrees, backends)
+        options = (self.stalk_dims, self.channels, self.maps, self.degrees)
+        # backends to be compared come one after another
+        return [Case(*values) for values in product((*graphs, *generated), *options, backends)]
 
     def describe_environment(self) -> Row:
         return {**describe_environment(self.device), "repeats": self.repeats}
@@ -194,10 +198,14 @@ class BenchProtocol:
 
     def _measure_graph(self, graph: str) -> list[Row]:
         sample = load_sample(graph).to(self.device)
-        sizes = (self.maps, self.degree, self.stalk_dim, self.channels, self.layers, self.dropout)
+        layer = LayerConfig(
+            maps=self.maps, degree=self.degree, stalk_dim=self.stalk_dim, dropout=self.dropout
+        )
+        model = ModelConfig(hidden_channels=self.channels, num_layers=self.layers, layer=layer)
         epochs = EPOCHS[self.device] if self.epochs is None else self.epochs
-        protocol = TimedProtocol(sample, polynsd_model(*sizes), self.splits, epochs)
-        facts = dict(zip(("maps", "K", "d", "C", "L", "dropout"), sizes, strict=True))
+        protocol = TimedProtocol(sample, model, self.splits, epochs)
+        facts: Row = {"maps": self.maps, "K": self.degree, "d": self.stalk_dim}
+        facts |= {"C": self.channels, "L": self.layers, "dropout": self.dropout}
         return [{**sample.facts, **facts, **row} for row in measure_protocol(protocol, self.ways)]
 
     def _print(self, record: Row) -> None:

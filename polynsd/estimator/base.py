@@ -1,4 +1,8 @@
-"""What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the outputs of the model."""
+"""What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the outputs of the model.
+
+`fit` reads the graph and its labels (`inputs.py`, `labels.py`), holds nodes out, and searches a list of
+configurations (`candidates.py`) by successive halving (`polynsd.search.halving`). It keeps the best model.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from polynsd.data import Graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError
 from polynsd.estimator.candidates import DEFAULTS, label_of, make_candidates, parameters_of
-from polynsd.estimator.inputs import Scaling, as_data, as_graph, edge_inputs, features_of, is_table
-from polynsd.estimator.labels import HeldOut, Labels, divide, graph_labels, labelled, read_labels
-from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, seed_of
+from polynsd.estimator.inputs import Scaling, as_data, as_graph, dense_features, edge_inputs, is_table
+from polynsd.estimator.labels import HeldOut, Labels, graph_labels, hold_out, labelled_mask, read_labels
+from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
 from polynsd.search.halving import successive_halving
 from polynsd.search.trials import Trial
 from polynsd.training import Configuration, Epoch, Problem, Task, get_task
@@ -102,7 +106,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         """Graph, target and split; everything of `fit` that comes before training."""
         self._seconds()
         self._device()
-        self.seed_ = seed_of(self.random_state)
+        self.seed_ = draw_seed(self.random_state)
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
         if source.masks and train is None and val is None:
@@ -110,7 +114,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         given = graph_labels(source) if y is None and not self._in_table else y
         self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
         strata = self._learn_classes(self._labels)
-        split = divide(self._labels.known, strata, train, val, self.validation_fraction, self.seed_)
+        split = hold_out(self._labels.has_label, strata, train, val, self.validation_fraction, self.seed_)
         self.train_mask_, self.val_mask_ = split.train.numpy(), split.val.numpy()
         self.n_train_, self.n_val_ = int(split.train.sum()), int(split.val.sum())
         self._learn_scaling(source)
@@ -127,14 +131,14 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         if graph is None:
             outputs, in_table = self._outputs(None), self._in_table
             labels = self._labels if y is None else read_labels(y, len(outputs), in_table, self.is_regression)
-            chosen = self.val_mask_ if y is None else labels.known
+            chosen = self.val_mask_ if y is None else labels.has_label
         else:
             self._require_fitted()
             source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
             outputs, given = self._outputs(source), graph_labels(source) if y is None else y
             labels = read_labels(given, len(outputs), in_table, self.is_regression)
-            chosen = labels.known
-        chosen = chosen if nodes is None else labelled("nodes", nodes, labels.known)
+            chosen = labels.has_label
+        chosen = chosen if nodes is None else labelled_mask("nodes", nodes, labels.has_label)
         target = self._as_target(labels)[chosen]
         return get_task(self.metric_).score(torch.from_numpy(outputs[chosen]), target)
 
@@ -153,7 +157,19 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         best = trials[0]
         self._keep(best.configuration, best.models[0])
         self.val_score_, self.best_epoch_ = best.val[0], best.best_epoch[0]
-        self.search_results_ = [_search_row(trial, trial is best) for trial in trials]
+        self.search_results_ = [
+            {
+                **parameters_of(trial.configuration),
+                "rung": trial.rung,
+                "trained_epochs": trial.epochs[0],
+                "best_epoch": trial.best_epoch[0],
+                "val_score": trial.val[0],
+                "val_loss": trial.val_loss[0],
+                "diverged": trial.state == "failed",
+                "chosen": trial is best,
+            }
+            for trial in trials
+        ]
 
     def candidates(self, source: Graph) -> list[Configuration]:
         """The configurations that `fit` will try on a graph."""
@@ -177,7 +193,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_ = model.double().eval()
 
     def _learn_scaling(self, source: Graph) -> None:
-        x = features_of(source)
+        x = dense_features(source)
         self.feature_scaling_ = self._scaling(x[self.train_mask_])
         attr = source.edge_attr
         self.edge_scaling_ = None if attr is None else self._scaling(attr.astype(np.float64))
@@ -198,18 +214,18 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:
         """Logits or standardised targets of every node `[N, O]`."""
         self._require_fitted()
-        data = self._fit_graph() if graph is None else self._as_data(as_graph(self, graph, edges))
+        if graph is not None:
+            data = self._as_data(as_graph(self, graph, edges))
+        elif getattr(self, "graph_", None) is not None:
+            data = self.graph_
+        else:
+            raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
         extra = edge_inputs(data, self.has_edge_weights_, self.config_.layer.edge_dim)
         return self.model_.to(data.x.device)(data.x, data.edge_index, **extra).cpu().numpy()
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit or load first.")
-
-    def _fit_graph(self) -> Data:
-        if getattr(self, "graph_", None) is None:
-            raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
-        return self.graph_
 
     def save(self, folder: str | Path) -> Path:
         """Writes the fitted model into a new folder: weights, configuration, scores; no pickles."""
@@ -254,16 +270,3 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _calibrate(self, target: Tensor) -> None:
         """Rescales probabilities, where there are any."""
-
-
-def _search_row(trial: Trial, is_chosen: bool) -> dict[str, Any]:
-    return {
-        **parameters_of(trial.configuration),
-        "rung": trial.rung,
-        "trained_epochs": trial.epochs[0],
-        "best_epoch": trial.best_epoch[0],
-        "val_score": trial.val[0],
-        "val_loss": trial.val_loss[0],
-        "diverged": trial.state == "failed",
-        "chosen": is_chosen,
-    }

@@ -118,7 +118,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     def _learn_classes(self, labels: Labels) -> NDArray[Any]:
         require_choice("calibrate", str(self.calibrate), ("None", "temperature"))
         require_choice("metric", self.metric, ("auto", "accuracy", "roc_auc"))
-        self.classes_ = sorted_classes(labels)
+        self.classes_ = sort_classes(labels)
         if len(self.classes_) < 2:
             raise DataError(
                 f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}."
@@ -127,7 +127,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return self._as_target(labels).numpy()
 
     def _as_target(self, labels: Labels) -> Tensor:
-        return torch.from_numpy(class_numbers(labels, self.classes_))
+        return torch.from_numpy(encode_classes(labels, self.classes_))
 
     def _choose_metric(self, target: Tensor) -> str:
         if self.metric != "auto":
@@ -142,30 +142,31 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         task = get_task(self.metric_)
         if self.class_weight is None:
             return task
-        weights = self._class_weights(target).float().to(self._device())
+        if self.class_weight == "balanced":
+            trained = target[torch.from_numpy(self.train_mask_)]
+            counts = trained.bincount(minlength=len(self.classes_)).clamp(min=1)
+            weights = counts.sum() / (len(counts) * counts)
+        else:
+            weights = torch.tensor([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
+        weights = weights.float().to(self._device())
 
         def node_losses(output: Tensor, y: Tensor) -> Tensor:
             return weights[y.clamp(min=0)] * task.node_losses(output, y)
 
         return replace(task, node_losses=node_losses)
 
-    def _class_weights(self, target: Tensor) -> Tensor:
-        if self.class_weight == "balanced":
-            trained = target[torch.from_numpy(self.train_mask_)]
-            counts = trained.bincount(minlength=len(self.classes_)).clamp(min=1)
-            return counts.sum() / (len(counts) * counts)
-        return torch.tensor([float(self.class_weight.get(name, 1.0)) for name in self.classes_.tolist()])
-
     def _check_class_weight(self) -> None:
-        given = self.class_weight
-        if given is None or (isinstance(given, str) and given == "balanced"):
+        weights = self.class_weight
+        if weights is None or (isinstance(weights, str) and weights == "balanced"):
             return
-        if not isinstance(given, Mapping):
-            raise ConfigError(f"class_weight must be 'balanced', a weight per class, or None; got {given!r}.")
+        if not isinstance(weights, Mapping):
+            raise ConfigError(
+                f"class_weight must be 'balanced', a weight per class, or None; got {weights!r}."
+            )
         classes = self.classes_.tolist()
-        strange = [as_python(name) for name in given if name not in classes]
-        if strange:
-            raise ConfigError(f"class_weight names {strange}, not among the classes {classes}; correct it.")
+        unknown = [as_python(name) for name in weights if name not in classes]
+        if unknown:
+            raise ConfigError(f"class_weight names {unknown}, not among the classes {classes}; correct it.")
 
     def _num_outputs(self) -> int:
         return len(self.classes_)
@@ -177,10 +178,10 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             self.temperature_ = fit_temperature(logits, target.numpy()[self.val_mask_])
 
 
-def sorted_classes(labels: Labels) -> NDArray[Any]:
+def sort_classes(labels: Labels) -> NDArray[Any]:
     """The different labels in order, as strings if all of them are."""
     try:
-        classes = np.unique(labels.values[labels.known])
+        classes = np.unique(labels.values[labels.has_label])
     except TypeError as error:
         raise DataError("classes must be of one type, all strings or all numbers; they are mixed.") from error
     if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
@@ -191,12 +192,12 @@ def sorted_classes(labels: Labels) -> NDArray[Any]:
     return classes.astype(np.str_) if is_text else classes
 
 
-def class_numbers(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
+def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
     """The index of every label in `classes`; −1 without a label, −2 for others."""
     number = {name: index for index, name in enumerate(classes.tolist())}
-    distinct, codes = np.unique(labels.values[labels.known], return_inverse=True)
-    numbers = np.full(len(labels.known), UNLABELLED, dtype=np.int64)
-    numbers[labels.known] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
+    distinct, codes = np.unique(labels.values[labels.has_label], return_inverse=True)
+    numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
+    numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
     return numbers
 
 

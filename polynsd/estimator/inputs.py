@@ -96,7 +96,7 @@ def is_table(given: Any, edges: Any = None) -> bool:
     return edges is None and not is_pair and not _has_edges(given)
 
 
-def features_of(graph: Graph) -> NDArray[np.float64]:
+def dense_features(graph: Graph) -> NDArray[np.float64]:
     """The features, dense and in double precision."""
     x = graph.x.toarray() if sparse.issparse(graph.x) else graph.x
     return np.asarray(x, dtype=np.float64)
@@ -156,7 +156,7 @@ def as_data(graph: Graph, features: Scaling, edge_features: Scaling | None) -> D
 
     once = torch.from_numpy(graph.edge_index.astype(np.int64))
     data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes)
-    data.x = torch.from_numpy(features.apply(features_of(graph)))
+    data.x = torch.from_numpy(features.apply(dense_features(graph)))
     if graph.edge_weight is not None:
         data.edge_weight = _both_ways(graph.edge_weight)
     if graph.edge_attr is not None and edge_features is not None:

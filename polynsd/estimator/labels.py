@@ -30,8 +30,7 @@ class Labels:
     """Labels as they were given `[N]`, and which nodes have one."""
 
     values: NDArray[Any]
-    known: Mask
-    """Whether a node has a label."""
+    has_label: Mask
 
 
 class HeldOut(Split):
@@ -51,12 +50,12 @@ def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> 
         values = _to_numbers(values)
     if values.shape != (num_nodes,):
         raise ShapeError(f"y must hold one label per node, [{num_nodes}]; got {list(values.shape)}.")
-    known = np.ones(num_nodes, dtype=bool) if in_table else _has_label(values, is_regression)
-    if not known.any():
+    has_label = np.ones(num_nodes, dtype=bool) if in_table else _find_labels(values, is_regression)
+    if not has_label.any():
         raise DataError("no node has a label, and some are needed. Check the labels, or pass y.")
     if not is_regression:
-        _warn_of_signs(values, known)
-    return Labels(values, known)
+        _warn_of_signs(values, has_label)
+    return Labels(values, has_label)
 
 
 def graph_labels(graph: Graph) -> NDArray[Any] | None:
@@ -67,53 +66,55 @@ def graph_labels(graph: Graph) -> NDArray[Any] | None:
     return names[graph.y]
 
 
-def as_mask(name: str, nodes: Any, num_nodes: int) -> Mask:
-    """A mask `[N]` from a mask or from node numbers."""
+def labelled_mask(name: str, nodes: Any, has_label: Mask) -> Mask:
+    """A mask `[N]` from a mask or from node numbers; every node in it must have a label."""
+    count = len(has_label)
     values = nodes.detach().cpu().numpy() if isinstance(nodes, Tensor) else np.asarray(nodes)
-    if values.dtype == bool and values.shape == (num_nodes,):
-        return values.copy()
-    numbers = values.dtype.kind in "iu" and values.ndim == 1 and values.size > 0
-    if not numbers or values.min() < 0 or values.max() >= num_nodes:
+    mask = np.zeros(count, dtype=bool)
+    if values.dtype == bool and values.shape == (count,):
+        mask |= values
+    elif (
+        values.dtype.kind in "iu"
+        and values.ndim == 1
+        and values.size
+        and 0 <= values.min() <= values.max() < count
+    ):
+        mask[values] = True
+    else:
         raise ShapeError(
-            f"{name} must be a mask [{num_nodes}] or node numbers from 0 to {num_nodes - 1}; got "
+            f"{name} must be a mask [{count}] or node numbers from 0 to {count - 1}; got "
             f"{values.dtype} {list(values.shape)}."
         )
-    mask = np.zeros(num_nodes, dtype=bool)
-    mask[values] = True
-    return mask
-
-
-def labelled(name: str, nodes: Any, known: Mask) -> Mask:
-    """A mask of nodes that must have a label."""
-    mask = as_mask(name, nodes, len(known))
-    without = int((mask & ~known).sum())
+    without = int((mask & ~has_label).sum())
     if without:
         raise DataError(f"{name} holds {without} nodes without a label; leave them out.")
     return mask
 
 
-def divide(known: Mask, strata: NDArray[Any], train: Any, val: Any, share: float, seed: int) -> HeldOut:
+def hold_out(has_label: Mask, strata: NDArray[Any], train: Any, val: Any, share: float, seed: int) -> HeldOut:
     """The nodes to train and to validate on.
 
     Without `val`, a share of every stratum of the training nodes is held out; without `train`, all
     labelled nodes that are not in `val` train.
     """
-    num_nodes = len(known)
-    trains = known.copy() if train is None else labelled("train", train, known)
+    train_mask = has_label.copy() if train is None else labelled_mask("train", train, has_label)
     if val is None:
-        vals = _draw(trains, strata, share, seed)
-        trains &= ~vals
+        val_mask = _draw(train_mask, strata, share, seed)
+        train_mask &= ~val_mask
     else:
-        vals = labelled("val", val, known)
-        trains &= ~vals if train is None else np.ones(num_nodes, dtype=bool)
-    if (trains & vals).any():
-        raise DataError(f"train and val must be disjoint; they share {int((trains & vals).sum())} nodes.")
-    if not trains.any() or not vals.any():
+        val_mask = labelled_mask("val", val, has_label)
+        if train is None:
+            train_mask &= ~val_mask
+    shared = int((train_mask & val_mask).sum())
+    if shared:
+        raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
+    if not train_mask.any() or not val_mask.any():
         raise DataError(
-            f"training and validation need a node each; got {int(trains.sum())} and {int(vals.sum())} of "
-            f"n_samples={int(known.sum())} labelled ones. Label more nodes, or name them in train and val."
+            f"training and validation need a node each; got {int(train_mask.sum())} and "
+            f"{int(val_mask.sum())} of n_samples={int(has_label.sum())} labelled ones. Label more nodes, or "
+            "name them in train and val."
         )
-    return HeldOut(trains, vals)
+    return HeldOut(train_mask, val_mask)
 
 
 def _draw(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
@@ -135,7 +136,7 @@ def _to_array(y: Any) -> NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _has_label(values: NDArray[Any], is_regression: bool) -> Mask:
+def _find_labels(values: NDArray[Any], is_regression: bool) -> Mask:
     if values.dtype.kind == "f":
         return ~np.isnan(values)
     if values.dtype.kind == "i" and not is_regression:
@@ -151,18 +152,18 @@ def _is_given(value: Any) -> bool:
 
 def _to_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Targets with gaps as floats, NaN in the gaps; as they are if there is anything else among them."""
-    known = np.array([_is_given(value) for value in values.ravel()]).reshape(values.shape)
-    if not all(isinstance(value, int | float | np.number) for value in values[known]):
+    is_given = np.array([_is_given(value) for value in values.ravel()]).reshape(values.shape)
+    if not all(isinstance(value, int | float | np.number) for value in values[is_given]):
         return values
-    return np.where(known, values, np.nan).astype(np.float64)
+    return np.where(is_given, values, np.nan).astype(np.float64)
 
 
-def _warn_of_signs(values: NDArray[Any], known: Mask) -> None:
+def _warn_of_signs(values: NDArray[Any], has_label: Mask) -> None:
     """−1 beside +1 alone, or beside other negative classes, was probably meant as a class."""
-    count = int((~known).sum())
+    count = int((~has_label).sum())
     if not count or values.dtype.kind != "i":
         return
-    classes = np.unique(values[known]).tolist()
+    classes = np.unique(values[has_label]).tolist()
     if classes[0] < UNLABELLED or classes == [1]:
         logger.warning(
             "%d labels are -1, which means 'no label', beside the classes %s; if -1 is a class, rename it.",

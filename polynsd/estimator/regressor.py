@@ -38,14 +38,14 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
             raise DataError(
                 f"targets must be numbers; got {labels.values.dtype}. Use SheafClassifier for classes."
             )
-        known = labels.values[labels.known].astype(np.float64)
-        if not np.isfinite(known).all():
+        targets = labels.values[labels.has_label].astype(np.float64)
+        if not np.isfinite(targets).all():
             raise DataError("targets must be finite; some are infinite. Correct them.")
         # large and small targets on both sides, because R² needs targets that vary
-        return np.where(labels.known, labels.values, known.mean()) > known.mean()
+        return np.where(labels.has_label, labels.values, targets.mean()) > targets.mean()
 
     def _as_target(self, labels: Labels) -> Tensor:
-        values = np.where(labels.known, labels.values, self.target_scaling_.mean).astype(np.float64)
+        values = np.where(labels.has_label, labels.values, self.target_scaling_.mean).astype(np.float64)
         return torch.from_numpy(self.target_scaling_.apply(values)).float()[:, None]
 
     def _choose_metric(self, target: Tensor) -> str:

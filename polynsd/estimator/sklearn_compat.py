@@ -115,7 +115,7 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def seed_of(random_state: Any) -> int:
+def draw_seed(random_state: Any) -> int:
     """The seed that a parameter means: itself, one drawn from a RandomState, or a fresh one for None."""
     if random_state is None:
         return int(np.random.default_rng().integers(SEEDS))

@@ -67,7 +67,10 @@ def restore_estimator(record: RunRecord) -> SheafEstimator:
     if result is None:
         raise DataError(f"the run {record.folder} has not finished. Start it again to go on.")
     try:
-        estimator = ESTIMATORS[name](**_from_plain(record.config["parameters"]))
+        parameters = dict(record.config["parameters"])
+        if isinstance(parameters.get("class_weight"), list):
+            parameters["class_weight"] = dict(parameters["class_weight"])
+        estimator = ESTIMATORS[name](**parameters)
         _set_learned(estimator, result, record.weights())
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{record.folder} is damaged or of another version: {error!r}.") from error
@@ -137,9 +140,3 @@ def _to_plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(weights, Mapping):
         stored["class_weight"] = [[as_python(name), as_python(weight)] for name, weight in weights.items()]
     return stored
-
-
-def _from_plain(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_to_plain`."""
-    weights = stored.get("class_weight")
-    return {**stored, "class_weight": dict(weights)} if isinstance(weights, list) else dict(stored)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polynsd.errors import ConfigError
+from polynsd.optional import load_optional
 
 OURS, OTHERS, ACCENT = "#1b6ca8", "#9aa5b1", "#d1495b"
 BASELINE, RULE = "#4a5560", "#e3e7ea"
@@ -24,13 +24,7 @@ LETTER, SAMPLE, NARROWEST = 0.07, 0.5, 1.8  # inches of a letter, a sample and a
 
 def pyplot() -> Any:
     """`matplotlib.pyplot`, set to draw into files; loaded when the first picture is drawn."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError(
-            "pictures need matplotlib; install it with: pip install 'polynsd[plots]'"
-        ) from error
-    matplotlib.use("Agg")
+    load_optional("matplotlib", "pictures need", "plots").use("Agg")
     import matplotlib.pyplot as plt
 
     return plt

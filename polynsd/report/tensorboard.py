@@ -11,7 +11,8 @@ from statistics import fmean
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from polynsd.errors import ConfigError, require_at_least
+from polynsd.errors import require_at_least
+from polynsd.optional import load_optional
 from polynsd.report.protocol_view import ProtocolState
 from polynsd.training.callback import Callback, ProtocolPlan, TrialStatus
 
@@ -36,13 +37,9 @@ class TensorBoardLog(Callback):
     def __init__(self, folder: Path | str, every: int = 1) -> None:
         require_at_least("every", every, 1)
         self.folder, self.every = Path(folder), every
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ConfigError(
-                "logging to TensorBoard needs the package 'tensorboard', which is not installed; "
-                "install it with: pip install 'polynsd[tensorboard]'"
-            ) from error
+        load_optional("tensorboard", "logging to TensorBoard needs", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
+
         self._new_writer: Any = SummaryWriter
         self._writers: dict[str, Any] = {}
 

@@ -62,12 +62,21 @@ def halo_drift(
     if task is not None:
         mask = torch.ones(halos.num_nodes, dtype=torch.bool) if train is None else train.cpu()
     with eval_mode(model):
-        truth = _measure(model, _exact_halos(model, halos, cores), task, mask)
+        true_outputs, true_gradient = _measure(model, _exact_halos(model, halos, cores), task, mask)
         rows = []
         for depth in depths:
             parts_with_halos = [halos.around(core, depth) for core in cores]
-            measured = _measure(model, parts_with_halos, task, mask)
-            rows.append(_compare(depth, parts_with_halos, measured, truth, halos.num_nodes))
+            outputs, gradient = _measure(model, parts_with_halos, task, mask)
+            nodes = sum(halo.nodes.numel() for halo in parts_with_halos)
+            rows.append(
+                HaloDrift(
+                    depth=depth,
+                    nodes=nodes / (len(cores) * halos.num_nodes),
+                    output=_relative_error(outputs, true_outputs),
+                    largest=float((outputs - true_outputs).abs().max()),
+                    gradient=None if gradient is None else _relative_error(gradient, true_gradient),
+                )
+            )
     return rows
 
 
@@ -98,33 +107,14 @@ def _measure(
         number = int(chosen.sum())
         if number:
             loss = number * task.loss(output[chosen], halo.data.y[: halo.num_core][chosen])
-            part = _gradient(loss, model)
+            parameters = [p for p in model.parameters() if p.requires_grad]
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+            part = torch.cat([g.flatten() for g in gradients])
             gradient = part if gradient is None else gradient + part
             count += number
     return torch.cat(outputs), None if gradient is None else gradient / count
 
 
-def _gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-    return torch.cat([g.flatten() for g in gradients])
-
-
-def _compare(
-    depth: int,
-    halos: Sequence[Halo],
-    measured: tuple[Tensor, Tensor | None],
-    truth: tuple[Tensor, Tensor | None],
-    num_nodes: int,
-) -> HaloDrift:
-    (output, gradient), (true_output, true_gradient) = measured, truth
-    size = sum(halo.nodes.numel() for halo in halos) / (len(halos) * num_nodes)
-    largest = float((output - true_output).abs().max())
-    gradient_error = (
-        None if gradient is None or true_gradient is None else _relative_error(gradient, true_gradient)
-    )
-    return HaloDrift(depth, size, _relative_error(output, true_output), largest, gradient_error)
-
-
-def _relative_error(a: Tensor, b: Tensor) -> float:
-    return float((a - b).norm() / b.norm())
+def _relative_error(value: Tensor, truth: Tensor | None) -> float:
+    assert truth is not None
+    return float((value - truth).norm() / truth.norm())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def fit_in_parts(
         data: a PyG graph with `x`, `edge_index` and `y`; it stays where it is.
         split: masks of the nodes to train on, to select on and to test on.
         task: loss and metric.
-        config: the training rules.
+        config: the training self.
         num_parts: how many parts.
         depth: of the halos in training, in hops, or `exact`.
         eval_depth: of the halos in evaluation; as `depth` unless given.
@@ -82,49 +82,56 @@ def fit_in_parts(
     with torch.random.fork_rng(), on_device(device):
         torch.manual_seed(seed)
         model = build().to(device)
-        halos = PartHalos(data, num_parts, method, seed)
-        rules = _Rules(task, config, device, precision or config.precision, parts_per_step, update)
         hops = resolve_depth(model, depth)
-        eval_hops = hops if eval_depth is None else resolve_depth(model, eval_depth)
-        training = _PartTraining(model, halos, split, rules, hops, eval_hops)
+        training = _PartTraining(
+            model=model,
+            halos=PartHalos(data, num_parts, method, seed),
+            split=split,
+            task=task,
+            config=config,
+            device=device,
+            precision=precision or config.precision,
+            parts_per_step=parts_per_step,
+            update=update,
+            depth=hops,
+            eval_depth=hops if eval_depth is None else resolve_depth(model, eval_depth),
+        )
         return training.run(seed, on_epoch)
 
 
-@dataclass(frozen=True)
-class _Rules:
+@dataclass
+class _PartTraining:
+    """A model, the parts, and what an epoch does; the fields are the arguments of `fit_in_parts`."""
+
+    model: nn.Module
+    halos: PartHalos
+    split: Split
     task: Task
     config: TrainConfig
     device: torch.device
     precision: str
     parts_per_step: int
     update: str
+    depth: int
+    eval_depth: int
 
-
-class _PartTraining:
-    """A model, the parts, and what an epoch does."""
-
-    def __init__(
-        self, model: nn.Module, halos: PartHalos, split: Split, rules: _Rules, depth: int, eval_depth: int
-    ) -> None:
-        self.model, self.halos, self.rules = model, halos, rules
-        self.depth, self.eval_depth = depth, eval_depth
-        device = halos.graph.data.edge_index.device
-        self.train, self.val, self.test = (mask.to(device) for mask in (split.train, split.val, split.test))
-        with torch.no_grad(), eval_mode(model):  # lets lazy layers learn their size
-            core_output(model, halos.around([0], eval_depth), rules.device)
-        groups = _parameter_groups(model, rules.config)
-        self.optimizer = torch.optim.Adam(groups, lr=rules.config.learning_rate)
-        self.scaler = grad_scaler(rules.precision, rules.device)
+    def __post_init__(self) -> None:
+        self.train = self.split.train.to(self.halos.graph.data.edge_index.device)
+        with torch.no_grad(), eval_mode(self.model):  # lets lazy layers learn their size
+            core_output(self.model, self.halos.around([0], self.eval_depth), self.device)
+        groups = _parameter_groups(self.model, self.config)
+        self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate)
+        self.scaler = grad_scaler(self.precision, self.device)
 
     def run(self, seed: int, on_epoch: Callable[[Epoch], None] | None) -> FitResult:
         """Trains until the patience or the epochs end; the test nodes are scored once, at the end."""
-        generator, config = torch.Generator().manual_seed(seed), self.rules.config
+        generator, config = torch.Generator().manual_seed(seed), self.config
         best: Epoch | None = None
         best_score = -math.inf
         state: dict[str, Tensor] = {}
         for number in range(1, config.epochs + 1):
             train_loss = self._train_epoch(generator)
-            val_loss, val_metric, score = self._evaluate(self.val)
+            val_loss, val_metric, score = self._evaluate(self.split.val)
             epoch = Epoch(number, train_loss, val_loss, val_metric, best is None or score > best_score)
             if best is None or epoch.is_best:
                 best, best_score = epoch, score
@@ -136,7 +143,7 @@ class _PartTraining:
         assert best is not None  # epochs >= 1
         self.optimizer.zero_grad()
         self.model.load_state_dict(state)
-        test = self.rules.task.score(*self._predict(self.test))
+        test = self.task.score(*self._predict(self.split.test))
         return FitResult(
             model=self.model.eval(), best_epoch=best.epoch, epochs=number, val_metric=best.val_metric,
             test_metric=test, val_loss=best.val_loss, seed=seed,
@@ -147,7 +154,7 @@ class _PartTraining:
         self.model.train()
         self.optimizer.zero_grad()
         steps, nodes, total = self._draw(generator), int(self.train.sum()), 0.0
-        by_part = self.rules.update == "part"
+        by_part = self.update == "part"
         for parts, count in steps:
             weight = count / nodes * (len(steps) if by_part else 1)
             total += self._step(parts, weight) * count / nodes
@@ -160,18 +167,18 @@ class _PartTraining:
     def _draw(self, generator: torch.Generator) -> list[tuple[list[int], int]]:
         """The parts of every step, and how many training nodes they have; those without any are left out."""
         order = torch.randperm(len(self.halos.cores), generator=generator)
-        groups = [group.tolist() for group in order.split(self.rules.parts_per_step)]
+        groups = [group.tolist() for group in order.split(self.parts_per_step)]
         counts = [sum(int(self.train[self.halos.cores[part]].sum()) for part in group) for group in groups]
         return [(group, count) for group, count in zip(groups, counts, strict=True) if count]
 
     def _step(self, parts: Sequence[int], weight: float) -> float:
         """Adds the gradient of the weighted loss; returns the loss itself."""
-        rules, halo = self.rules, self.halos.around(parts, self.depth)
+        halo = self.halos.around(parts, self.depth)
         chosen = self.train[halo.core].nonzero().squeeze(-1)
-        y = halo.data.y[chosen].to(rules.device)
-        with autocast(rules.precision, rules.device):
-            output = core_output(self.model, halo, rules.device)
-        loss = rules.task.loss(_to_full_precision(output)[chosen.to(rules.device)], y)
+        y = halo.data.y[chosen].to(self.device)
+        with autocast(self.precision, self.device):
+            output = core_output(self.model, halo, self.device)
+        loss = self.task.loss(_to_full_precision(output)[chosen.to(self.device)], y)
         if not math.isfinite(value := float(loss.detach())):
             raise DataError(NOT_FINITE)
         self.scaler.scale(weight * loss).backward()
@@ -184,7 +191,7 @@ class _PartTraining:
 
     def _evaluate(self, mask: Tensor) -> tuple[float, float, float]:
         """Loss and metric over the nodes of a mask, and what chooses the epoch: the higher the better."""
-        task, select, (output, y) = self.rules.task, self.rules.config.select, self._predict(mask)
+        task, select, (output, y) = self.task, self.config.select, self._predict(mask)
         loss, metric = float(task.loss(output, y)), task.score(output, y)
         if select in METRIC_OF:
             return loss, metric, get_task(METRIC_OF[select]).score(output, y)
@@ -193,17 +200,16 @@ class _PartTraining:
     @torch.no_grad()
     def _predict(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs and labels of the nodes of a mask, part by part."""
+        mask, outputs, labels = mask.to(self.train.device), [], []
         with eval_mode(self.model):
-            outputs, labels = zip(*self._outputs(mask), strict=True)
+            for part, core in enumerate(self.halos.cores):
+                chosen = mask[core].nonzero().squeeze(-1)
+                if chosen.numel():
+                    halo = self.halos.around([part], self.eval_depth)
+                    output = core_output(self.model, halo, self.device)
+                    outputs.append(_to_full_precision(output).to(chosen.device)[chosen])
+                    labels.append(halo.data.y[chosen])
         return torch.cat(outputs), torch.cat(labels)
-
-    def _outputs(self, mask: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        for part, core in enumerate(self.halos.cores):
-            chosen = mask[core].nonzero().squeeze(-1)
-            if chosen.numel():
-                halo = self.halos.around([part], self.eval_depth)
-                output = core_output(self.model, halo, self.rules.device)
-                yield _to_full_precision(output).to(chosen.device)[chosen], halo.data.y[chosen]
 
 
 def _to_full_precision(output: Tensor) -> Tensor:

@@ -102,6 +102,8 @@ class Halos:
 
     def around(self, core: Tensor, depth: int) -> Halo:
         """The halo of distinct core nodes."""
+        from torch_geometric.data import Data
+
         nodes = self.nodes_within(core, depth)
         position = torch.full((self.num_nodes,), -1, device=nodes.device)
         position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
@@ -110,8 +112,9 @@ class Halos:
         chosen = chosen[position[self.data.edge_index[0, chosen]] >= 0].sort().values
         values = {key: _select(self.data, key, nodes) for key in self._node_keys}
         values |= {key: _select(self.data, key, chosen) for key in self._edge_keys}
-        edge_index = position[self.data.edge_index[:, chosen]]
-        return Halo(_graph(edge_index, nodes.numel(), values), nodes, core.numel(), depth)
+        data = Data(edge_index=position[self.data.edge_index[:, chosen]], **values)
+        data.num_nodes = nodes.numel()
+        return Halo(data, nodes, core.numel(), depth)
 
     def assemble(self, cores: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -> Tensor:
         """[N, …] from rows that are computed part by part."""
@@ -179,14 +182,6 @@ def _sampler_is_installed() -> bool:
     from torch_geometric import typing
 
     return bool(typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE)
-
-
-def _graph(edge_index: Tensor, num_nodes: int, values: dict[str, Any]) -> Data:
-    from torch_geometric.data import Data
-
-    data = Data(edge_index=edge_index, **values)
-    data.num_nodes = num_nodes
-    return data
 
 
 def _select(data: Data, key: str, index: Tensor) -> Any:

@@ -33,7 +33,10 @@ logger = logging.getLogger("polynsd")
 def receptive_field(model: nn.Module) -> int:
     """The number of hops around a node that decide its output; raises where the whole graph does."""
     if isinstance(model, PolyNSD):
-        return _sheaf_field(model)
+        config, num_layers, reach = model.config, len(model.layers), layer_reach(model.config)
+        if _normalizer_is_learned(config) and not model.shared_maps:
+            return num_layers * reach
+        return (num_layers - 1) * layer_degree(config) + reach
     if isinstance(model, MLP):
         return 0
     return _convolution_field(model)
@@ -47,9 +50,10 @@ def layer_reach(config: LayerConfig) -> int:
             "model with norm='layer'."
         )
     degree = layer_degree(config)
-    if degree:
-        require_local(config)
-    return degree + _normalizer_hops(config) if degree else 0
+    if not degree:
+        return 0
+    _require_local(config)
+    return degree if config.normalization == "none" else degree + 1
 
 
 def layer_degree(config: LayerConfig) -> int:
@@ -59,7 +63,7 @@ def layer_degree(config: LayerConfig) -> int:
     return max(config.degree, 0 if config.correction == "none" else 1)
 
 
-def require_local(config: LayerConfig) -> None:
+def _require_local(config: LayerConfig) -> None:
     """Raises where λ_max belongs to the whole graph and matters."""
     if config.filter == "diffusion":  # which does not rescale
         return
@@ -73,18 +77,6 @@ def require_local(config: LayerConfig) -> None:
             f"normalization='{config.normalization}' takes λ_max over the whole graph, so no part of it can "
             "be computed alone; build the model with normalization='sheaf-augmented'."
         )
-
-
-def _sheaf_field(model: PolyNSD) -> int:
-    config, num_layers = model.config, len(model.layers)
-    reach, degree = layer_reach(config), layer_degree(config)
-    if _normalizer_is_learned(config) and not model.shared_maps:
-        return num_layers * reach
-    return (num_layers - 1) * degree + reach
-
-
-def _normalizer_hops(config: LayerConfig) -> int:
-    return 0 if config.normalization == "none" else 1
 
 
 def _normalizer_is_learned(config: LayerConfig) -> bool:

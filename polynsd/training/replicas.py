@@ -61,7 +61,7 @@ from polynsd.training.task import Task
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-GPU_WINDOW = 25  # epochs between two synchronisations on a GPU, where each makes the host wait
+WINDOWS = {"cpu": 1, "cuda": 25}  # epochs between two synchronisations; on a GPU each makes the host wait
 HEAVY_STEP = 2**28  # bytes of a step, from which on a GPU needs longer for more replicas
 
 OnEpoch = Callable[[int, Epoch], None]
@@ -144,7 +144,7 @@ class _Training:
         self.replicas, self.data, self.task, self.device = replicas, data, task, data.x.device
         self.y = data.y if task.is_regression else data.y.long()
         self.config = replicas[0].config
-        self.window = GPU_WINDOW if self.device.type == "cuda" else 1
+        self.window = WINDOWS.get(self.device.type, 1)
         self.predict: Predict = lambda model: call_model(model, data)
         self.models = [self._build(replica) for replica in replicas]
         with exact_products():

@@ -184,7 +184,7 @@ class SimpleStep:
 
 
 def test_a_step_trains():
-    training = steps.TimedTraining(load_sample("texas"), Case("texas", 2, 4, "general", 3, "auto"), layers=2)
+    training = steps.make_training(load_sample("texas"), Case("texas", 2, 4, "general", 3, "auto"), layers=2)
     with kernels.use("reference"):
         losses = [float(training.step()) for _ in range(20)]
     assert losses[-1] < 0.5 * losses[0]

@@ -10,8 +10,7 @@ import time
 import pytest
 import train_process
 
-from polynsd.cli import main
-from polynsd.cli.signals import Terminated, handle_sigterm
+from polynsd.cli import Terminated, handle_sigterm, main
 from polynsd.runs import Run, StorageError, read_run
 
 OPTIONS = [

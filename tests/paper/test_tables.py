@@ -259,7 +259,7 @@ def test_cells_of_different_options_fit_into_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("module", "words", "missing"),
     [
-        ("matplotlib", r"pictures need matplotlib", "figures/leaderboard.png"),
+        ("matplotlib", r"pictures need the package 'matplotlib'", "figures/leaderboard.png"),
         ("pyarrow.parquet", r"needs the package 'pyarrow'", "tables/leaderboard.scores.parquet"),
     ],
 )

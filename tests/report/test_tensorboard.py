@@ -114,7 +114,7 @@ def test_trials_with_their_hyper_parameters(tmp_path):
 
 
 def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ConfigError, match=r"pip install 'polynsd\[tensorboard\]'"):
         TensorBoardLog(tmp_path)
 

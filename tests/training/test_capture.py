@@ -208,7 +208,7 @@ def test_training_goes_the_same_way_captured_or_not(data, split, monkeypatch):
     monkeypatch.setattr(capture, "rehearse", lambda step: (step(), None))
     monkeypatch.setattr(capture, "record", static)
     monkeypatch.setattr(
-        replicas, "captured", lambda step, mode, device: steps.append(CapturedStep(step)) or steps[-1]
+        replicas, "capture_step", lambda step, mode, device: steps.append(CapturedStep(step)) or steps[-1]
     )
     result, epochs = trained(data, split, "auto")
     assert [step.captured for step in steps] == [True]

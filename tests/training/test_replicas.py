@@ -191,7 +191,7 @@ def usual(data, splits):
 @pytest.mark.parametrize("window", [7, 25])
 def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkeypatch):
     replicas, expected, histories = usual
-    monkeypatch.setattr(engine._Training, "_window", lambda self: window)
+    monkeypatch.setitem(engine.WINDOWS, "cpu", window)
     results, seen = trained(replicas, data)
     for a, b in zip(results, expected, strict=True):
         assert (a.best_epoch, a.epochs, a.test_metric) == (b.best_epoch, b.epochs, b.test_metric)

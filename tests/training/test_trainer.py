@@ -92,7 +92,9 @@ def test_map_learners_have_their_own_decay():
     assert row.numel() == sum(p.numel() for p in model.parameters())
     assert int((row == 0.25).sum()) == model.layers[0].learner.maps.linear.weight.numel()
     assert set(row.tolist()) == {0.25, 0.5}
-    assert set(weight_decays(MLP(5, 4, 2, 2), TrainConfig(weight_decay=0.5, sheaf_decay=0.25)).tolist()) == {0.5}
+    assert set(weight_decays(MLP(5, 4, 2, 2), TrainConfig(weight_decay=0.5, sheaf_decay=0.25)).tolist()) == {
+        0.5
+    }
 
 
 def test_learns_what_it_is_meant_to_learn(data, split):
