@@ -90,11 +90,11 @@ COMMANDS = {
     ),
     "data list": Command(
         "polynsd.cli.data:DataList",
-        "List the benchmark graphs: sizes, metric, protocols and where each was found.",
+        "List the benchmark graphs: sizes, metric, protocols and whether each is on this machine.",
     ),
     "data show": Command(
         "polynsd.cli.data:DataShow",
-        "Show what a graph is like: counts, degrees, components, agreement of neighbours, splits.",
+        "Show what a graph is like: counts, degrees, components, homophily, splits.",
     ),
     "data check": Command(
         "polynsd.cli.data:DataCheck",
@@ -105,7 +105,7 @@ COMMANDS = {
     ),
     "data fetch": Command(
         "polynsd.cli.data:DataFetch",
-        "Download a graph of the catalogue into the cache, unless it is at hand.",
+        "Download a graph of the catalogue into the cache, unless it is on this machine.",
     ),
     "data make": Command(
         "polynsd.cli.data:DataMake", "Generate a synthetic graph: heterophily, minesweeper, streets, chain."

@@ -153,7 +153,7 @@ class DataMake:
     """Generate a synthetic graph: heterophily, minesweeper, streets, chain."""
 
     name: Positional[str]
-    """Of the generator."""
+    """Name of the generator."""
     arguments: Positional[tuple[str, ...]] = ()
     """key=value pairs, e.g. rows=50 cols=50 seed=3."""
     out: Path | None = None

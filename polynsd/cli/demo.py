@@ -20,7 +20,7 @@ from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, heterophily, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
-from polynsd.report import ProgressReporter, print_table, results_figure
+from polynsd.report import ProgressReporter, print_results, results_figure
 from polynsd.runs.files import write_json
 from polynsd.training import Callback, Configuration, Epoch, Problem, ProtocolResult, fit_splits, get_task
 
@@ -83,7 +83,7 @@ class Demo:
             f"{graph.num_nodes} nodes, {graph.num_edges} edges, {100 * realised:.0f} % of them "
             f"between different classes; {self.splits} splits"
         )
-        _print_results(title, results)
+        print_results(title, results)
         scores = {name: result.tests for name, result in results.items()}
         picture = results_figure(self.out / "demo.png", title, scores, _responses(results), chance=0.5)
         description = {"generator": "heterophily", **arguments, "realised_heterophily": realised}
@@ -119,15 +119,6 @@ def _train(problem: Problem, training: TrainConfig, quiet: bool) -> Results:
             results[name] = fit_splits(problem, Configuration(model, training), callback=callback)
             progress.skip_to(number * budget)  # the epochs saved by stopping early
     return results
-
-
-def _print_results(title: str, results: Results) -> None:
-    rows = []
-    for name, result in results.items():
-        epochs = [row.best_epoch for row in result.rows]
-        val, span = f"{100 * result.val_mean:.1f}", f"{min(epochs)}–{max(epochs)}"
-        rows.append((name, str(result), val, span, f"{result.parameters:,}"))
-    print_table(title, ("model", "test accuracy %", "val accuracy %", "best epoch", "parameters"), rows)
 
 
 def _summarise(results: Results) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.train_tables import explain_options, has_label, make_predictions
+from polynsd.cli.train_tables import explain_options, make_predictions
 from polynsd.data.tables import TableSchema, read_tables_like, write_table
 from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
 from polynsd.errors import ConfigError, DataError, require_choice
@@ -94,7 +94,7 @@ def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
         "unseen": dict(tables.unseen),
         "foreign_labels": tables.unknown_labels,
         "metric": estimator.metric_,
-        "scored": int(has_label(tables.graph).sum()),
+        "scored": int(tables.graph.is_labelled.sum()),
         "score": None,
     }
     if summary["scored"]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_table
-from polynsd.report.output import score_name, score_text
+from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_results
 from polynsd.runs.run import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList
 from polynsd.training.configuration import Configuration, get_rules, read_configuration
@@ -37,7 +35,7 @@ class Train:
     out: Path | None = None
     """A run folder; started again with the same options, an interrupted run goes on."""
     snapshot_seconds: float = SNAPSHOT_SECONDS
-    """At least so long between two snapshots in the run folder; 0: one per epoch."""
+    """Seconds between two snapshots in the run folder, at least; 0 writes one per epoch."""
     quiet: bool = False
     """Show no progress."""
     json: bool = False
@@ -69,6 +67,9 @@ class Train:
 
     def run(self) -> ProtocolResult:
         """Trains, prints, and keeps the run where asked for."""
+        callback: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
+        if self.tensorboard is not None:
+            callback = CallbackList(callback, TensorBoardLog(self.tensorboard))
         result = fit_splits(
             self.source.problem(self.seed),
             Configuration(self.model, self.training),
@@ -76,29 +77,15 @@ class Train:
             rules=self.rules,
             ddof=0 if self.rules == "config" else get_rules(self.rules).ddof,
             out=self.out,
-            callback=self._callback(),
+            callback=callback,
             snapshot_seconds=self.snapshot_seconds,
         )
         if not self.json:
             _print_result(result, self.out)
         return result
 
-    def _callback(self) -> Callback:
-        view: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
-        return view if self.tensorboard is None else CallbackList(view, TensorBoardLog(self.tensorboard))
-
 
 def _print_result(result: ProtocolResult, out: Path | None) -> None:
-    epochs = [row.best_epoch for row in result.rows]
-    name, text = score_name(result.metric), partial(score_text, result.metric)
-    header = ("model", f"test {name}", f"val {name}", "best epoch", "parameters")
-    cells = (
-        result.model,
-        f"{text(result.mean)} ± {text(result.std)}",
-        text(result.val_mean),
-        f"{min(epochs)}–{max(epochs)}",
-        f"{result.parameters:,}",
-    )
     about, splits = result.about, len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
     title = (
@@ -106,6 +93,6 @@ def _print_result(result: ProtocolResult, out: Path | None) -> None:
         f"{seeds} seed{'s' * (seeds > 1)}; features {about['features']}; rules {result.rules}, "
         f"epochs chosen by validation {result.select}; mean ± std ({result.std_kind})"
     )
-    print_table(title, header, [cells])
+    print_results(title, {result.model: result})
     if out is not None:
         print(f"run: {out}")

@@ -15,9 +15,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from polynsd.data import Graph
 from polynsd.data.tables import ReadOptions, predictions_table, read_tables
 from polynsd.errors import ConfigError, DataError, PolyNSDError
@@ -77,7 +74,7 @@ class TrainTables:
     standardize: bool = True
     """Standardise numeric features by the training rows."""
     seed: int = 0
-    """Of the held-out rows, the weights and the dropout."""
+    """Seed of the held-out rows, the weights and the dropout."""
     device: str = "auto"
     """Where to train: cpu, cuda or cuda:N; auto takes a GPU where there is one."""
     quiet: bool = False
@@ -190,16 +187,9 @@ def make_predictions(
     return predictions_table(unlabelled_graph, estimator.predict_proba(graph)[:, order])
 
 
-def has_label(graph: Graph) -> NDArray[np.bool_]:
-    """Which nodes `[N]` have a label."""
-    if graph.y is None:
-        return np.zeros(graph.num_nodes, dtype=bool)
-    return ~np.isnan(graph.y) if graph.is_regression else graph.y != -1
-
-
 def _predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.DataFrame | None:
     """Predictions for the rows without a label; None if all have one."""
-    is_unlabelled = ~has_label(tables.graph)
+    is_unlabelled = ~tables.graph.is_labelled
     if not is_unlabelled.any():
         return None
     predictions = make_predictions(estimator, tables.graph, tables.schema.class_names)

@@ -1,7 +1,7 @@
 """What a person looks at: progress, tables, figures; and the same events for machines."""
 
 from polynsd.report.figures import graph_figure, results_figure
-from polynsd.report.output import JsonLines, print_table
+from polynsd.report.output import JsonLines, print_results, print_table
 from polynsd.report.progress import ProgressReporter
 from polynsd.report.protocol_view import ProtocolView
 from polynsd.report.search_view import SearchView
@@ -14,6 +14,7 @@ __all__ = [
     "SearchView",
     "TensorBoardLog",
     "graph_figure",
+    "print_results",
     "print_table",
     "results_figure",
 ]

@@ -83,7 +83,7 @@ def _layout(ranking: Ranking) -> _Layout:
 
 
 def _width(text: str) -> float:
-    """Of a bold label in inches."""
+    """The width of a bold label in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

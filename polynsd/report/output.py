@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TextIO
 
 from polynsd.training.callback import EventLog
+from polynsd.training.result import ProtocolResult
 
 PERCENT = ("accuracy", "roc_auc")  # metrics that are shown in percent
 
@@ -58,6 +60,17 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     # a pipe has no width of its own: give the table what it needs
     width = None if Console().is_terminal else 200
     Console(width=width, markup=False).print(table)
+
+
+def print_results(title: str, results: Mapping[str, ProtocolResult]) -> None:
+    """Prints a row per model: test mean ± std, validation mean, selected epochs and parameters."""
+    rows = []
+    for name, result in results.items():
+        epochs, text = [row.best_epoch for row in result.rows], partial(score_text, result.metric)
+        test, val = f"{text(result.mean)} ± {text(result.std)}", text(result.val_mean)
+        rows.append((name, test, val, f"{min(epochs)}–{max(epochs)}", f"{result.parameters:,}"))
+    metric = score_name(next(iter(results.values())).metric)
+    print_table(title, ("model", f"test {metric}", f"val {metric}", "best epoch", "parameters"), rows)
 
 
 class JsonLines(EventLog):

@@ -25,7 +25,7 @@ class HaloDrift:
     """Errors of one depth of halos, compared with the exact outputs at the same nodes."""
 
     depth: int
-    """Of the halos, in hops."""
+    """Depth of the halos, in hops."""
     nodes: float
     """Mean size of a part with its halo, as a share of the graph."""
     output: float

@@ -84,11 +84,11 @@ class LostTrials:
         return [number for number in lost if requeue_trial(self._study, number)]
 
     def _is_lost(self, trial: Any) -> bool:
-        worker, beat = trial.user_attrs.get("worker"), trial.user_attrs.get("heartbeat")
+        worker, count = trial.user_attrs.get("worker"), trial.user_attrs.get("heartbeat")
         if worker is not None and _is_dead_here(worker):
             return True
-        if trial.number not in self._seen or self._seen[trial.number][0] != beat:
-            self._seen[trial.number] = (beat, time.monotonic())
+        if trial.number not in self._seen or self._seen[trial.number][0] != count:
+            self._seen[trial.number] = (count, time.monotonic())
         return time.monotonic() - self._seen[trial.number][1] > self._timeout
 
 

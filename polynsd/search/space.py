@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from polynsd.config import ModelConfig
 from polynsd.errors import ConfigError, PolyNSDError, unknown_name
 from polynsd.optional import load_optuna, load_yaml
 from polynsd.training.configuration import (
@@ -203,19 +202,15 @@ def _read_range(name: str, plain: dict[str, Any]) -> Range:
         raise ConfigError(f"{name} is not a number and has no range; list its choices.")
     low, high, step = (read_value(name, plain.get(key)) for key in ("low", "high", "step"))
     rule = Range(low, high, bool(plain.get("log", False)), step)
-    _check_range(name, rule)
-    return rule
-
-
-def _check_range(name: str, rule: Range) -> None:
-    if rule.low is None or rule.high is None or not rule.low < rule.high < math.inf:
+    if low is None or high is None or not low < high < math.inf:
         raise ConfigError(f"{name} needs low < high; got {rule.plain()}.")
-    if rule.log and (rule.low <= 0 or rule.step is not None):
+    if rule.log and (low <= 0 or step is not None):
         raise ConfigError(f"{name}: log needs low > 0 and no step; got {rule.plain()}.")
-    if rule.step is not None:
-        count = (rule.high - rule.low) / rule.step if rule.step > 0 else 0.5
+    if step is not None:
+        count = (high - low) / step if step > 0 else 0.5
         if abs(count - round(count)) > 1e-9:
             raise ConfigError(f"{name}: whole steps must lead from low to high; got {rule.plain()}.")
+    return rule
 
 
 def _plain(value: Any) -> Any:
@@ -236,29 +231,26 @@ def check_space(space: Space) -> None:
         raise ConfigError("the space leaves nothing to search: every option is fixed.")
     try:
         for values in _combinations(space):
-            build_model(_small(configure(values).model), 8, 2)
+            model = configure(values).model
+            # one layer shows whether it can be built; so does one channel, except in the zoo (heads)
+            width = model.hidden_channels if model.model in ZOO else 1
+            build_model(replace(model, num_layers=1, hidden_channels=width), 8, 2)
     except PolyNSDError as error:
         raise ConfigError(f"the space holds a model that cannot be built: {error}") from error
 
 
-def _small(model: ModelConfig) -> ModelConfig:
-    """One layer shows whether it can be built; so does one channel, except in the zoo (heads)."""
-    return replace(model, num_layers=1, hidden_channels=model.hidden_channels if model.model in ZOO else 1)
-
-
 def _combinations(space: Space) -> Iterator[dict[str, Any]]:
+    """Coupled options in all combinations, unless there are too many; then every option by itself."""
     first = {name: rule.examples[0] for name, rule in space.rules.items()}
-    examples = {name: _all_values(space, name) for name in COUPLED if name in space.rules}
+    examples = {}
+    for name in COUPLED:
+        rule = space.rules.get(name)
+        if isinstance(rule, Range) and isinstance(rule.low, int):
+            examples[name] = tuple(range(rule.low, int(rule.high) + 1, int(rule.step or 1)))
+        elif rule is not None:
+            examples[name] = rule.examples
     if math.prod(map(len, examples.values())) <= MOST_COMBINATIONS:
         for values in itertools.product(*examples.values()):
             yield {**first, **dict(zip(examples, values, strict=True))}
     for name, rule in space.rules.items():
         yield from ({**first, name: value} for value in rule.examples)
-
-
-def _all_values(space: Space, name: str) -> tuple[Any, ...]:
-    """All integers of a range; the examples of other rules."""
-    rule = space.rules[name]
-    if isinstance(rule, Range) and isinstance(rule.low, int):
-        return tuple(range(rule.low, int(rule.high) + 1, int(rule.step or 1)))
-    return rule.examples

@@ -87,10 +87,9 @@ def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
     selected by validation loss, as the published searches did.
     """
     if dataset not in PUBLISHED:
-        known = ", ".join(PUBLISHED)
         raise ConfigError(
-            f"the paper has no search space for {dataset or 'a generated graph'}, only for: {known}. "
-            "Use --space default or a file."
+            f"the paper has no search space for {dataset or 'a generated graph'}, only for: "
+            f"{', '.join(PUBLISHED)}. Use --space default or a file."
         )
     if model not in ("polynsd", "nsd"):
         raise ConfigError(

@@ -42,7 +42,7 @@ class SearchConfig:
     """How many trials, and which come next."""
 
     trials: int = 100
-    """In total, of all workers and all times the study was resumed."""
+    """Number of trials of all workers and sessions together."""
     batch: int = 8
     """Trials of one shape that train together; 1 lets every trial have its own."""
     sampler: str = "tpe"
@@ -56,7 +56,7 @@ class SearchConfig:
     prune_interval: int = 25
     """Epochs between two comparisons with other trials."""
     seed: int = 0
-    """Of the sampler."""
+    """Seed of the sampler."""
 
     def __post_init__(self) -> None:
         for name in ("trials", "batch", "startup", "prune_interval"):

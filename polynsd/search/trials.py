@@ -7,7 +7,7 @@ the test set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -16,11 +16,8 @@ from torch import nn
 
 from polynsd.training.configuration import Configuration, shape_key
 from polynsd.training.problem import Problem
-from polynsd.training.replica import Epoch, FitResult
-from polynsd.training.replicas import fit_replicas
-
-OnReplicaEpoch = Callable[[int, Epoch], None]
-Stop = Callable[[int], Collection[int]]
+from polynsd.training.replica import FitResult
+from polynsd.training.replicas import OnEpoch, Stop, fit_replicas
 
 
 @dataclass(eq=False)
@@ -87,7 +84,7 @@ def train_together(
     problem: Problem,
     configurations: Sequence[Configuration],
     splits: Sequence[int],
-    on_epoch: OnReplicaEpoch | None = None,
+    on_epoch: OnEpoch | None = None,
     stop: Stop | None = None,
 ) -> list[list[FitResult]]:
     """Trains configurations of one shape on some splits in one call; the test set is not scored.

@@ -57,7 +57,7 @@ class ProtocolPlan:
     splits: tuple[str, ...]
     """Their names; events speak of them by position."""
     epochs: int | None
-    """At most so many in each; None where it is not known."""
+    """The most epochs of a split; None where it is not known."""
     metric: str
     """accuracy, roc_auc, r2."""
     select: str = "metric"

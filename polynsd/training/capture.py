@@ -42,7 +42,7 @@ class CapturedStep:
     """A step that runs as it is a few times, is then recorded, and from then on replayed.
 
     The last ordinary run is a rehearsal: values are not checked, and a step that still waits for the
-    device is not recorded at all, because a recording that fails halfway leaves CUDA in disorder.
+    device is not recorded at all, because a recording that fails halfway leaves CUDA in an undefined state.
 
     Args:
         step: works on tensors that stay where they are, sets gradients to None before it computes new

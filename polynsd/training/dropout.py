@@ -1,4 +1,4 @@
-"""Dropout that depends on its seed alone, so that a replica draws in company what it draws alone.
+"""Dropout that depends on its seed alone, so that a replica draws the same masks with and without others.
 
 A generator's numbers depend on how many were drawn before. Here the mask of a dropout is a function of
 (seed, epoch, call, position). While a `DropoutStream` is active it handles every call of

@@ -222,7 +222,7 @@ class _Training:
             except torch.OutOfMemoryError:
                 if epoch or self.has_synced or self.size == 1:
                     raise  # a chunk that has begun cannot be divided
-                self.size = -(-self.size // 2)  # the estimate was too bold
+                self.size = -(-self.size // 2)  # it needed more memory than estimated
                 self.members = self._members(self.start)
                 continue
             epoch, self.start = 0, self.start + self.size

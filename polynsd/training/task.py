@@ -47,7 +47,7 @@ class Task:
         return _mean(self.node_losses(output, y), mask)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Of one model's outputs `[n, O]`: the mean over all nodes."""
+        """The mean loss of one model's outputs `[n, O]` over all nodes."""
         return self.node_losses(output[None], y).mean()
 
     def score(self, output: Tensor, y: Tensor) -> float:
