@@ -112,7 +112,6 @@ class BenchKernels(BenchOptions):
     """Measure tile sizes of the GPU kernels first, and remember the fastest for this GPU."""
 
     def run(self) -> Row:
-        """Measures, prints, and writes the record where asked for."""
         cases, about = self.make_cases(), self.describe_environment()
         measure = partial(
             filters.measure_filter,
@@ -134,7 +133,6 @@ class BenchStep(BenchOptions):
     """Number of layers L."""
 
     def run(self) -> Row:
-        """Measures, prints, and writes the record where asked for."""
         require_at_least("layers", self.layers, 1)
         cases, about = self.make_cases(), self.describe_environment()
         measure = partial(steps.measure_step, layers=self.layers, device=self.device, repeats=self.repeats)
@@ -176,7 +174,6 @@ class BenchProtocol:
     """Show no progress."""
 
     def run(self) -> Row:
-        """Measures, prints, and writes the record where asked for."""
         require_device(self.device)
         require_file_name(self.json)
         require_at_least("splits", self.splits, 1)
@@ -233,5 +230,4 @@ class Bench:
     )
 
     def run(self) -> Row:
-        """Runs the benchmark that was chosen."""
         return self.what.run()

@@ -71,7 +71,6 @@ class Demo:
     """Show no progress."""
 
     def run(self) -> Results:
-        """Trains everything, prints the table, writes the picture and the numbers."""
         require_at_least("splits", self.splits, 1)
         arguments = {**GRAPH, "num_nodes": self.nodes, "heterophily": self.heterophily, "seed": self.seed}
         graph = heterophilous_graph(**arguments)

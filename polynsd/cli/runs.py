@@ -45,7 +45,6 @@ class RunsList:
     """Print JSON instead of a table."""
 
     def run(self) -> list[Row]:
-        """Prints a line per run."""
         splits = split_rows(self.root)
         everything = summarise_runs(splits)
         rows = everything if self.where is None else filter_runs(splits, self.where)
@@ -83,7 +82,6 @@ class RunsShow:
     """Print JSON instead of tables."""
 
     def run(self) -> RunRecord:
-        """Prints everything but the weights."""
         record = read_run(self.folder)
         if self.json:
             keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
@@ -117,7 +115,6 @@ class RunsCompare:
     """A file for the table: .csv or .parquet."""
 
     def run(self) -> list[Row]:
-        """Prints a line per group."""
         require_table_name(self.out)
         if not self.folders:
             raise ConfigError("name the runs to compare, or a folder that holds them.")

@@ -66,7 +66,6 @@ class Train:
         return cls(config=Path(options.config), rules="config", model=model, training=training)
 
     def run(self) -> ProtocolResult:
-        """Trains, prints, and keeps the run where asked for."""
         callback: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
         if self.tensorboard is not None:
             callback = CallbackList(callback, TensorBoardLog(self.tensorboard))

@@ -142,7 +142,6 @@ class TrainTables:
             estimator.fit(graph, on_epoch=on_epoch)
 
     def _summarize(self, tables: ReadResult, result: dict[str, Any]) -> dict[str, Any]:
-        """The summary as plain data."""
         values, predictions = result["values"], self.out / PREDICTIONS
         return {
             "run": str(self.out),

@@ -41,7 +41,6 @@ class Scaling:
 
     @classmethod
     def of(cls, values: Numbers) -> Scaling:
-        """Standardises every column."""
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
         return cls(mean, np.where(is_constant, 1.0, deviation))
@@ -56,7 +55,6 @@ class Scaling:
         return (values - self.mean) / self.scale
 
     def undo(self, values: Numbers) -> Numbers:
-        """The inverse of `apply`."""
         return values * self.scale + self.mean
 
 

@@ -91,7 +91,6 @@ class ProtocolState:
 
     @property
     def num_over(self) -> int:
-        """Splits without epochs to come."""
         return sum(self.is_over(split) for split in self.splits)
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from polynsd.devices import on_device
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.nn import PolyNSD
+from polynsd.nn import PolyNSD, SheafLayer
 from polynsd.nn.inputs import prepare_graph
 from polynsd.nn.precision import autocast
 from polynsd.scale.halo import Halo, Halos
@@ -68,32 +69,22 @@ def predict_in_parts(
 
 def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], device: torch.device) -> Tensor:
     """[N, out], one layer at a time: halos of one layer's reach suffice; all states are kept."""
-    x, reach = halos.data.x, layer_reach(model.config)
+    reach = layer_reach(model.config)
+
+    def update(layer: SheafLayer, learner: SheafLayer, state: Tensor, seen: Tensor, core: Tensor) -> Tensor:
+        """The new states `[num_core, D, C]` under the Laplacian that `learner` makes of the states `seen`."""
+        halo = halos.around(core, reach).to(device)
+        data, (x_seen, x) = halo.data, (t[halo.nodes].to(device) for t in (seen, state))
+        edge_attr = data.edge_attr if model.config.edge_dim else None
+        graph = prepare_graph(x_seen.flatten(1), data.edge_index, data.edge_weight, edge_attr)
+        return layer.diffuse(x, learner.laplacian(x_seen, *graph))[: halo.num_core]
+
+    x = halos.data.x
     state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))
     for layer in model.layers:
         learner, seen = (model.layers[0], first) if model.shared_maps else (layer, state)
-        step = _LayerStep(model, layer, learner, state, seen, device)
-        state = halos.assemble(cores, lambda core, step=step: step(halos.around(core, reach)))  # type: ignore[misc]
+        state = halos.assemble(cores, partial(update, layer, learner, state, seen))
     return halos.assemble(cores, lambda core: model.decoder(state[core].to(device).flatten(-2)))
-
-
-class _LayerStep:
-    """One layer on one halo: its Laplacian from the state that `learner` sees, its update of `state`."""
-
-    def __init__(
-        self, model: PolyNSD, layer: Any, learner: Any, state: Tensor, seen: Tensor, device: torch.device
-    ) -> None:
-        self.has_attributes = bool(model.config.edge_dim)
-        self.layer, self.learner, self.state, self.seen, self.device = layer, learner, state, seen, device
-
-    def __call__(self, halo: Halo) -> Tensor:
-        """The updated states `[num_core, D, C]` of the core."""
-        data = halo.to(self.device).data
-        seen, state = (t[halo.nodes].to(self.device) for t in (self.seen, self.state))
-        attributes = data.edge_attr if self.has_attributes else None
-        graph = prepare_graph(seen.flatten(1), data.edge_index, data.edge_weight, attributes)
-        updated: Tensor = self.layer.diffuse(state, self.learner.laplacian(seen, *graph))
-        return updated[: halo.num_core]
 
 
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:

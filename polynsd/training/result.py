@@ -37,20 +37,11 @@ class SplitResult:
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SplitResult:
         """Reads a row of `ProtocolResult.to_dict`; null, which stands for NaN in files, becomes NaN."""
-
-        def score(name: str) -> float:
-            return math.nan if row.get(name) is None else float(row[name])
-
+        scores = {name: row.get(name) for name in ("val", "val_loss", "test")}
+        scores = {name: math.nan if value is None else float(value) for name, value in scores.items()}
+        others = ("split", "seed", "fingerprint", "best_epoch", "epochs")
         return cls(
-            row["split"],
-            row["seed"],
-            row["fingerprint"],
-            score("val"),
-            score("val_loss"),
-            score("test"),
-            row["best_epoch"],
-            row["epochs"],
-            bool(row.get("diverged", False)),
+            **{name: row[name] for name in others}, **scores, diverged=bool(row.get("diverged", False))
         )
 
 
