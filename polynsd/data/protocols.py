@@ -31,7 +31,7 @@ from polynsd.spec import parse_spec, resolve
 
 Rule = Callable[[Graph, int], Split]
 
-CUSTOMARY_SPLITS = 10
+DEFAULT_SPLITS = 10
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
 
 
@@ -64,11 +64,11 @@ def get_split(graph: Graph, protocol: str, index: int) -> Split:
 
 
 def num_splits(graph: Graph, protocol: str) -> int:
-    """How many splits there are; a rule can draw any number, ten being the custom."""
+    """How many splits there are; a rule can draw any number, ten is usual."""
     if protocol in STORED:
         return len(_stored_masks(graph, protocol))
     _get_rule(protocol)
-    return CUSTOMARY_SPLITS
+    return DEFAULT_SPLITS
 
 
 def get_splits(graph: Graph, protocol: str, count: int | None = None) -> list[Split]:
@@ -98,7 +98,7 @@ def platonov_rule(y: NDArray[np.int64], index: int) -> Split:
     return Split.from_nodes(y.size, train, val, test)
 
 
-def _class_balanced(graph: Graph, index: int) -> Split:
+def _balance_classes(graph: Graph, index: int) -> Split:
     """Of every class round(0.6·N/C) training nodes, all of a smaller one; then round(0.2·N) validate.
 
     C counts the classes that occur.
@@ -115,12 +115,12 @@ def _class_balanced(graph: Graph, index: int) -> Split:
     return Split.from_nodes(y.size, train, rest[:num_val], rest[num_val:])
 
 
-def _permuted(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
+def _permute(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
     nodes = np.flatnonzero(_labelled_nodes(graph))
     return permuted_split(nodes, graph.num_nodes, percent, seed=index)
 
 
-def _stratified(*fractions: float | str) -> Rule:
+def _make_stratified_rule(*fractions: float | str) -> Rule:
     match fractions:
         case (float(train), float(val), float(test)):
             return lambda graph, index: stratified_split(
@@ -133,10 +133,10 @@ def _stratified(*fractions: float | str) -> Rule:
 
 
 RULES: Mapping[str, Callable[..., Rule]] = {
-    "luan-60-20-20": lambda: _class_balanced,
-    "random-60-20-20": lambda: partial(_permuted, percent=(60, 20)),
-    "city-10-10-80": lambda: partial(_permuted, percent=(10, 10)),
-    "stratified": _stratified,
+    "luan-60-20-20": lambda: _balance_classes,
+    "random-60-20-20": lambda: partial(_permute, percent=(60, 20)),
+    "city-10-10-80": lambda: partial(_permute, percent=(10, 10)),
+    "stratified": _make_stratified_rule,
 }
 
 

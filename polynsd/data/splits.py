@@ -1,4 +1,4 @@
-"""Train, validation and test masks: checked, named by their content, never invented silently.
+"""Train, validation and test masks: checked, identified by a hash, never invented silently.
 
     splits = data_splits(data)              # the masks that came with PyG's Data
     split = stratified_split(y, seed=3)     # a new split, by a rule the caller names

@@ -11,7 +11,7 @@
 Rules are joined by +: `row-normalize+adjacency`. With `adjacency` a model is tied to its graph.
 On bags of words, with zeros somewhere and row sums of at least 1, the two row rules agree. Do not
 use `nsd-normalize` on real-valued features: the shift turns all rows into nearly the same constant
-vector. Results under different rules are not comparable, so a rule leaves its name behind:
+vector. Results under different rules are not comparable, so a graph records the rules it went through:
 `applied_rules(graph)`.
 """
 

@@ -45,7 +45,7 @@ def lanczos_lambda_max(
     def at_nodes(per_graph: Tensor) -> Tensor:  # [..., N, 1, 1]
         return per_graph.index_select(-1, batch)[..., None, None]
 
-    vector = _start(like, batch, num_graphs)
+    vector = _draw_start(like, batch, num_graphs)
     vector = vector / at_nodes(inner(vector, vector).sqrt())
     vectors, alphas, betas = [vector], [], []
     for _ in range(steps):
@@ -56,7 +56,7 @@ def lanczos_lambda_max(
                 residual = residual - at_nodes(inner(residual, q)) * q
         beta = inner(residual, residual).sqrt()
         # an exhausted Krylov space leaves rounding noise: stop that graph there
-        beta = torch.where(beta > _tiny(alphas), beta, 0.0)
+        beta = torch.where(beta > _rounding_error(alphas), beta, 0.0)
         betas.append(beta)
         vectors.append(residual * at_nodes(torch.where(beta > 0, 1 / beta, 0.0)))
     return INFLATION * _largest_ritz_value(torch.stack(alphas, -1), torch.stack(betas, -1))
@@ -70,12 +70,12 @@ def _largest_ritz_value(alphas: Tensor, betas: Tensor) -> Tensor:
     return values[..., -1] + betas[..., -1] * ritz[..., -1, -1].abs()
 
 
-def _tiny(alphas: list[Tensor]) -> Tensor:
+def _rounding_error(alphas: list[Tensor]) -> Tensor:
     scale = torch.stack(alphas, -1).abs().amax(-1)
     return scale * 100 * torch.finfo(scale.dtype).eps
 
 
-def _start(like: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+def _draw_start(like: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     """A fixed vector without structure that looks the same to a graph alone and in a batch."""
     first = torch.searchsorted(batch, torch.arange(num_graphs, device=batch.device))
     local = torch.arange(batch.numel(), device=batch.device) - first[batch]

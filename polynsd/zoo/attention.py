@@ -132,7 +132,7 @@ def degree_weights(topology: Topology, x: Tensor) -> tuple[Pattern, Tensor]:
 
 
 class GGCN(ZooModel):
-    """Two sides of the same coin (Yan et al., 2022).
+    """Yan et al., "Two sides of the same coin" (2022).
 
         H^ℓ = `SignedLayer`(Z^ℓ W_ℓ),   Z^{ℓ+1} = Z^ℓ + log(η / (ℓ + 1)^κ + 1) · dropout(ELU(H^ℓ)),
 
@@ -203,7 +203,7 @@ class GcnEdges(NamedTuple):
 
 @once_per_graph
 def gcn_edges(topology: Topology, x: Tensor) -> GcnEdges:
-    """What `SignedLayer` must know of a graph."""
+    """The constants of a graph that `SignedLayer` needs."""
     degree, row, col = (topology.degree + 1).double(), topology.row, topology.col
     ratio = (degree[col] / degree[row]).sqrt() - 1
     weight = symmetric_weights(row, col, degree)

@@ -30,7 +30,7 @@ from polynsd.zoo.matrices import (
 
 
 class H2GCN(ZooModel):
-    """Beyond homophily (Zhu et al., 2020); L rounds without weights, whose widths double.
+    """Zhu et al., "Beyond homophily" (2020); L rounds without weights, whose widths double.
 
         H⁰ = ReLU(X W),   H^ℓ = [Ā₁ H^{ℓ−1} ‖ Ā₂ H^{ℓ−1}],   out = dropout([H⁰ ‖ … ‖ H^L]) W_c,
 
@@ -100,7 +100,7 @@ class FSGNN(ZooModel):
         nn.init.ones_(self.attention)
 
     def sheaf_parameters(self) -> list[nn.Parameter]:
-        """The choice among the matrices, which has a weight decay of its own."""
+        """The weights of the matrices, which have a weight decay of their own."""
         return [self.attention]
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
@@ -112,8 +112,8 @@ class FSGNN(ZooModel):
         ]
         if self.unit_rows:
             parts = [functional.normalize(part, dim=-1) for part in parts]
-        chosen = [share * part for share, part in zip(self.attention.softmax(-1), parts, strict=True)]
-        return self.decoder(self.drop(torch.cat(chosen, -1).relu()))
+        weighted = [share * part for share, part in zip(self.attention.softmax(-1), parts, strict=True)]
+        return self.decoder(self.drop(torch.cat(weighted, -1).relu()))
 
 
 def hop_features(x: Tensor, edge_index: Any, count: int) -> list[Tensor]:
@@ -228,8 +228,8 @@ class GloGNN(ZooModel):
 def invert(M: Tensor) -> Tensor:
     """The inverse of a positive definite matrix, by Gauss and Jordan.
 
-    A GPU's libraries for this make the host wait, which no recording of a training step admits. With ones on
-    the diagonal there is no need of pivots. The last line, a step of Newton's, brings the gradient.
+    The libraries for this make the host wait for the GPU, which CUDA graph capture does not allow. With ones
+    on the diagonal no pivots are needed. The last line, a Newton step, carries the gradient.
     """
     eye = torch.eye(M.size(-1), dtype=M.dtype, device=M.device)
     scale = M.detach().diagonal().rsqrt()

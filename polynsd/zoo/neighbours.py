@@ -33,14 +33,14 @@ class Neighbourhood(NamedTuple):
 
 
 def neighbours(edge_index: Any, x: Tensor) -> Neighbourhood:
-    """Who is joined to whom by an edge."""
+    """The pairs of nodes that an edge joins."""
     topology = as_topology(edge_index, x.size(0))
     return Neighbourhood(topology.pattern, topology.row)
 
 
 @once_per_graph
 def neighbours_and_self(topology: Topology, x: Tensor) -> Neighbourhood:
-    """The same, and every node is its own neighbour."""
+    """The pairs that an edge joins, and every node with itself."""
     N, node = topology.num_nodes, torch.arange(topology.num_nodes, device=topology.row.device)
     row, col = torch.cat([topology.row, node]), torch.cat([topology.col, node])
     order = (row * N + col).argsort()

@@ -91,7 +91,7 @@ class ResidualNet(ZooModel):
         if self.features == "adjacency":
             return self._encode_with_adjacency(x, adjacency_matrix(edge_index, x))
         if self.features == "sgc":
-            x = once_per_features(with_smoothed, gcn_matrix(edge_index, x), x)
+            x = once_per_features(append_smoothed, gcn_matrix(edge_index, x), x)
         return encode_features(self.input, x, 0.0, self.training)
 
     def _encode_with_adjacency(self, x: Tensor, A: SparseMatrix) -> Tensor:
@@ -107,7 +107,7 @@ class ResidualNet(ZooModel):
         return x @ W_x + A(W_A) + layer.bias
 
 
-def with_smoothed(S: SparseMatrix, x: Tensor) -> Tensor:
+def append_smoothed(S: SparseMatrix, x: Tensor) -> Tensor:
     """[x ‖ S⁵x], features beside their smoothed copy."""
     return torch.cat([x, powers(S, x, HOPS)[-1]], -1)
 

@@ -69,7 +69,7 @@ class SheafModel(ZooModel):
         refuse_weights(type(self).__name__, edge_weight)
         check_features(x, self.in_channels)
         topology = as_topology(edge_index, x.size(-2))
-        return self.decoder(self._diffuse_exactly(self.encode(x), topology, x).flatten(-2))
+        return self.decoder(self._diffuse_in_full_precision(self.encode(x), topology, x).flatten(-2))
 
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state `[N, d, C]`."""
@@ -77,7 +77,7 @@ class SheafModel(ZooModel):
         return self.drop(h).unflatten(-1, (self.stalk_dim, self.channels))
 
     @in_full_precision
-    def _diffuse_exactly(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
+    def _diffuse_in_full_precision(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         return self.diffuse(state, topology, x)
 
     def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:

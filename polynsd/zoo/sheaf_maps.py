@@ -203,10 +203,10 @@ class MapDiffusion(nn.Module):
         """[H, d, d] maps and a state `[N, d, C]` to new maps."""
         if self.left is not None and self.right is not None:
             maps = self.left @ maps @ self.right
-        flow = disagreement_gradient(self.normalized(x), maps, topology)
+        flow = disagreement_gradient(self.normalize(x), maps, topology)
         return (1 + self.epsilon.tanh()) * maps - ACTIVATIONS[self.map_activation](flow)
 
-    def normalized(self, x: Tensor) -> Tensor:
+    def normalize(self, x: Tensor) -> Tensor:
         """The normalised states Y."""
         if self.dual_norm == "degree":
             return x * (x.size(-2) + 1) ** -0.5

@@ -72,7 +72,7 @@ class FilteredMLP(ZooModel):
         self.theta = nn.Parameter(torch.ones(degree + 1))
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew; the filter starts from where it is published to."""
+        """Draws all parameters anew; the filter takes its published start values."""
         super().reset_parameters()
         self.reset_filter()
 
@@ -114,7 +114,7 @@ class SeriesNet(FilteredMLP):
 
     def filter(self, z: Tensor, edge_index: Any, x: Tensor) -> Tensor:
         """Σ_k φ_k T_k(M) z."""
-        A = self.shifted(edge_index, x)
+        A = self.shifted_matrix(edge_index, x)
         return kernels.chebyshev_filter(A, self.chebyshev_coefficients(), z.unsqueeze(-2), 1.0).squeeze(-2)
 
     def chebyshev_coefficients(self) -> Tensor:
@@ -126,7 +126,7 @@ class SeriesNet(FilteredMLP):
         """The w_k, not negative."""
         return self.theta.relu()
 
-    def shifted(self, edge_index: Any, x: Tensor) -> BlockOperator:
+    def shifted_matrix(self, edge_index: Any, x: Tensor) -> BlockOperator:
         """I + M; here M = 𝓛 − I, where 𝓛 = I − D^{−1/2} A D^{−1/2}."""
         return laplacian(edge_index, x)
 
@@ -172,7 +172,7 @@ class GPRGNN(SeriesNet):
         """γ, of any sign."""
         return self.theta
 
-    def shifted(self, edge_index: Any, x: Tensor) -> BlockOperator:
+    def shifted_matrix(self, edge_index: Any, x: Tensor) -> BlockOperator:
         return shifted_gcn(edge_index, x)
 
     @staticmethod

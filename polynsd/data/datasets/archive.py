@@ -45,7 +45,7 @@ NAMES = ("class_names", "feature_names")
 CSR = ("x_indptr", "x_indices", "x_data", "x_shape")
 KEYS = {"edge_index", "x", *CSR, *FIELDS, *NAMES, "num_nodes", "unlabelled"}
 MASK = re.compile(r"(?:(?!default_)(\w+)_)?(?:train|val|test)_mask", re.ASCII)
-SPARE_NODES, NODES_PER_END = 1000, 10  # how many nodes without an edge are believed
+ISOLATED_NODES, NODES_PER_EDGE_END = 1000, 10  # plausible numbers, without a count in the file
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
 
 
@@ -69,7 +69,7 @@ def load_graph(
         graph = _build_graph(path.stem if name is None else name, arrays)
         check_arrays(graph)
         if "unlabelled" in arrays:
-            graph = _withdraw_labels(graph, arrays["unlabelled"])
+            graph = _remove_labels(graph, arrays["unlabelled"])
     return graph
 
 
@@ -154,7 +154,7 @@ def _count_nodes(arrays: Arrays, x: Features, masks: dict[str, Masks]) -> int:
         return next(iter(rows.values()))
     edge_index = expect_array("edge_index", arrays["edge_index"], INTEGERS, (2, "E"))
     num_nodes, num_edges = int(edge_index.max(initial=-1)) + 1, edge_index.shape[1]
-    if num_nodes > SPARE_NODES + NODES_PER_END * 2 * num_edges:  # more likely a wrong node number
+    if num_nodes > ISOLATED_NODES + NODES_PER_EDGE_END * 2 * num_edges:  # more likely a wrong node number
         raise DataError(
             f"{num_edges} edges name node {num_nodes - 1}, and no array has a row per node to confirm that "
             f"there are {num_nodes}. Correct edge_index, or store the number as num_nodes."
@@ -162,7 +162,7 @@ def _count_nodes(arrays: Arrays, x: Features, masks: dict[str, Masks]) -> int:
     return num_nodes
 
 
-def _withdraw_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
+def _remove_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
     """The graph with these nodes unlabelled and in no mask; its arrays are changed in place."""
     expect_array("unlabelled", nodes, INTEGERS, ("U",))
     exists = (nodes >= 0) & (nodes < graph.num_nodes)

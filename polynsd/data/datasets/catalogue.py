@@ -1,4 +1,4 @@
-"""Benchmark graphs by name, and graphs wherever they are.
+"""Benchmark graphs by name, and any graph by name or path.
 
     graph = load("texas")
     graph, entry, report = open_graph("texas")       # or "graph.npz", or "edges.csv"
@@ -123,22 +123,22 @@ def load(
 
 def cache_folder() -> Path:
     """The folder downloads are kept in; it need not exist."""
-    chosen = os.environ.get("POLYNSD_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
+    cache = os.environ.get("POLYNSD_CACHE")
+    if cache:
+        return Path(cache).expanduser()
     user_caches = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(user_caches) if user_caches else Path.home() / ".cache") / "polynsd"
 
 
 def search_folders(root: str | Path | None = None) -> tuple[Path, ...]:
     """The folders archives are looked for in, in order; the last is the cache."""
-    chosen = root if root is not None else os.environ.get("POLYNSD_DATA") or None
-    if chosen is None:
+    path = root if root is not None else os.environ.get("POLYNSD_DATA") or None
+    if path is None:
         return (cache_folder(),)
-    folder = Path(chosen).expanduser()
+    folder = Path(path).expanduser()
     if not folder.is_dir():
-        who = "POLYNSD_DATA" if root is None else "root"
-        raise DataError(f"{who} must name a folder of archives; {folder} is none. Correct or unset it.")
+        setting = "POLYNSD_DATA" if root is None else "root"
+        raise DataError(f"{setting} must name a folder of archives; {folder} is none. Correct or unset it.")
     return (folder, cache_folder())
 
 
@@ -160,9 +160,9 @@ def check_counts(entry: DatasetEntry, graph: Graph, origin: str) -> None:
     if graph.x is None and entry.may_lack_features:
         del counts["features"]
     wrong = [
-        f"{what.replace('_', ' ')}: {getattr(entry, what)} expected, {count} found"
-        for what, count in counts.items()
-        if getattr(entry, what) not in (None, count)
+        f"{field.replace('_', ' ')}: {getattr(entry, field)} expected, {count} found"
+        for field, count in counts.items()
+        if getattr(entry, field) not in (None, count)
     ]
     if wrong:
         raise DataError(

@@ -190,7 +190,7 @@ def _from_pyg(source: PygDataset, name: str, cache: Path) -> Graph:
     masks = {key: _pyg_masks(data) for key, data in versions.items() if "train_mask" in data}
     data = next(iter(versions.values()))
     graph = _build_graph(name, data.edge_index.numpy(), data.x.numpy(), data.y.numpy(), masks)
-    return _without_planetoid_fillers(graph) if source.dataset == "Planetoid" else graph
+    return _remove_planetoid_fillers(graph) if source.dataset == "Planetoid" else graph
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def _build_graph(name: str, edges: Array, x: Array, y: Array, masks: Mapping[str
     )
 
 
-def _without_planetoid_fillers(graph: Graph) -> Graph:
+def _remove_planetoid_fillers(graph: Graph) -> Graph:
     """The graph with the label −1 for the rows that PyG fills in between the test nodes.
 
     Test nodes have consecutive numbers but for those that exist as names in the citation list only.

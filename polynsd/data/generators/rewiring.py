@@ -37,7 +37,7 @@ def rewired_ring(
 ) -> tuple[IntArray, IntArray]:
     """Ends (source, target) of the N·k/2 edges; `degree` k is even and below N."""
     if edge_noise == 0.0:
-        _check_room(np.bincount(labels, minlength=num_classes), degree, heterophily)
+        _check_feasible(np.bincount(labels, minlength=num_classes), degree, heterophily)
     source, target = ring(labels.size, degree)
     kept = rng.random(source.size) < edge_noise
     # the nodes sorted by class, so that uniform members of many classes are drawn in one indexing
@@ -93,7 +93,7 @@ def _find_collisions(
     return np.flatnonzero(collides)
 
 
-def _check_room(class_sizes: IntArray, degree: int, heterophily: float) -> None:
+def _check_feasible(class_sizes: IntArray, degree: int, heterophily: float) -> None:
     """Raises when no simple graph exists although degree < N: the classes are too small.
 
     By Hall's theorem these bounds are sharp: a class on its own carries k <= n_c - 1, and the

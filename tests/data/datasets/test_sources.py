@@ -102,7 +102,7 @@ def test_pyg_classes_are_called_as_they_want_and_leave_nothing(name, tmp_path, m
     real = getattr(torch_geometric.datasets, source.dataset)
     calls = fake(monkeypatch, source.dataset, small_data(*ten_masks()))
     if source.dataset == "Planetoid":
-        monkeypatch.setattr(sources, "_without_planetoid_fillers", lambda graph: graph)
+        monkeypatch.setattr(sources, "_remove_planetoid_fillers", lambda graph: graph)
     graph = obtained(name, tmp_path)
     check_small(graph, name)
     assert len(graph.masks["default"]) == 10
@@ -229,7 +229,7 @@ def test_waiting_for_pyg_is_bounded_and_the_setting_is_restored(tmp_path, monkey
 def test_the_filler_rule_finds_the_nodes_without_label(name):
     graph = load_graph(DATA / f"{name}.npz")
     named = replace(graph, y=np.maximum(graph.y, 0))
-    assert np.array_equal(sources._without_planetoid_fillers(named).y, graph.y)
+    assert np.array_equal(sources._remove_planetoid_fillers(named).y, graph.y)
 
 
 @pytest.mark.data
