@@ -21,22 +21,12 @@ from polynsd.report.output import PERCENT
 from polynsd.report.panels import BASELINE, COLOURS, OTHERS, OURS, Panels, handle, style
 from polynsd.stats import compare, variance_factor
 from polynsd.stats.scores import LEAST_SPLITS
+from polynsd_paper.formatting import SOURCE_NAMES, metric_name, natural_order, unit
 from polynsd_paper.leaderboards import is_polynsd, rank_rows
-from polynsd_paper.numbers import (
-    HERE,
-    SOURCE_NAMES,
-    cell_options,
-    collect_numbers,
-    metric_name,
-    natural_order,
-    unit,
-)
-from polynsd_paper.published import SOURCES
+from polynsd_paper.published import HERE, SOURCES, collect_numbers, parse_cell, published
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-
-    from polynsd_paper.published import Published
 
 HOLLOW = dict(zip(SOURCES, ("o", "D", "s", "^"), strict=True))
 PALE, LEVEL = 0.35, 0.95
@@ -76,7 +66,7 @@ def _possible(metric: str, low: float, high: float) -> Span:
     return (max(low, 0.0), min(high, 100.0)) if metric in PERCENT else (low, high)
 
 
-def leaderboard_figure(path: Path, title: str, cells: DataFrame, printed: Sequence[Published] = ()) -> Path:
+def leaderboard_figure(path: Path, title: str, cells: DataFrame, printed: DataFrame | None = None) -> Path:
     """Writes one PNG: a line for each model, most datasets and best mean rank first, PolyNSD in colour."""
     numbers = _beside_ours(cells, printed)
     labels = rank_rows(cells)
@@ -91,7 +81,7 @@ def leaderboard_figure(path: Path, title: str, cells: DataFrame, printed: Sequen
             axis.plot(interval(cell), [y, y], linewidth=1.5, **look)
         for _, number in numbers[numbers["dataset"] == dataset].iterrows():
             if number["source"] != HERE:
-                model = str(number["options"]["model"])
+                model = number["options"]["model"]
                 plot_printed(axis, number["mean"], height[model], number["source"], _colour(model))
         metric = cells.loc[cells["dataset"] == dataset, "metric"].iloc[0]
         axis.set(xlabel=f"test {metric_name(metric)}", ylim=(0.4, len(labels) + 0.6))
@@ -131,10 +121,10 @@ def search_figure(path: Path, title: str, cells: DataFrame) -> Path:
     return finish(panels, path, title, [*handles, *rest])
 
 
-def sweep_figure(path: Path, title: str, cells: DataFrame, printed: Sequence[Published] = ()) -> Path:
+def sweep_figure(path: Path, title: str, cells: DataFrame, printed: DataFrame | None = None) -> Path:
     """Writes one PNG: lines where all values of what varies are numbers, rows of dots elsewhere."""
     numbers = _beside_ours(cells, printed)
-    ours = sweep_layout(cells.assign(options=[cell_options(cell) for _, cell in cells.iterrows()]))
+    ours = sweep_layout(cells.assign(options=cells["cell"].map(parse_cell)))
     theirs = sweep_layout(numbers[numbers["source"] != HERE])
     draw = _draw_lines if all(map(_is_number, ours["value"])) else _draw_rows
     return draw(path, title, ours, theirs)
@@ -148,19 +138,18 @@ def sweep_layout(table: DataFrame) -> DataFrame:
     """
     rows = []
     for options in table["options"]:
-        *names, last = ["model"] * ("model" in options) + [name for name in options if name != "model"]
-        match = SETTING.fullmatch(str(options[last]))
-        fixed, axis, value = match.groups("") if match else ("", last, str(options[last]))
-        rows.append((fixed, axis, value, ", ".join(str(options[name]) for name in names) or "all"))
-    columns = zip(*rows, strict=True) if rows else [[]] * 4
-    layout = table.assign(**dict(zip(("fixed", "axis", "value", "series"), columns, strict=True)))
-    order = {
-        (dataset, fixed): (number, rank)
-        for number, (dataset, panel) in enumerate(layout.groupby("dataset", sort=False))
-        for rank, fixed in enumerate(natural_order(panel["fixed"]))
-    }
-    places = [order[pair] for pair in zip(layout["dataset"], layout["fixed"], strict=True)]
-    return layout.iloc[sorted(range(len(layout)), key=places.__getitem__)]
+        *names, last = sorted(options, key=lambda name: name != "model")
+        match = SETTING.fullmatch(options[last])
+        series = ", ".join(options[name] for name in names) or "all"
+        rows.append((*(match.groups("") if match else ("", last, options[last])), series))
+    for number, name in enumerate(("fixed", "axis", "value", "series")):
+        table = table.assign(**{name: [row[number] for row in rows]})
+    datasets, order = list(dict.fromkeys(table["dataset"])), {}
+    for dataset, panel in table.groupby("dataset", sort=False):
+        for rank, fixed in enumerate(natural_order(panel["fixed"])):
+            order[dataset, fixed] = (datasets.index(dataset), rank)
+    panels = [order[pair] for pair in zip(table["dataset"], table["fixed"], strict=True)]
+    return table.iloc[sorted(range(len(table)), key=panels.__getitem__)]
 
 
 def series_styles(ours: DataFrame) -> dict[str, Style]:
@@ -309,11 +298,11 @@ def _difference(cell: Series[Any], base: Series[Any]) -> Span:
     return _possible(cell["metric"], low, high)
 
 
-def _beside_ours(cells: DataFrame, printed: Sequence[Published]) -> DataFrame:
+def _beside_ours(cells: DataFrame, printed: DataFrame | None) -> DataFrame:
     """Our numbers, and of the printed ones those that stand beside one of ours."""
     if cells.empty:
         raise DataError("there are no records to draw; train some cells of the experiment first.")
-    numbers = collect_numbers(cells, printed)
+    numbers = collect_numbers(cells, published("") if printed is None else printed)
     return numbers[numbers["mean"].notna() & numbers["is_beside"]]
 
 

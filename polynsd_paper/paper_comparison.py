@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.panels import BASELINE, Panels, handle
 from polynsd.report.panels import OURS as COLOUR
+from polynsd_paper.experiment import cell_text
 from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
 from polynsd_paper.figures import HOLLOW, finish, half_width, interval, plot_printed
+from polynsd_paper.formatting import NOT_RUN, cell_number, number_text, unit
 from polynsd_paper.leaderboards import OURS, best_on_validation, complete, is_polynsd, leaderboards
-from polynsd_paper.numbers import NOT_RUN, cell_number, number_text, unit
-from polynsd_paper.published import Published, find_published, published
+from polynsd_paper.published import cell_key, published
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -50,72 +51,34 @@ class GraphComparison:
     """A graph under one rule of splits: what is printed for PolyNSD, and what was trained.
 
     Args:
-        experiment: the table that it is from.
-        dataset: the graph.
-        shared: options beside the model, e.g. the rule of the splits.
+        label: the graph, and the rule where there are several.
         column: all complete records there, a row each.
-        longer: PolyNSD's records of the long search on the same splits.
+        paper: the greatest number that the paper prints for PolyNSD, a row of `published`.
+        code: the greatest that the published code gives.
+        families: how many of the paper's families of maps are trained.
+        here: the family with the best validation.
+        all_options: the PolyNSD with the best validation, longer searches included.
+        best_other: the best validation of a model that is no PolyNSD and does not see edges as features.
     """
 
-    experiment: str
-    dataset: str
-    shared: Mapping[str, Any]
+    label: str
     column: DataFrame
-    longer: DataFrame
-
-    @property
-    def label(self) -> str:
-        """The graph, and the rule where there are several."""
-        return " ".join([self.dataset, *(f"({value})" for value in self.shared.values())])
-
-    def printed(self, source: str) -> Published | None:
-        """The greatest number that a source prints for PolyNSD."""
-        is_paper_texas = (self.experiment, self.dataset, *self.shared.values()) == PAPER_TEXAS
-        experiment, shared = ("leaderboard", {}) if is_paper_texas else (self.experiment, self.shared)
-        if (experiment, self.dataset) == ("leaderboard", "texas") and is_paper_texas != (source == "paper"):
-            return None  # the paper's splits are random, those of the code run again are not
-        numbers = [
-            find_published(published(experiment), self.dataset, {**shared, "model": model}, source)
-            for model in OURS
-        ]
-        known = [number for number in numbers if number is not None and number.mean is not None]
-        return max(known, key=lambda number: number.mean or 0.0, default=None)
-
-    @property
-    def families(self) -> DataFrame:
-        """The paper's families of maps that are trained."""
-        return self.column[self.column["row"].isin(OURS)]
-
-    @property
-    def here(self) -> Series[Any] | None:
-        """The family with the best validation."""
-        return best_on_validation(self.families)
-
-    @property
-    def all_options(self) -> Series[Any] | None:
-        """The PolyNSD with the best validation, longer searches included."""
-        best = [best_on_validation(self.column[self.column["row"].map(is_polynsd)])]
-        best.append(best_on_validation(self.longer))
-        return max((cell for cell in best if cell is not None), key=lambda cell: cell["val"], default=None)
-
-    @property
-    def best_other(self) -> Series[Any] | None:
-        """The best validation of a model that is no PolyNSD and does not see edges as features."""
-        others = self.column[~self.column["row"].map(is_polynsd)]
-        return best_on_validation(others[others["features"] != "adjacency"])
+    paper: Series[Any] | None
+    code: Series[Any] | None
+    families: int
+    here: Series[Any] | None
+    all_options: Series[Any] | None
+    best_other: Series[Any] | None
 
     def line(self) -> tuple[str, ...]:
         """The row of the table."""
-        printed = [self.printed(source) for source in ("paper", "published-code")]
-        count = len(self.families)
-        few = f", {count} of {len(OURS)}" if count < len(OURS) else ""
-        return (
-            self.label,
-            *(NOT_RUN if n is None else number_text(n.metric, n.mean or 0.0, n.std or 0.0) for n in printed),
-            _text(self.here, few),
-            _text(self.all_options),
-            _text(self.best_other),
+        few = f", {self.families} of {len(OURS)}" if self.families < len(OURS) else ""
+        printed = (
+            NOT_RUN if number is None else number_text(number["metric"], number["mean"], number["std"])
+            for number in (self.paper, self.code)
         )
+        ours = (_text(self.here, few), _text(self.all_options), _text(self.best_other))
+        return (self.label, *printed, *ours)
 
 
 def compare_with_paper(cells: DataFrame) -> list[GraphComparison]:
@@ -126,16 +89,47 @@ def compare_with_paper(cells: DataFrame) -> list[GraphComparison]:
     for suite in SUITES:
         for shared, board in leaderboards(cells[cells["experiment"] == suite.name]):
             for dataset, column in board.groupby("dataset", sort=False):
-                if column["row"].map(is_polynsd).any():
-                    is_same = (longer["dataset"] == dataset) & (
-                        longer["protocol"] == column["protocol"].iloc[0]
+                ours, others = (column[column["row"].map(is_polynsd) == is_ours] for is_ours in (True, False))
+                if ours.empty:
+                    continue
+                families = ours[ours["row"].isin(OURS)]
+                is_same = (longer["dataset"] == dataset) & (longer["protocol"] == ours["protocol"].iloc[0])
+                candidates = [best_on_validation(ours), best_on_validation(longer[is_same])]
+                comparisons.append(
+                    GraphComparison(
+                        " ".join([dataset, *(f"({value})" for value in shared.values())]),
+                        column,
+                        find_greatest(suite.name, dataset, shared, "paper"),
+                        find_greatest(suite.name, dataset, shared, "published-code"),
+                        len(families),
+                        best_on_validation(families),
+                        max((c for c in candidates if c is not None), key=lambda cell: cell["val"]),
+                        best_on_validation(others[others["features"] != "adjacency"]),
                     )
-                    comparisons.append(
-                        GraphComparison(suite.name, str(dataset), shared, column, longer[is_same])
-                    )
+                )
     if not comparisons:
         raise DataError("there are no records of PolyNSD; run `polynsd reproduce leaderboard` first.")
     return comparisons
+
+
+def find_greatest(
+    experiment: str, dataset: str, shared: Mapping[str, Any], source: str
+) -> Series[Any] | None:
+    """The greatest number that a source prints for PolyNSD with the shared options."""
+    is_paper_texas = (experiment, dataset, *shared.values()) == PAPER_TEXAS
+    if is_paper_texas:
+        experiment, shared = "leaderboard", {}
+    if (experiment, dataset) == ("leaderboard", "texas") and is_paper_texas != (source == "paper"):
+        return None  # the paper's splits are random, those of the code run again are not
+    numbers = published(experiment)
+    keys = [cell_key(cell_text({**shared, "model": model})) for model in OURS]
+    numbers = numbers[
+        (numbers["dataset"] == dataset)
+        & (numbers["source"] == source)
+        & numbers["key"].isin(keys)
+        & numbers["mean"].notna()
+    ]
+    return None if numbers.empty else numbers.loc[numbers["mean"].idxmax()]
 
 
 def _text(cell: Series[Any] | None, more: str = "") -> str:
@@ -147,8 +141,7 @@ def _text(cell: Series[Any] | None, more: str = "") -> str:
 
 def comparison_figure(path: Path, comparisons: Sequence[GraphComparison]) -> Path:
     """Writes one PNG: points above or below the number that the paper prints, a row per graph with one."""
-    printed = [(graph, graph.printed("paper")) for graph in comparisons]
-    zeros = [(graph, number.mean) for graph, number in printed if number and number.mean is not None]
+    zeros = [(graph, graph.paper["mean"]) for graph in comparisons if graph.paper is not None]
     if not zeros:
         raise DataError("no graph of the records has a printed number to compare with.")
     panels = Panels([""], (6.4, 1.4 + ROW_INCHES * len(zeros)))
@@ -156,7 +149,7 @@ def comparison_figure(path: Path, comparisons: Sequence[GraphComparison]) -> Pat
     axis.axvline(0, color=BASELINE, linewidth=1, linestyle="--", zorder=1)
     for row, (graph, zero) in enumerate(zeros):
         y = len(zeros) - row
-        here, code = graph.here, graph.printed("published-code")
+        here, code = graph.here, graph.code
         if here is not None and half_width(here):  # a single split has none
             axis.plot([end - zero for end in interval(here)], [y, y], color=COLOUR, linewidth=1.5)
         for cell, height, look in (
@@ -166,8 +159,8 @@ def comparison_figure(path: Path, comparisons: Sequence[GraphComparison]) -> Pat
         ):
             if cell is not None:
                 axis.plot(unit(cell["metric"]) * cell["mean"] - zero, height, **look)
-        if code is not None and code.mean is not None:
-            plot_printed(axis, code.mean - zero, y, code.source, BASELINE)
+        if code is not None:
+            plot_printed(axis, code["mean"] - zero, y, code["source"], BASELINE)
     axis.set(xlabel="points above or below the paper's best PolyNSD", ylim=(0.4, len(zeros) + 0.6))
     axis.set_yticks(range(len(zeros), 0, -1), [graph.label for graph, _ in zeros])
     hollow = {"color": BASELINE, "markerfacecolor": "none", "linestyle": "none", "markersize": 5}

@@ -11,8 +11,6 @@ figures/NAME-ranks.png        critical differences of ranks, for three or more m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +20,11 @@ from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
 from polynsd_paper.experiment import Experiment
+from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text
 from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd_paper.formatting import metric_name
 from polynsd_paper.leaderboards import OURS, choose_maps, compare_with_controls, complete, leaderboards
-from polynsd_paper.numbers import metric_name, printed_columns
-from polynsd_paper.page import experiment_page, is_searched, is_sweep, stale_text
-from polynsd_paper.published import Published, published
+from polynsd_paper.published import parse_cell, printed_columns, published
 from polynsd_paper.records import SCORE_COLUMNS, load_records, option_names, summarize
 from polynsd_paper.terminal import BEST, print_results
 
@@ -98,7 +96,7 @@ def boards_of(cells: DataFrame) -> list[tuple[dict[str, Any], DataFrame]]:
     return [] if is_sweep(cells) else list(leaderboards(cells))
 
 
-def cells_table(cells: DataFrame, printed: Sequence[Published]) -> DataFrame:
+def cells_table(cells: DataFrame, printed: DataFrame) -> DataFrame:
     """A row per cell and what others printed for it; below, a row per dataset for maps by validation."""
     pandas = load_optional("pandas", "tables of records need", "paper")
     table = cells.rename(columns={"val": "val_mean", "seconds": "train_seconds"})
@@ -127,16 +125,19 @@ def draw_figures(experiment: Experiment, cells: DataFrame, folder: Path) -> None
     for shared, board in boards:
         end = f"{_suffix(shared)}.png"
         board_title = ", ".join([title, *map(str, shared.values())])
-        model_only = board.assign(cell="model=" + board["row"])
-        beside = [
-            replace(number, cell={"model": number.cell["model"]})
-            for number in printed
-            if "model" in number.cell and all(number.cell.get(k) == v for k, v in shared.items())
-        ]
-        leaderboard_figure(folder / f"{experiment.name}{end}", board_title, model_only, beside)
+        models, theirs = board.assign(cell="model=" + board["row"]), _printed_models(printed, shared)
+        leaderboard_figure(folder / f"{experiment.name}{end}", board_title, models, theirs)
         if is_searched(board):
             search_figure(folder / f"{experiment.name}-search{end}", f"{board_title} (searches)", board)
         _draw_ranks(folder / f"{experiment.name}-ranks{end}", board_title, board)
+
+
+def _printed_models(printed: DataFrame, shared: dict[str, Any]) -> DataFrame:
+    """The printed numbers of a leaderboard, their cells named by the model alone."""
+    options = [parse_cell(cell) for cell in printed["cell"]]
+    is_same = ["model" in each and shared.items() <= each.items() for each in options]
+    models = [each["model"] for each, same in zip(options, is_same, strict=True) if same]
+    return printed.loc[is_same].assign(cell=[f"model={model}" for model in models])
 
 
 def _figure_names(experiment: Experiment, cells: DataFrame) -> list[str]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from polynsd.report.output import PERCENT, print_table
+from polynsd_paper.experiment_page import Labels, column_heads, table_position
+from polynsd_paper.formatting import NOT_RUN, PARTIAL, natural_order, unit
 from polynsd_paper.leaderboards import complete, rank_rows
-from polynsd_paper.numbers import NOT_RUN, PARTIAL, cell_options, natural_order, unit
-from polynsd_paper.page import Labels, column_heads, place
+from polynsd_paper.published import parse_cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -21,7 +22,7 @@ BEST = "*"
 def print_results(title: str, cells: DataFrame, sweep: bool = False) -> None:
     """Prints a table for each kind of cells; models come by their mean rank, the best first."""
     print(title)  # noqa: T201
-    kinds = [tuple(cell_options(cell)) for _, cell in cells.iterrows()]
+    kinds = [tuple(parse_cell(cell)) for cell in cells["cell"]]
     for axes in dict.fromkeys(kinds):
         alike = cells[[kind == axes for kind in kinds]]
         if not sweep:
@@ -35,7 +36,7 @@ def print_results(title: str, cells: DataFrame, sweep: bool = False) -> None:
 def _print_grid(cells: DataFrame, axes: Labels, sweep: bool) -> None:
     grid: dict[Labels, dict[str, Series[Any]]] = {}
     for _, cell in cells.iterrows():
-        labels, column = place(cell["dataset"], cell_options(cell), axes, sweep)
+        labels, column = table_position(cell["dataset"], parse_cell(cell["cell"]), axes, sweep)
         grid.setdefault(labels, {})[column] = cell
     if sweep:
         columns = natural_order(column for row in grid.values() for column in row)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from polynsd_paper.claims.claim import (
@@ -171,11 +170,10 @@ def check_sheaf_matters(records: DataFrame) -> Finding:
 
 def _printed_gaps() -> str:
     """By how much the paper prints the filter alone below its best PolyNSD, from graph to graph."""
-    numbers, gaps = published("leaderboard"), []
-    for dataset in STANDARD:
-        cells = [find_published(numbers, dataset, {"model": model}) for model in (*OURS, "poly-spectral")]
-        means = [number.mean for number in cells if number is not None and number.mean is not None]
-        gaps.append(max(means) - means[-1])
+    numbers = published("leaderboard")
+    means = numbers[numbers["source"] == "paper"].pivot(index="key", columns="dataset", values="mean")
+    means.index = means.index.str.removeprefix("model=")
+    gaps = (means.loc[list(OURS)].max() - means.loc["poly-spectral"])[list(STANDARD)]
     return f"{min(gaps):.1f} to {max(gaps):.1f}"
 
 
@@ -280,11 +278,11 @@ def _judge_printed_values(tables: list[DataFrame], graphs: int) -> Finding:
     listed, reached = [], []
     for cell in (find_cell(table, model=GENERAL) for table in tables):
         assert cell is not None
-        number = find_published(published("platonov"), cell["dataset"], {"model": GENERAL})
-        if number is not None and number.mean is not None:
-            floor = number.mean - max(number.std or 0.0, 100 * cell["std"])
+        number = find_published(published("platonov"), cell["dataset"], f"model={GENERAL}")
+        if number is not None:
+            floor = number["mean"] - max(number["std"], 100 * cell["std"])
             reached.append(bool(100 * cell["mean"] >= floor))
-            listed.append(f"{cell['dataset']} {format_percent(cell)} (printed {number.mean})")
+            listed.append(f"{cell['dataset']} {format_percent(cell)} (printed {number['mean']})")
     yes, total = sum(reached), len(reached)
     part = Finding(
         judge_counts(yes, total - yes, total),
@@ -304,52 +302,58 @@ def _judge_bundles(tables: list[DataFrame], graphs: int) -> Finding:
 
 # Street graphs: one split each
 
-Means = dict[str, list[float]]  # test means by architecture, one per graph
 
+def _street_means(records: DataFrame, needed: Sequence[str]) -> tuple[DataFrame, str]:
+    """Test means [architectures, cities] where the needed ones ran, and a text about other street graphs."""
+    from pandas import DataFrame
 
-def _street_means(records: DataFrame, needed: set[str]) -> tuple[list[str], Means, str]:
-    """The cities on which the needed architectures ran, the means there, and a text about other graphs."""
     cells = complete_cells(records, "city")
     variants = {dataset: best_variants(select(cells, dataset=dataset)) for dataset in datasets_of(cells)}
-    graphs = [dataset for dataset, models in variants.items() if needed <= set(models)]
-
-    def means(names: Sequence[str]) -> Means:
-        shared = [model for model in variants[names[0]] if all(model in variants[name] for name in names)]
-        return {model: [float(variants[name][model]["mean"]) for name in names] for model in shared}
-
-    cities, others = ([name for name in graphs if (name in CITIES) is inside] for inside in (True, False))
-    elsewhere = _describe_means(means(others), others) if others else "no other street graph"
-    return cities, means(cities) if cities else {}, elsewhere
-
-
-def _find_rival(means: Means) -> str:
-    """The best other architecture by its mean over graphs."""
-    return max((name for name in means if name != "polynsd"), key=lambda name: fmean(means[name]), default="")
-
-
-def _compare_means(means: Means, rival: str) -> Gap | None:
-    return compare_graphs(means["polynsd"], means[rival]) if {"polynsd", rival} <= set(means) else None
+    means = DataFrame(
+        {
+            dataset: {name: cell["mean"] for name, cell in models.items()}
+            for dataset, models in variants.items()
+            if set(needed) <= set(models)
+        },
+        dtype=float,
+    )
+    is_city = means.columns.isin(CITIES)
+    others = means.loc[:, ~is_city].dropna()
+    return means.loc[:, is_city].dropna(), "no other street graph" if others.empty else _describe_means(
+        others
+    )
 
 
-def _describe_means(means: Means, graphs: Sequence[str]) -> str:
+def _find_rival(means: DataFrame) -> str:
+    """The best other architecture by its mean over graphs; empty where there is none."""
+    others = means.mean(axis="columns").drop("polynsd", errors="ignore").dropna()
+    return "" if others.empty else str(others.idxmax())
+
+
+def _compare_means(means: DataFrame, rival: str) -> Gap | None:
+    return compare_graphs(means.loc["polynsd"], means.loc[rival]) if rival in means.index else None
+
+
+def _describe_means(means: DataFrame) -> str:
     """PolyNSD, NSD and the best other architecture on some graphs."""
-    names = dict.fromkeys(name for name in ("polynsd", "nsd", _find_rival(means)) if name in means)
-    listed = ", ".join(f"{name} {100 * fmean(means[name]):.1f}" for name in names)
-    rank = 1 + sum(fmean(row) > fmean(means["polynsd"]) for row in means.values())
-    return f"mean over {', '.join(graphs)}: {listed}; PolyNSD is {rank} of {len(means)}"
+    overall = means.mean(axis="columns")
+    names = dict.fromkeys(name for name in ("polynsd", "nsd", _find_rival(means)) if name in overall)
+    listed = ", ".join(f"{name} {100 * overall[name]:.1f}" for name in names)
+    rank = 1 + int((overall > overall["polynsd"]).sum())
+    return f"mean over {', '.join(means.columns)}: {listed}; PolyNSD is {rank} of {len(means)}"
 
 
-def _require_cities(part: Finding, cities: Sequence[str], note: str = "") -> Finding:
-    part = part.require(len(cities), len(CITIES), "cities", share=1.0)
+def _require_cities(part: Finding, means: DataFrame, note: str = "") -> Finding:
+    part = part.require(means.shape[1], len(CITIES), "cities", share=1.0)
     return replace(part, evidence=part.evidence + note)
 
 
 @check("C53")
 def check_city_best(records: DataFrame) -> Finding:
     """PolyNSD against the best other architecture and against NSD with diagonal maps."""
-    cities, means, elsewhere = _street_means(records, {"polynsd", "nsd"})
+    means, elsewhere = _street_means(records, ("polynsd", "nsd"))
     best, nsd = _compare_means(means, _find_rival(means)), _compare_means(means, "nsd")
-    where = _describe_means(means, cities) if cities else ""
+    where = "" if means.empty else _describe_means(means)
     if best is None:
         verdict = NOT_TESTABLE
     else:
@@ -360,15 +364,15 @@ def check_city_best(records: DataFrame) -> Finding:
         f"PolyNSD − NSD: {nsd}; printed 61.64 against 37.77",
     )
     note = f". Elsewhere, {elsewhere}"
-    return combine(_require_cities(first, cities, note), _require_cities(gain, cities))
+    return combine(_require_cities(first, means, note), _require_cities(gain, means))
 
 
 @check("C54")
 def check_city_margin(records: DataFrame) -> Finding:
     """The margin over the best baseline, whichever that is, against the noise over cities."""
-    cities, means, elsewhere = _street_means(records, {"polynsd"})
+    means, elsewhere = _street_means(records, ("polynsd",))
     rival = _find_rival(means)
     gap = _compare_means(means, rival)
     verdict = NOT_TESTABLE if gap is None else CONFIRMED if gap.low > 0 else REFUTED
     evidence = f"PolyNSD − {rival or 'none'}, the best baseline: {gap}; printed +1.71 over SAGE"
-    return _require_cities(Finding(verdict, evidence), cities, f". Elsewhere, {elsewhere}")
+    return _require_cities(Finding(verdict, evidence), means, f". Elsewhere, {elsewhere}")

@@ -27,6 +27,7 @@ from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import CONFIRMED, NOT_TESTABLE, PARTLY, REFUTED, Finding
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
+from polynsd_paper.formatting import join_unique
 from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete
 
 if TYPE_CHECKING:
@@ -91,12 +92,9 @@ def best_variants(cells: DataFrame) -> dict[str, Series]:
     Rows that see other features are left out.
     """
     cells = select(cells, model=list(MODEL_ROWS))
-    groups = [architecture(model) for model in cells.get("model", ())]
-    return {
-        group: best
-        for group in dict.fromkeys(groups)
-        if (best := best_on_validation(cells[np.array(groups) == group])) is not None
-    }
+    groups = cells.groupby([architecture(model) for model in cells["model"]], sort=False)
+    best = {str(name): best_on_validation(group) for name, group in groups}
+    return {name: cell for name, cell in best.items() if cell is not None}
 
 
 def best_rival(cells: DataFrame) -> Series | None:
@@ -314,14 +312,12 @@ def describe_searches(records: DataFrame, option: str) -> str:
         any(all(_get_option(plain, key) == value for key, value in start.items()) for start in given)
         for plain, given in zip(cells["configuration"], starts, strict=True)
     )
-    datasets: dict[str, dict[str, None]] = {}  # by what their searches start with
-    for dataset, given in zip(cells["dataset"], starts, strict=True):
-        values = _format_counts(Counter(str(start.get(name)) for start in given))
-        datasets.setdefault(values, {})[dataset] = None
-    listed = "; ".join(f"{values} on {', '.join(names)}" for values, names in datasets.items())
+    counts = [_format_counts(Counter(str(start.get(name)) for start in given)) for given in starts]
+    by_counts = cells.assign(counts=counts).groupby("counts", sort=False)["dataset"]
+    listed = "; ".join(f"{text} on {join_unique(datasets)}" for text, datasets in by_counts)
     return (
         f"; searches on validation ended with {option}: {_format_counts(chosen)}. That is no free choice: "
-        f"they start with given architectures ({listed if len(datasets) > 1 else next(iter(datasets))}), and "
+        f"they start with given architectures ({listed if len(by_counts) > 1 else counts[0]}), and "
         f"{kept} of {len(cells)} ended with one of these"
     )
 

@@ -130,27 +130,25 @@ def check_basis_spread(records: DataFrame) -> Finding:
 @check("C35")
 def check_default_basis(records: DataFrame) -> Finding:
     """Mean ranks over graphs; families of maps are averaged, because they are no independent graphs."""
+    import pandas
+
     rows, total = sweep_rows(records, "bases", "basis"), len(get_experiment("bases").datasets)
-    means: dict[str, dict[str, list[float]]] = {}
-    for row in rows:
-        scores = means.setdefault(_dataset(row), {basis: [] for basis in BASES})
-        for basis in BASES:
-            scores[basis] += select(row, basis=basis)["mean"].tolist()
-    if len(means) < 2:
-        return Finding(NOT_TESTABLE, "one graph").require(len(means), total, "datasets")
-    ranking = rank_models(
-        {basis: [sum(scores[basis]) / len(scores[basis]) for scores in means.values()] for basis in BASES}
-    )
+    graphs = len({_dataset(row) for row in rows})
+    if graphs < 2:
+        return Finding(NOT_TESTABLE, "one graph").require(graphs, total, "datasets")
+    means = pandas.concat(rows).astype({"mean": float})
+    means = means.pivot_table(index="dataset", columns="basis", values="mean", sort=False)
+    ranking = rank_models({basis: means[basis].to_list() for basis in BASES})
     ranks = dict(zip(ranking.models, ranking.ranks, strict=True))
     limit, behind = ranking.critical_difference or 0.0, ranks[BASES[0]] - min(ranks.values())
     evidence = (
-        f"mean rank over {len(means)} graphs: {', '.join(f'{b} {rank:.2f}' for b, rank in ranks.items())}; "
+        f"mean rank over {graphs} graphs: {', '.join(f'{b} {rank:.2f}' for b, rank in ranks.items())}; "
         f"ranks closer than {limit:.2f} cannot be distinguished, p = {ranking.friedman.p:.2g} that all "
         "are alike"
     )
     is_first = behind == 0 and ranking.friedman.p < CHANCE
     verdict = CONFIRMED if is_first else REFUTED if behind >= limit else PARTLY
-    return Finding(verdict, evidence).require(len(means), total, "datasets")
+    return Finding(verdict, evidence).require(graphs, total, "datasets")
 
 
 @check("C46")

@@ -13,7 +13,7 @@ from polynsd.training.configuration import Configuration
 from polynsd.zoo import build_model
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
 from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
-from polynsd_paper.published import published
+from polynsd_paper.published import parse_cell, published
 
 PACKAGE = Path(polynsd.__file__).parent
 every = pytest.mark.parametrize("name", EXPERIMENTS)
@@ -85,7 +85,7 @@ def test_datasets_are_known_or_generated(name):
 @every
 def test_printed_numbers_belong_to_cells_that_are_named_alike(name):
     kinds = {frozenset(cell.options) for cell in EXPERIMENTS[name].cells()}
-    assert all(frozenset(one.cell) in kinds for one in published(name))
+    assert all(frozenset(parse_cell(cell)) in kinds for cell in published(name)["cell"])
 
 
 @every

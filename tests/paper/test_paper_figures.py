@@ -215,7 +215,7 @@ def test_polynsd_is_first_and_its_colours_are_its_own(tmp_path, drawn):
     assert labels[-1] == "95 % interval, PolyNSD"
     cells = summary(*records)
     found = series_styles(
-        sweep_layout(cells.assign(options=[{"model": row, "x": 1} for row in cells["row"]]))
+        sweep_layout(cells.assign(options=[{"model": row, "x": "1"} for row in cells["row"]]))
     )
     ours = {found[label]["color"] for label in labels[:2]}
     assert len(ours) == 2

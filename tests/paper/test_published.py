@@ -1,17 +1,16 @@
 """The printed numbers are all there, each once, and say what the tables say; footnotes name what exists."""
 
-from collections import Counter
-
+import pandas
 import pytest
 
 from polynsd import ConfigError
 from polynsd.zoo.registry import ZOO
 from polynsd_paper.experiment import cell_text
-from polynsd_paper.footnotes import all_footnotes, footnotes_for
 from polynsd_paper.published import (
     SOURCES,
     cell_key,
     find_published,
+    footnotes_for,
     parse_cell,
     published,
 )
@@ -28,47 +27,35 @@ COUNTS = {
     "stalk": {"authors-sweep": 4 * 3 * 4},
     "city": {"paper": 16 * 4},
 }
-EVERYTHING = [one for name in COUNTS for one in published(name)]
-MAPS = ("diagonal", "orthogonal", "general")
+ALL = pandas.concat(published(name) for name in COUNTS)
 
 
-@pytest.mark.parametrize("experiment", COUNTS)
-def test_all_numbers_are_there(experiment):
-    assert Counter(one.source for one in published(experiment)) == COUNTS[experiment]
+def test_all_numbers_are_there():
+    counts = {name: published(name)["source"].value_counts().to_dict() for name in COUNTS}
+    assert counts == COUNTS
 
 
 def test_a_cell_has_one_number_per_source():
-    keys = Counter((one.experiment, one.dataset, cell_key(one.cell), one.source) for one in EVERYTHING)
-    assert max(keys.values()) == 1
+    assert not ALL.duplicated(["experiment", "dataset", "key", "source"]).any()
 
 
 def test_numbers_are_percentages_or_explained():
-    for one in EVERYTHING:
-        assert one.source in SOURCES
-        if one.mean is None:
-            assert one.note in ("OOM", "INS", "N/A")
-        else:
-            assert 0 < one.mean < 100
-            assert one.std is None or 0 <= one.std < 25
-    assert Counter(one.note for one in EVERYTHING if one.mean is None) == {
-        "OOM": 17,
-        "INS": 8,
-        "N/A": 7,
-    }
+    assert set(ALL["source"]) == set(SOURCES)
+    assert ALL["mean"].dropna().between(0, 100, inclusive="neither").all()
+    assert ALL["std"].dropna().between(0, 25, inclusive="left").all()
+    missing = ALL.loc[ALL["mean"].isna(), "note"]
+    assert missing.value_counts().to_dict() == {"OOM": 17, "INS": 8, "N/A": 7}
 
 
 def test_the_leaderboard_of_polynsd_is_the_best_basis_on_test():
-    """27 cells, and each is the greatest of eight printed test means: checked on the data."""
-    bases = published("bases")
-    cells = [one for one in published("leaderboard") if one.cell["model"].startswith("polynsd-")]
-    cells = [one for one in cells if one.source == "paper"]
-    assert len(cells) == 27
-    for one in cells:
-        maps = one.cell["model"].removeprefix("polynsd-")
-        assert maps in MAPS
-        rivals = [b.mean for b in bases if b.dataset == one.dataset and b.cell["maps"] == maps]
-        assert len(rivals) == 8
-        assert one.mean == max(rivals)
+    bases, board = published("bases"), published("leaderboard")
+    bases = bases.assign(model="polynsd-" + bases["key"].str.extract(r"maps=(\w+)")[0])
+    best = bases.groupby(["dataset", "model"], as_index=False)["mean"].agg(["max", "count"])
+    board = board[board["source"] == "paper"].assign(model=board["key"].str.removeprefix("model="))
+    both = board.merge(best, on=["dataset", "model"])
+    assert len(both) == 27
+    assert (both["count"] == 8).all()
+    assert (both["mean"] == both["max"]).all()
 
 
 @pytest.mark.parametrize(
@@ -85,51 +72,47 @@ def test_the_leaderboard_of_polynsd_is_the_best_basis_on_test():
         ("nsd-vs-poly", "chameleon", "model=nsd-orthogonal;hidden=16", "paper", 46.75, 10.70),
     ],
 )
-def test_known_numbers(experiment, dataset, cell, source, mean, std):
-    found = find_published(published(experiment), dataset, parse_cell(cell), source)
-    assert (found.mean, found.std) == (mean, std)
+def test_numbers_are_found_by_their_cell(experiment, dataset, cell, source, mean, std):
+    number = find_published(published(experiment), dataset, cell, source)
+    assert (number["mean"], number["std"]) == (mean, std)
 
 
 def test_cells_read_back_and_compare_by_meaning():
-    for one in EVERYTHING:
-        assert parse_cell(cell_text(one.cell)) == one.cell
-    assert cell_key({"maps": "diagonal", "K": 4}) == cell_key({"K": "4", "maps": "diagonal"})
-    assert cell_key({"basis": "jacobi(0.5, 0)"}) == cell_key({"basis": "jacobi"})
-    assert cell_key({"K": 4}) != cell_key({"K": 40})
+    assert all(cell_text(parse_cell(cell)) == cell for cell in ALL["cell"])
+    assert cell_key("maps=diagonal;K=4") == cell_key("K=4;maps=diagonal")
+    assert cell_key("basis=jacobi(0.5, 0)") == cell_key("basis=jacobi")
+    assert cell_key("K=4") != cell_key("K=40")
 
 
 def test_what_nobody_printed():
-    assert published("no such experiment") == []
-    assert find_published(published("leaderboard"), "texas", {"model": "no such"}) is None
+    assert published("no such experiment").empty
+    assert find_published(published("leaderboard"), "texas", "model=no such") is None
     with pytest.raises(ConfigError, match=r"unknown source 'papre'.*Did you mean 'paper'"):
-        find_published([], "texas", {}, "papre")
+        find_published(published("leaderboard"), "texas", "model=gcn", "papre")
 
 
 def test_models_are_ours_or_quoted_under_a_plain_name():
-    models = {one.cell["model"] for one in EVERYTHING if "model" in one.cell}
+    models = set(ALL["key"].str.extract("model=([^;]+)")[0].dropna())
     assert all(name == name.lower() and " " not in name for name in models)
     of_the_zoo = models & set(ZOO)
     assert len(of_the_zoo) >= 35
     assert {"h2gcn", "risnn-not", "jdsnn-now", "resnet-sgc", "tuned-gcn", "polynormer"} <= of_the_zoo
 
 
-def test_footnotes_name_experiments_and_labels_that_exist():
-    for note in all_footnotes():
-        assert set(note.experiments) <= set(COUNTS)
-        assert note.text.endswith(".")
-        labels = {
-            label
-            for name in note.experiments
-            for one in published(name)
-            for label in (one.dataset, *one.cell.values())
-        }
-        assert set(note.about) <= labels
+def test_footnotes_name_labels_that_exist():
+    options = ALL["cell"].map(parse_cell)
+    labels = {*ALL["dataset"], *(value for cell in options for value in cell.values())}
+    for name in COUNTS:
+        for note in footnotes_for(name):
+            assert note.text.endswith(".")
+            assert set(note.about) <= labels
 
 
 def test_footnotes_are_chosen_by_label():
     texas = footnotes_for("leaderboard", ["texas"])
     assert [note.about for note in texas] == [("texas",)]
     assert "60/20/20" in texas[0].text
-    assert {"cornell"} == {label for r in footnotes_for("malignant", ["cornell"]) for label in r.about}
-    assert len([r for r in footnotes_for("bases", ["jacobi(0.5, 0)"]) if r.about]) == 2
+    cornell = footnotes_for("malignant", ["cornell"])
+    assert {"cornell"} == {label for note in cornell for label in note.about}
+    assert len([note for note in footnotes_for("bases", ["jacobi(0.5, 0)"]) if note.about]) == 2
     assert len(footnotes_for("leaderboard")) >= 5

@@ -9,9 +9,7 @@ import pytest
 from invented_records import invent, invent_search, summary
 
 from polynsd.errors import DataError
-from polynsd_paper.experiments.searched import STANDARD
-from polynsd_paper.leaderboards import OURS
-from polynsd_paper.pages import (
+from polynsd_paper.doc_sections import (
     CONTROL_ROWS,
     OTHER_ROWS,
     difference_text,
@@ -21,6 +19,8 @@ from polynsd_paper.pages import (
     strongest_others,
     update_pages,
 )
+from polynsd_paper.experiments.searched import STANDARD
+from polynsd_paper.leaderboards import OURS
 from polynsd_paper.published import find_published, published
 from polynsd_paper.records import load_records
 
@@ -80,8 +80,8 @@ def test_numbers_of_the_paper_are_as_printed():
     printed = published("leaderboard")
     for model in OURS:
         for dataset, text in zip(STANDARD, rows(section())[f"*paper:* {model}"], strict=True):
-            one = find_published(printed, dataset, {"model": model})
-            assert text == f"{one.mean:.1f} ± {one.std:.1f}"
+            number = find_published(printed, dataset, f"model={model}")
+            assert text == f"{number['mean']:.1f} ± {number['std']:.1f}"
 
 
 def test_bold_is_what_beats_all_rivals_also_those_that_are_not_shown():
@@ -168,7 +168,7 @@ def test_without_records_the_pages_stay_as_they_are(tmp_path):
 
 @pytest.mark.slow
 def test_the_pages_of_the_repository_are_up_to_date(tmp_path):
-    """Not so? `python -m polynsd_paper.pages`"""
+    """Not so? `python -m polynsd_paper.doc_sections`"""
     records = load_records(ROOT / "results")
     for page, texts in sections(records[records["is_current"]]).items():
         text = (ROOT / page).read_text(encoding="utf-8")

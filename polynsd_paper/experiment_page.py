@@ -7,31 +7,38 @@ splits only are marked ‡, and small figures lead to the footnotes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
 from polynsd.report.output import clock_text
 from polynsd.stats import bold_rule
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.footnotes import Footnote, footnotes_for
-from polynsd_paper.leaderboards import choose_maps, leaderboards, paired_scores, winners
-from polynsd_paper.numbers import (
-    HERE,
+from polynsd_paper.formatting import (
     NOT_RUN,
     NUMBER,
     PARTIAL,
     SOURCE_NAMES,
     cell_number,
-    cell_options,
-    collect_numbers,
     deviation_text,
+    join_unique,
+    markdown_table,
     metric_name,
     natural_order,
     number_text,
     range_text,
 )
-from polynsd_paper.published import SOURCES, published
+from polynsd_paper.leaderboards import choose_maps, leaderboards, paired_scores, winners
+from polynsd_paper.published import (
+    HERE,
+    SOURCES,
+    Footnote,
+    collect_numbers,
+    footnotes_for,
+    parse_cell,
+    published,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -50,7 +57,7 @@ NO_TEST = "Nothing is bold: a test needs the scores of two models on three split
 STALE = "Records left out because they were trained with other settings: {}."
 
 Labels = tuple[str, ...]
-Entries = Mapping[str, str]  # by column
+Texts = Mapping[str, str]  # by column
 
 
 def is_searched(cells: DataFrame) -> bool:
@@ -68,7 +75,9 @@ def stale_text(count: int) -> list[str]:
     return [STALE.format(count)] if count else []
 
 
-def place(dataset: str, options: Mapping[str, Any], axes: Sequence[str], sweep: bool) -> tuple[Labels, str]:
+def table_position(
+    dataset: str, options: Mapping[str, Any], axes: Sequence[str], sweep: bool
+) -> tuple[Labels, str]:
     """Labels of the row, and the column: the dataset or, in a sweep, the last option of the cell."""
     values = tuple(str(options[name]) for name in axes)
     return ((dataset, *values[:-1]), values[-1]) if sweep else (values, dataset)
@@ -92,19 +101,31 @@ def experiment_page(
     """
     if cells.empty:
         raise DataError("there are no records to tabulate; train some cells of the experiment first.")
+    sweep, searched = is_sweep(cells), is_searched(cells)
     numbers = collect_numbers(cells, published(experiment.name))
-    labels = {str(v) for options in numbers["options"] for v in options.values()} | set(numbers["dataset"])
+    labels = {value for options in numbers["options"] for value in options.values()} | set(numbers["dataset"])
     notes = footnotes_for(experiment.name, labels)
-    boards = [] if is_sweep(cells) else [board for _, board in leaderboards(cells)]
-    best = dict(_maps_by_validation(board) for board in boards if len(choose_maps(board)))
-    bold = {winner for board in boards if is_searched(cells) for winner in winners(board)}
-    kinds = dict.fromkeys(tuple(options) for options in numbers.loc[numbers["source"] == HERE, "options"])
+    boards = [] if sweep else [board for _, board in leaderboards(cells)]
+    best = {labels: texts for board in boards for labels, texts in _maps_by_validation(board)}
+    bold = {winner for board in boards if searched for winner in winners(board)}
+    kinds = dict.fromkeys(tuple(parse_cell(cell)) for cell in cells["cell"])
     tables = []
     for axes in kinds:
         alike = numbers[[set(options) == set(axes) for options in numbers["options"]]]
-        tables.append(_table(alike, axes, is_sweep(cells), bold, notes, best, experiment))
-    shown = "\n".join(line for table in tables for line in table)
-    rules = [*([BEST_RULE] if best else []), *_bold_rule(cells, boards), *stale_text(stale)]
+        listed = [
+            table_position(cell.dataset, cell.options, axes, sweep)
+            for cell in experiment.cells()
+            if set(cell.options) == set(axes)
+        ]
+        tables.append(_table(alike, axes, sweep, bold, notes, best, listed))
+    shown = "\n".join(tables)
+    columns = [column for board in boards for _, column in board.groupby("dataset")]
+    can_test = any(len(paired_scores(column)) > 1 for column in columns)
+    rules = [
+        *([BEST_RULE] if best else []),
+        *([bold_rule() if can_test else NO_TEST] if searched else []),
+        *stale_text(stale),
+    ]
     legend = [
         *(f"- {rule}" for rule in rules),
         *(f"- {mark.strip()} {text}" for mark, text in LEGEND.items() if mark in shown),
@@ -115,29 +136,23 @@ def experiment_page(
         *_origins(numbers),
     ]
     title = f"# {experiment.name.capitalize()}: {experiment.title}"
-    blocks = [[title], _facts(cells), *tables, legend]
-    page = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    blocks = [title, "\n".join(_facts(cells)), *tables, "\n".join(legend)]
+    page = "\n\n".join(filter(None, blocks)) + "\n"
     links = [f"![{name.removesuffix('.png')}](../figures/{name})\n" for name in figures]
     return "\n".join([page, *links])
 
 
-def _maps_by_validation(board: DataFrame) -> tuple[Labels, Entries]:
-    """The row of the maps that validation chooses."""
+def _maps_by_validation(board: DataFrame) -> list[tuple[Labels, Texts]]:
+    """The row of the maps that validation chooses, with its labels; none where it cannot choose."""
     chosen = choose_maps(board)
-    options = cell_options(chosen.iloc[0])
-    labels = tuple(BEST_LABEL if name == "model" else str(value) for name, value in options.items())
-    entries = {
+    if chosen.empty:
+        return []
+    options = {**parse_cell(chosen["cell"].iloc[0]), "model": BEST_LABEL}
+    texts = {
         cell["dataset"]: f"{cell_number(cell)} ({cell['row'].partition('-')[2]})"
         for _, cell in chosen.iterrows()
     }
-    return labels, entries
-
-
-def _bold_rule(cells: DataFrame, boards: Sequence[DataFrame]) -> list[str]:
-    if not is_searched(cells):
-        return []
-    columns = [column for board in boards for _, column in board.groupby("dataset")]
-    return [bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST]
+    return [(tuple(options.values()), texts)]
 
 
 def _table(
@@ -146,39 +161,43 @@ def _table(
     sweep: bool,
     bold: Collection[tuple[str, str]],
     notes: Sequence[Footnote],
-    best: Mapping[Labels, Entries],
-    experiment: Experiment,
-) -> list[str]:
-    """The lines of one table: cells that have the same kinds of options."""
-    listed = [
-        place(cell.dataset, cell.options, axes, sweep)
-        for cell in experiment.cells()
-        if set(cell.options) == set(axes)
-    ]
-    places = [place(n["dataset"], n["options"], axes, sweep) for _, n in numbers.iterrows()]
-    numbers = numbers.assign(labels=[labels for labels, _ in places], column=[column for _, column in places])
-    ours = numbers[numbers["source"] == HERE]
-    columns = natural_order(_sort_as(ours["column"], [column for _, column in listed]))
+    best: Mapping[Labels, Texts],
+    listed: Sequence[tuple[Labels, str]],
+) -> str:
+    """One table: cells that have the same kinds of options, in the order of the listed positions."""
+    grid: dict[tuple[Labels, str], dict[str, str]] = defaultdict(dict)
+    for number in numbers.itertuples():
+        labels, column = table_position(number.dataset, number.options, axes, sweep)
+        text = number_text(number.metric, number.mean, number.std, number.note, number.is_partial)
+        is_bold = number.source == HERE and (number.dataset, number.cell) in bold
+        grid[labels, number.source][column] = f"**{text}**" if is_bold else text
+    ours = {labels: texts for (labels, source), texts in grid.items() if source == HERE}
+    trained = dict.fromkeys(column for texts in ours.values() for column in texts)
+    columns = natural_order(_sort_as(trained, [column for _, column in listed]))
     heads = ("dataset", *axes[:-1]) if sweep else axes
     lines: list[Labels] = [
-        (*labels, HERE, *(entries.get(column, NOT_RUN) for column in columns))
-        for labels, entries in best.items()
+        (*labels, HERE, *(texts.get(column, NOT_RUN) for column in columns))
+        for labels, texts in best.items()
         if len(labels) == len(heads)
     ]
-    run = set(ours["labels"])
-    grid = dict(list(numbers[numbers["column"].isin(columns)].groupby(["labels", "source"], sort=False)))
-    rows = _sort_as(dict.fromkeys(labels for labels, _ in grid), [labels for labels, _ in listed])
-    mark = _marker(notes)
-    for labels in sorted(rows, key=lambda row: row not in run):
-        shown = labels if labels in run else (*labels[:-1], f"{labels[-1]} {QUOTED}")
+
+    def mark(label: str) -> str:
+        """Adds the small figures of the footnotes that concern a label."""
+        name = label.removesuffix(f" {QUOTED}")
+        return " ".join([label, *(_raised(i) for i, note in enumerate(notes, 1) if note.concerns(name))])
+
+    filled = dict.fromkeys(labels for (labels, _), texts in grid.items() if set(texts) & set(columns))
+    rows = _sort_as(filled, [labels for labels, _ in listed])
+    for labels in sorted(rows, key=lambda row: row not in ours):
+        shown = labels if labels in ours else (*labels[:-1], f"{labels[-1]} {QUOTED}")
         for source in (HERE, *SOURCES):
-            if (labels, source) in grid:
-                entries = _entries(grid[labels, source], bold if source == HERE else ())
-                texts = (entries.get(column, NOT_RUN) for column in columns)
-                lines.append((*map(mark, shown), SOURCE_NAMES.get(source, source), *texts))
+            texts = grid.get((labels, source), {})
+            if set(texts) & set(columns):
+                entries = (texts.get(column, NOT_RUN) for column in columns)
+                lines.append((*map(mark, shown), SOURCE_NAMES.get(source, source), *entries))
                 shown = ("",) * len(labels)
     tops = column_heads(axes[-1], columns) if sweep else columns
-    return _markdown((*heads, "", *map(mark, tops)), lines, left=len(heads) + 1)
+    return markdown_table((*heads, "", *map(mark, tops)), lines, left=len(heads) + 1, is_padded=True)
 
 
 def _sort_as(labels: Iterable[Any], order: Sequence[Any]) -> list[Any]:
@@ -187,34 +206,13 @@ def _sort_as(labels: Iterable[Any], order: Sequence[Any]) -> list[Any]:
     return sorted(labels, key=lambda label: rank.get(label, len(rank)))
 
 
-def _entries(numbers: DataFrame, bold: Collection[tuple[str, str]]) -> Entries:
-    entries = {}
-    for _, n in numbers.iterrows():
-        text = number_text(n["metric"], n["mean"], n["std"], n["note"], n["is_partial"])
-        entries[n["column"]] = f"**{text}**" if (n["dataset"], n["cell"]) in bold else text
-    return entries
-
-
-def _markdown(head: Labels, lines: Sequence[Labels], left: int) -> list[str]:
-    """Columns padded to one width, so that the plain text reads as a table too."""
-    widths = [max(3, *(len(line[i]) for line in (head, *lines))) for i in range(len(head))]
-
-    def pad(line: Sequence[str]) -> str:
-        sides = [str.ljust] * left + [str.rjust] * (len(head) - left)
-        cells = (side(text, width) for side, text, width in zip(sides, line, widths, strict=True))
-        return f"| {' | '.join(cells)} |"
-
-    rule = ["-" * width if i < left else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    return [pad(head), pad(rule), *(pad(line) for line in lines)]
-
-
 def _facts(cells: DataFrame) -> list[str]:
     """Metric, protocol, search and origin; what differs between cells is given as a range or a list."""
     splits, seeds = range_text(cells["splits"]), range_text(cells["seeds"])
-    datasets: dict[str, list[str]] = {}
-    for metric, dataset in zip(cells["metric"], cells["dataset"], strict=True):
-        datasets.setdefault(metric_name(metric), []).append(dataset)
-    metrics = [f"{metric} ({_listed(names)})" for metric, names in datasets.items()]
+    datasets = cells.groupby("metric", sort=False)["dataset"]
+    metrics = [f"{metric_name(metric)} ({join_unique(names)})" for metric, names in datasets]
+    if len(metrics) == 1:
+        metrics = [metric_name(cells["metric"].iloc[0])]
     searched = cells[cells["is_searched"]]
     if searched.empty:
         search = "Settings are fixed, nothing was searched."
@@ -222,30 +220,15 @@ def _facts(cells: DataFrame) -> list[str]:
         trials, seconds = range_text(searched["trials"]), range_text(map(round, searched["search_seconds"]))
         search = f"Settings are the best on validation of {trials} trials in {seconds} s per cell."
     return [
-        f"- Test {', '.join(metrics) if len(metrics) > 1 else next(iter(datasets))}, mean over {splits} "
+        f"- Test {', '.join(metrics)}, mean over {splits} "
         f"{'split' if splits == '1' else 'splits'} × {seeds} {'seed' if seeds == '1' else 'seeds'}"
         f"{deviation_text(cells)}.",
-        f"- Protocol {_listed(cells['protocol'])}, features {_listed(cells['features'])}, "
-        f"training rules {_listed(cells['rules'])}.",
+        f"- Protocol {join_unique(cells['protocol'])}, features {join_unique(cells['features'])}, "
+        f"training rules {join_unique(cells['rules'])}.",
         f"- {search} {len(cells)} {'cell' if len(cells) == 1 else 'cells'} took "
         f"{clock_text(sum(cells['seconds']))} on {'; '.join(dict.fromkeys(cells['device']))}, "
-        f"commit {_listed(cells['commit'].str[:COMMIT_LETTERS])}.",
+        f"commit {join_unique(cells['commit'].str[:COMMIT_LETTERS])}.",
     ]
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(values))
-
-
-def _marker(notes: Sequence[Footnote]) -> Callable[[str], str]:
-    """Adds the small figures of the footnotes that concern a label."""
-
-    def mark(label: str) -> str:
-        name = label.removesuffix(f" {QUOTED}")
-        figures = [_raised(i) for i, note in enumerate(notes, 1) if note.concerns(name)]
-        return " ".join([label, *figures])
-
-    return mark
 
 
 def _raised(number: int) -> str:
@@ -257,7 +240,7 @@ def _origins(numbers: DataFrame) -> list[str]:
     quoted = numbers[numbers["source"].isin(("literature", "published-code")) & (numbers["note"] != "")]
     return [
         f"- {SOURCE_NAMES.get(source, source).capitalize()}: {note} "
-        f"({_listed(str(v) for options in group['options'] for v in options.values())}; "
-        f"{_listed(group['dataset'])})."
+        f"({join_unique(v for options in group['options'] for v in options.values())}; "
+        f"{join_unique(group['dataset'])})."
         for (source, note), group in quoted.groupby(["source", "note"], sort=False)
     ]

@@ -1,7 +1,7 @@
 """Sections of README.md and docs/ that are made from records, between marks such as `<!-- results:begin -->`.
 
-    python -m polynsd_paper.pages            # all pages, from results/
-    python -m polynsd_paper.pages RESULTS
+    python -m polynsd_paper.doc_sections            # all pages, from results/
+    python -m polynsd_paper.doc_sections RESULTS
 
 It also draws `figures/paper-comparison.png`. A test says when a section is out of date.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.stats import bold_rule
 from polynsd_paper.claims.comparisons import compare_cells, compare_same_maps, find_cell
+from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
 from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD, WEBKB
+from polynsd_paper.formatting import NOT_RUN, deviation_text, markdown_table, range_text
 from polynsd_paper.leaderboards import (
     OURS,
     architecture,
@@ -31,10 +33,8 @@ from polynsd_paper.leaderboards import (
     rank_rows,
     winners,
 )
-from polynsd_paper.numbers import NOT_RUN, deviation_text, range_text
-from polynsd_paper.page import BEST_LABEL, NO_TEST
 from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
-from polynsd_paper.published import find_published, published
+from polynsd_paper.published import published
 from polynsd_paper.records import load_records, summarize
 
 if TYPE_CHECKING:
@@ -65,14 +65,8 @@ def replace_section(text: str, name: str, section: str) -> str:
     return f"{before}{begin}\n{section}\n{end}{after}"
 
 
-def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table whose first `left` columns are texts and the others numbers."""
-    rule = ["---"] * left + ["--:"] * (len(head) - left)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
-
-
 def wrap(*sentences: str) -> str:
-    """A paragraph."""
+    """The sentences as a paragraph of lines of `WIDTH` letters."""
     return fill(" ".join(sentences), WIDTH, break_on_hyphens=False, break_long_words=False)
 
 
@@ -82,15 +76,15 @@ def leaderboard_section(cells: DataFrame) -> str:
     if board.empty:
         raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
     bold, others = winners(board), strongest_others(board)
-    rows = {BEST_LABEL: _entries(choose_maps(board))}
+    rows = {BEST_LABEL: _texts(choose_maps(board), 100)}
     for model in (*OURS, *BEYOND, *CONTROL_ROWS, *others):
-        rows[model] = _entries(board[board["row"] == model], bold)
+        rows[model] = _texts(board[board["row"] == model], 100, bold)
     rows = {label: row for label, row in rows.items() if row}
     has_gaps = any(len(row) < len(STANDARD) for row in rows.values())
     numbers = published(LEADERBOARD.name)
     for model in OURS:
-        printed = [find_published(numbers, dataset, {"model": model}) for dataset in STANDARD]
-        rows[f"*paper:* {model}"] = {n.dataset: _mean_std(n.mean, n.std) for n in printed if n and n.mean}
+        printed = numbers[(numbers["key"] == f"model={model}") & (numbers["source"] == "paper")]
+        rows[f"*paper:* {model}"] = _texts(printed[printed["mean"].notna()], 1)
     lines = [(label, *(row.get(name, NOT_RUN) for name in STANDARD)) for label, row in rows.items()]
     trained = set(board["row"])
     searched = board[board["is_searched"]]
@@ -123,16 +117,15 @@ def strongest_others(board: DataFrame) -> list[str]:
     return rank_rows(others[others["row"].map(counts) == len(STANDARD)])[:OTHER_ROWS]
 
 
-def _entries(cells: DataFrame, bold: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+def _texts(numbers: DataFrame, scale: int, bold: Collection[tuple[str, str]] = ()) -> dict[str, str]:
+    """`87.1 ± 1.2` by dataset, bold where (dataset, cell) is a winner."""
     texts = {}
-    for _, cell in cells.iterrows():
-        text = _mean_std(100 * cell["mean"], 100 * cell["std"])
-        texts[cell["dataset"]] = f"**{text}**" if (cell["dataset"], cell["cell"]) in bold else text
+    for number in numbers.itertuples():
+        text = f"{scale * number.mean:.1f}"
+        if not math.isnan(number.std):
+            text += f" ± {scale * number.std:.1f}"
+        texts[number.dataset] = f"**{text}**" if (number.dataset, number.cell) in bold else text
     return texts
-
-
-def _mean_std(mean: float | None, std: float | None) -> str:
-    return f"{mean:.1f}" if std is None or math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
 
 
 def comparison_section(cells: DataFrame) -> str:
@@ -260,4 +253,4 @@ if __name__ == "__main__":
     try:
         update_pages(Path(*sys.argv[1:2] or ["results"]))
     except (PolyNSDError, OSError) as error:
-        sys.exit(f"pages: {error}")
+        sys.exit(f"doc_sections: {error}")
