@@ -7,7 +7,7 @@
 | How is a cell searched and trained?                             | `runner.py`                   |
 | What is in a record, and in the table of all records?           | `records.py`                  |
 | What have others printed for the same cells?                    | `published.py`, two CSV files |
-| Which model wins beyond noise; which maps does validation choose? | `leaderboards.py`           |
+| Which model wins beyond noise; which maps are chosen?           | `leaderboards.py`             |
 | Which files does an experiment have, and who writes them?       | `tables.py`                   |
 | … its page in Markdown                                          | `experiment_page.py`          |
 | … its figures                                                   | `figures.py`                  |
@@ -16,5 +16,6 @@
 | How does PolyNSD here compare with the paper, graph by graph?   | `paper_comparison.py`         |
 | Which sections of README and docs are made from records?        | `doc_sections.py`             |
 | Does a claim of the paper hold?                                 | `claims/`                     |
-| What do `polynsd reproduce` and `polynsd claims` do?            | `commands/`                   |
+| Which cells does `polynsd reproduce` train, and in what order?  | `reproduction.py`             |
+| Which options have `polynsd reproduce` and `polynsd claims`?    | `commands/`                   |
 """
