@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
 from pathlib import Path
 
 from polynsd.errors import ConfigError
+from polynsd.runs.environment import now
 from polynsd.runs.files import LOCK, storage_errors
 
 ATTEMPTS, PAUSE = 5, 0.02  # `is_locked` takes the lock for a moment to test it: try again, seconds later
@@ -50,8 +50,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
                     f"the run {folder} is in use by {_read_owner(descriptor)}. "
                     "Wait until it ends, or choose another folder."
                 )
-            since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            owner = {"pid": os.getpid(), "host": platform.node(), "since": since}
+            owner = {"pid": os.getpid(), "host": platform.node(), "since": now()}
             _overwrite(descriptor, json.dumps(owner).encode())
         try:
             yield

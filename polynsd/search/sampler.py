@@ -49,21 +49,21 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
 
     def _for_trial(self, study: Any, number: int) -> Any:
         """A fresh sampler, so that nothing but the seed and the number decides."""
+        optuna, samplers = load_optuna(), load_optuna().samplers
         seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
         shape = self._shape_of_batch(study.get_trials(deepcopy=False), number)
-        optuna, samplers = load_optuna(), load_optuna().samplers
         with warnings.catch_warnings():  # multivariate TPE and fixed parameters call themselves experimental
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            base = samplers.RandomSampler(seed) if self._name == "random" else self._tpe(seed)
+            if self._name == "random":
+                base = samplers.RandomSampler(seed)
+            else:
+                base = samplers.TPESampler(
+                    seed=seed,
+                    multivariate=True,
+                    constant_liar=True,  # running trials count as bad ones, so that workers spread out
+                    n_startup_trials=self._startup,
+                )
             return samplers.PartialFixedSampler(shape, base) if shape else base
-
-    def _tpe(self, seed: int) -> Any:
-        return load_optuna().samplers.TPESampler(
-            seed=seed,
-            multivariate=True,
-            constant_liar=True,  # running trials count as bad ones, so that workers spread out
-            n_startup_trials=self._startup,
-        )
 
     def _shape_of_batch(self, trials: Sequence[Any], number: int) -> dict[str, Any]:
         """The shape parameters of the first trial of the batch, if it is not this one."""

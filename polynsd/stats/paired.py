@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from polynsd.errors import ConfigError, DataError, ShapeError
-from polynsd.stats.scores import Array, require_inside, rounded, split_means
+from polynsd.stats.scores import Array, require_inside, round_scores, split_means
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def paired_differences(a: ArrayLike, b: ArrayLike) -> Array:
         raise ShapeError(
             f"both models must be scored on the same splits; got {len(first)} and {len(second)} splits."
         )
-    return rounded(first - second)
+    return round_scores(first - second)
 
 
 def variance_factor(splits: int, train_share: float, test_share: float | None = None) -> float:
@@ -146,7 +146,7 @@ def signed_rank(differences: Array) -> SignedRank:
 
     a polynomial which is multiplied out here (Pratt, JASA 1959).
     """
-    d = rounded(differences)
+    d = round_scores(differences)
     ranks = stats.rankdata(np.abs(d))
     plus, minus = float(ranks[d > 0].sum()), float(ranks[d < 0].sum())
     return SignedRank(plus, minus, _two_sided_p(ranks[d != 0], min(plus, minus)))

@@ -13,7 +13,7 @@ from scipy import stats
 
 from polynsd.errors import ShapeError, require_at_least, require_choice
 from polynsd.stats.paired import holm, signed_rank
-from polynsd.stats.scores import Array, require_finite, require_inside, rounded
+from polynsd.stats.scores import Array, require_finite, require_inside, round_scores
 
 POST_HOC = ("nemenyi", "wilcoxon-holm")
 
@@ -100,7 +100,7 @@ def _dataset_table(scores: Mapping[str, ArrayLike]) -> Array:
 
 def dataset_ranks(table: Array) -> Array:
     """Ranks within every row of [datasets, models]: 1 for the greatest, ties share their mean rank."""
-    return stats.rankdata(-rounded(table), axis=1)
+    return stats.rankdata(-round_scores(table), axis=1)
 
 
 def friedman(table: Array) -> Friedman:

@@ -39,7 +39,7 @@ def split_means(scores: ArrayLike, name: str = "scores") -> Array:
     return score_table(scores, name).mean(axis=1)
 
 
-def rounded(values: Array) -> Array:
+def round_scores(values: Array) -> Array:
     """The values without rounding errors, so that equal scores are ties."""
     return np.round(values, DECIMALS) + 0.0  # no negative zeros
 

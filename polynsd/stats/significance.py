@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.stats.paired import compare, holm
-from polynsd.stats.scores import require_inside, rounded, split_means
+from polynsd.stats.scores import require_inside, round_scores, split_means
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ def significance(
     missing = [name for name in scores if name not in group]
     if missing:
         raise ConfigError(f"groups must name the architecture of every model; missing: {', '.join(missing)}.")
-    means = {name: float(rounded(split_means(s, f"scores of {name}").mean())) for name, s in scores.items()}
+    means = {
+        name: float(round_scores(split_means(s, f"scores of {name}").mean())) for name, s in scores.items()
+    }
     best = max(means, key=means.__getitem__)
     others = [name for name in scores if name != best]
     p = [compare(scores[best], scores[name], train_share, test_share=test_share).p for name in others]
