@@ -2,8 +2,7 @@
 
 | file        | holds                                                                           |
 |-------------|---------------------------------------------------------------------------------|
-| `cases`     | the combinations of graph, maps, sizes and backend that are measured             |
-| `samples`   | the graphs: real ones where they are at hand, or stand-ins with the same degrees |
+| `samples`   | the cases, and their graphs: real ones, or stand-ins with the same degrees          |
 | `measures`  | time, peak memory, the speed of a copy, the environment                          |
 | `filters`   | one row of `bench kernels`, and the bytes that a filter has to move              |
 | `steps`     | one row of `bench step`                                                          |

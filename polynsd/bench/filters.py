@@ -26,9 +26,8 @@ import torch
 from torch import Tensor
 
 from polynsd import kernels
-from polynsd.bench.cases import Case, Row
 from polynsd.bench.measures import peak_memory, replayed, times_of
-from polynsd.bench.samples import Sample
+from polynsd.bench.samples import Case, Row, Sample
 from polynsd.kernels import BlockOperator
 from polynsd.nn import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian

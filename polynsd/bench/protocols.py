@@ -21,8 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from polynsd.bench.cases import Row
-from polynsd.bench.samples import TRAIN, Sample
+from polynsd.bench.samples import TRAIN, Row, Sample
 from polynsd.bench.steps import TimedTraining
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Split, random_split

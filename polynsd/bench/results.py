@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd import kernels
-from polynsd.bench.cases import Case, Row
-from polynsd.bench.samples import Sample
+from polynsd.bench.samples import Case, Row, Sample
 from polynsd.errors import PolyNSDError
 from polynsd.report import print_table
 

@@ -1,7 +1,7 @@
-"""The graphs that are measured on: real ones where they are at hand, otherwise generated stand-ins.
+"""What is measured: `Case`, a combination of options, and `Sample`, its graph.
 
-A graph is at hand if its archive is in the folder named by POLYNSD_DATA or in the cache; nothing is
-downloaded. Every row says which it was.
+A graph is the real one if its archive is in the folder named by POLYNSD_DATA or in the cache; nothing is
+downloaded. Otherwise it is a generated stand-in. Every row says which it was.
 
 A stand-in has the size of the real graph and degrees as skewed: speed depends on nothing else of a graph.
 Endpoints are drawn with probability proportional to weights (Chung and Lu) that are quantiles of a log-normal
@@ -23,17 +23,49 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.config import LayerConfig
 from polynsd.data import get_entry, get_split, load, minesweeper, random_split
 from polynsd.data.datasets.catalogue import locate
 from polynsd.data.transforms import apply
 from polynsd.errors import ConfigError, require_at_least, require_choice
+from polynsd.kernels.registry import NAMES as BACKENDS
 from polynsd.topology import Topology
 
 IntArray = NDArray[np.int64]
+Row = dict[str, Any]  # columns that describe the case and its graph, and what was measured
 
 NAMES = ("texas", "chameleon", "squirrel", "tolokers", "minesweeper")
 TRAIN = (0.5, 0.25, 0.25)
 MEAN_DEGREE, SPREAD = 20, 1.0  # of graphs of any size
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination; a value that no layer admits raises."""
+
+    graph: str
+    d: int
+    C: int
+    maps: str
+    K: int
+    backend: str
+
+    def __post_init__(self) -> None:
+        require_choice("backend", self.backend, BACKENDS)
+        require_at_least("channels", self.C, 1)
+        _ = self.layer
+
+    @property
+    def layer(self) -> LayerConfig:
+        return LayerConfig(stalk_dim=self.d, maps=self.maps, degree=self.K)
+
+    @property
+    def facts(self) -> Row:
+        """The columns of a row that describe the case."""
+        return {"backend": self.backend, "maps": self.maps, "K": self.K, "d": self.d, "C": self.C}
+
+    def __str__(self) -> str:
+        return f"{self.graph}, {self.maps}, K={self.K}, {self.backend}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +104,7 @@ class Sample:
         return int(self.y.max()) + 1
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Row:
         """The columns of a row that describe the graph."""
         topology = self.topology
         return {

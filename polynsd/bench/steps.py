@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from polynsd.bench.cases import Case, Row
 from polynsd.bench.measures import peak_memory, replayed, times_of
-from polynsd.bench.samples import Sample
+from polynsd.bench.samples import Case, Row, Sample
 from polynsd.nn import PolyNSD
 
 FIELDS = ("layers", "step_ms", "fastest_step_ms", "infer_ms", "peak_mib")

@@ -17,10 +17,9 @@ from typing import Annotated
 from tyro.conf import subcommand
 
 from polynsd.bench import filters, results, steps
-from polynsd.bench.cases import Case, Row
 from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
-from polynsd.bench.samples import NAMES, load_sample, shape_of_size
+from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
 from polynsd.config import LayerConfig, ModelConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice

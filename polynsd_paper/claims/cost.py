@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from polynsd import kernels
-from polynsd.bench.cases import Case
 from polynsd.bench.filters import FilterProblem
 from polynsd.bench.measures import peak_memory
 from polynsd.bench.results import fit_times
-from polynsd.bench.samples import Sample, load_sample
+from polynsd.bench.samples import Case, Sample, load_sample
 from polynsd.config import LayerConfig, ModelConfig
 from polynsd.data.generators.streets import street_graph
 from polynsd.kernels.ops import reference

@@ -9,10 +9,9 @@ import torch
 
 from polynsd import kernels
 from polynsd.bench import steps
-from polynsd.bench.cases import Case
 from polynsd.bench.measures import Times, peak_memory
 from polynsd.bench.results import explain_missing, measure_row, with_speedups
-from polynsd.bench.samples import load_sample
+from polynsd.bench.samples import Case, load_sample
 from polynsd.cli import main, parse_command
 
 FACTS = {"graph", "source", "nodes", "edges", "backend", "maps", "K", "d", "C"}

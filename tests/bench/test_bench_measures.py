@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from polynsd import kernels
-from polynsd.bench.cases import Case
 from polynsd.bench.filters import (
     FilterProblem,
     Sizes,
@@ -17,7 +16,7 @@ from polynsd.bench.filters import (
 )
 from polynsd.bench.measures import peak_memory, times_of
 from polynsd.bench.results import describe_fit, fit_growth, fit_times, warn_unsteady
-from polynsd.bench.samples import SHAPES, Shape, load_sample, skewed_edges
+from polynsd.bench.samples import SHAPES, Case, Shape, load_sample, skewed_edges
 from polynsd.data import get_entry
 from polynsd.errors import ConfigError
 
