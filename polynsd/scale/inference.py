@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from polynsd.devices import on_device
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.nn import PolyNSD, SheafLayer
+from polynsd.nn import PolyNSD
 from polynsd.nn.inputs import prepare_graph
 from polynsd.nn.precision import autocast
 from polynsd.scale.halo import Halo, Halos
@@ -71,13 +71,14 @@ def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], de
     """[N, out], one layer at a time: halos of one layer's reach suffice; all states are kept."""
     reach = layer_reach(model.config)
 
-    def update(layer: SheafLayer, learner: SheafLayer, state: Tensor, seen: Tensor, core: Tensor) -> Tensor:
+    def update(layer: Any, learner: Any, state: Tensor, seen: Tensor, core: Tensor) -> Tensor:
         """The new states `[num_core, D, C]` under the Laplacian that `learner` makes of the states `seen`."""
         halo = halos.around(core, reach).to(device)
         data, (x_seen, x) = halo.data, (t[halo.nodes].to(device) for t in (seen, state))
         edge_attr = data.edge_attr if model.config.edge_dim else None
         graph = prepare_graph(x_seen.flatten(1), data.edge_index, data.edge_weight, edge_attr)
-        return layer.diffuse(x, learner.laplacian(x_seen, *graph))[: halo.num_core]
+        updated: Tensor = layer.diffuse(x, learner.laplacian(x_seen, *graph))
+        return updated[: halo.num_core]
 
     x = halos.data.x
     state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))

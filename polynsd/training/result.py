@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
@@ -37,12 +37,10 @@ class SplitResult:
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SplitResult:
         """Reads a row of `ProtocolResult.to_dict`; null, which stands for NaN in files, becomes NaN."""
-        scores = {name: row.get(name) for name in ("val", "val_loss", "test")}
-        scores = {name: math.nan if value is None else float(value) for name, value in scores.items()}
-        others = ("split", "seed", "fingerprint", "best_epoch", "epochs")
-        return cls(
-            **{name: row[name] for name in others}, **scores, diverged=bool(row.get("diverged", False))
-        )
+        values = {entry.name: row[entry.name] for entry in fields(cls) if entry.name in row}
+        for name in ("val", "val_loss", "test"):
+            values[name] = math.nan if row.get(name) is None else float(row[name])
+        return cls(**values)
 
 
 @dataclass(frozen=True)
