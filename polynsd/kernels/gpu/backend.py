@@ -97,7 +97,7 @@ def _forward_step(
     strides = (_stride(current), _stride(previous), _stride(phi))
     signals = (current, following, previous, y, phi, partial, k, shape.N, shape.slots)
     if shape.tasks and shape.C:
-        choice = tuning.choice("forward", shape.dense, shape.block_d * shape.block_c, off.dtype)
+        choice = tuning.choose_tile("forward", shape.dense, shape.block_d * shape.block_c, off.dtype)
         gpu_filter.forward_rows[(shape.tasks, shape.chunks, shape.R)](
             pattern.tasks,
             pattern.col,
@@ -177,7 +177,7 @@ def _backward_step(
     strides = (_stride(T), _stride(phi), d_phi.stride(0))
     for chunk in range(shape.chunks):
         place = {"FIRST_CHUNK": chunk == 0, "c0": chunk * shape.block_c}
-        choice = tuning.choice("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
+        choice = tuning.choose_tile("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
         gpu_filter.backward_rows[(shape.tasks, shape.R)](
             pattern.tasks, pattern.col, diag, off, *signals, d_diag, d_off, d_phi, partial, k, factor,
             shape.N, shape.H, shape.slots, shape.chunks, _stride(diag), _stride(off), *strides,

@@ -27,9 +27,9 @@ SPLITS: Tile = {"BLOCK_E": 8, "num_warps": 1}
 _trial: dict[str, Tile] = {}  # step -> the tile that is being measured
 
 
-def choice(step: str, dense: bool, width: int, dtype: torch.dtype) -> Tile:
+def choose_tile(step: str, dense: bool, width: int, dtype: torch.dtype) -> Tile:
     """The tile for a `step` ("forward" or "backward") with `width` numbers per half-edge."""
-    return _trial.get(step) or _remembered(step, dense, width, dtype)
+    return _trial.get(step) or _load_tile(step, dense, width, dtype)
 
 
 def tune(
@@ -38,29 +38,29 @@ def tune(
     """Measures every candidate for the given runs (step → a call that takes it) and keeps the fastest."""
     best = {}
     for step, run in runs.items():
-        times = [_milliseconds(step, tile, run) for tile in CANDIDATES]
+        times = [_measure_tile(step, tile, run) for tile in CANDIDATES]
         best[step] = CANDIDATES[times.index(min(times))]
         _save(_key(step, dense, width, dtype), best[step])
-    _remembered.cache_clear()
+    _load_tile.cache_clear()
     return best
 
 
 @cache
-def _remembered(step: str, dense: bool, width: int, dtype: torch.dtype) -> Tile:
+def _load_tile(step: str, dense: bool, width: int, dtype: torch.dtype) -> Tile:
     default = {"BLOCK_E": max(1, min(32, NUMBERS[step, dense] // width)), "num_warps": 1}
     return _load().get(_key(step, dense, width, dtype), default)
 
 
-def _milliseconds(step: str, tile: Tile, run: Callable[[], object]) -> float:
+def _measure_tile(step: str, tile: Tile, run: Callable[[], object]) -> float:
     _trial[step] = tile
     try:
-        return _timed(run)
+        return _measure(run)
     finally:
         del _trial[step]
 
 
-def _timed(run: Callable[[], object]) -> float:
-    """The median of ten replays: launched one by one, small kernels would only time the host."""
+def _measure(run: Callable[[], object]) -> float:
+    """Milliseconds: median of ten replays, as small kernels launched one by one would only time the host."""
     run()  # compiles
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -94,6 +94,6 @@ def _load() -> dict[str, Tile]:
 def _save(key: str, tile: Tile) -> None:
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(f".{os.getpid()}")
-    beside.write_text(json.dumps({**_load(), key: tile}, indent=1))
-    beside.replace(file)
+    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps({**_load(), key: tile}, indent=1))
+    unfinished.replace(file)
