@@ -2,6 +2,7 @@
 
     check_arrays(graph)    types, shapes and ranges of the arrays of a `Graph`
     check_graph(data)      whether a model can be trained on PyG's `Data`
+    finite_float32(…)      numbers from outside as float32, none of them infinite
 
 `check_arrays` holds for every graph the library reads or writes and costs milliseconds per million edges. It
 says nothing about whether a graph can be learned from: a split may be empty, a training node unlabelled.

@@ -1,10 +1,12 @@
 """Every way a graph can be unusable has one clear error; every usable graph passes untouched."""
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from polynsd.data import check_graph, heterophilous_graph, minesweeper
+from polynsd.data.validation import finite_float32
 from polynsd.errors import DataError, GraphError
 
 
@@ -88,3 +90,12 @@ def test_features_and_labels_that_cannot_be_learned_from(changes, fragment):
 def test_edges_that_describe_no_graph(edge_index, fragment):
     with pytest.raises(GraphError, match=fragment):
         check_graph(triangle(edge_index=edge_index))
+
+
+def test_numbers_must_fit_into_float32():
+    assert finite_float32(np.array([1, 2]), "c").dtype == np.float32
+    with pytest.raises(DataError, match="2 do not, the first in row 2"):
+        finite_float32(np.array([0, 1e39, np.inf]), "c")
+    with pytest.raises(DataError, match="the first in row 1"):
+        finite_float32(np.array([np.nan]), "c")
+    assert np.isnan(finite_float32(np.array([np.nan]), "c", allow_nan=True)).all()

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from polynsd.data.tables.table import Table, load
-from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 
 
@@ -83,15 +82,6 @@ def test_only_ordered_categoricals_keep_their_order():
 def test_unsupported_values(values, fragment):
     with pytest.raises(DataError, match=f"t, column 'c'.*{fragment}"):
         typed(values)
-
-
-def test_numbers_must_fit_into_float32():
-    assert finite_float32(np.array([1, 2]), "c").dtype == np.float32
-    with pytest.raises(DataError, match="2 do not, the first in row 2"):
-        finite_float32(np.array([0, 1e39, np.inf]), "c")
-    with pytest.raises(DataError, match="the first in row 1"):
-        finite_float32(np.array([np.nan]), "c")
-    assert np.isnan(finite_float32(np.array([np.nan]), "c", allow_nan=True)).all()
 
 
 def test_a_missing_package_names_the_extra():
