@@ -2,8 +2,8 @@
 
     from polynsd import PolyNSD, SheafClassifier, heterophilous_graph
 
-What the `__init__` of this package and of its rooms (`polynsd.data`, `polynsd.nn`, `polynsd.training`, …)
-export in `__all__` is the public interface. Everything else, modules included, may change without notice.
+What this package and its subpackages (`polynsd.data`, `polynsd.nn`, `polynsd.training`, …) list in `__all__`
+is the public interface. Everything else, modules included, may change without notice.
 
 `import polynsd` itself loads nothing, not even torch: a name is imported when it is first used.
 """

@@ -20,7 +20,7 @@ OPTIONAL = (
     "pandas",
     "pooch",
 )
-ROOMS = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if module.ispkg]
+SUBPACKAGES = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if module.ispkg]
 
 
 def test_import_loads_no_other_package():
@@ -54,10 +54,10 @@ def test_every_public_name_exists_and_is_listed():
         _ = polynsd.SheafClasifier
 
 
-@pytest.mark.parametrize("room", [room for room in ROOMS if room != "cli"])
-def test_a_room_exports_what_it_imports(room):
-    """`__all__` of a room names every class and function in its namespace, and nothing that is missing."""
-    module = importlib.import_module(f"polynsd.{room}")
+@pytest.mark.parametrize("name", [name for name in SUBPACKAGES if name != "cli"])
+def test_a_subpackage_exports_what_it_imports(name):
+    """`__all__` of a subpackage names every class and function in its namespace, and nothing that is missing."""
+    module = importlib.import_module(f"polynsd.{name}")
     exported = set(getattr(module, "__all__", ()))
     assert all(hasattr(module, name) for name in exported)
     own = {

@@ -1,6 +1,6 @@
 """The hot path: a few operations on tensors, and a choice of who computes them.
 
-Everything above this room calls the functions below; a backend is a module that provides what `Backend`
+Every other part of the library calls the functions below; a backend is a module that provides what `Backend`
 asks for. Backends know tensors (`BlockOperator`), not sheaves.
 
 | module        | holds                                                                           |

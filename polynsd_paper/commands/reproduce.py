@@ -28,8 +28,8 @@ class Reproduce:
     splits: Annotated[int | None, arg(metavar="INT")] = None
     """Only the first so many splits: a partial result, marked as one until a run without this trains all."""
     trials: Annotated[int | None, arg(metavar="INT")] = None
-    """At most so many in a search; the experiment's own budget unless given. Records of another budget are
-    trained anew."""
+    """At most so many trials in a search; the experiment's own budget unless given.
+    Records of another budget are trained anew."""
     seconds: Annotated[float | None, arg(metavar="FLOAT")] = None
     """No trial of a search begins after so many; the experiment's own budget unless given."""
     fast: bool = False
