@@ -129,9 +129,7 @@ class Source:
             return graph, arguments, {**GENERATED, "metric": get_generator(self.generate).metric}
         if self.data:
             raise ConfigError("--data holds arguments of a generator; leave it out where --dataset is given.")
-        graph, entry, report = open_graph(self.dataset)
-        if report is not None:
-            print(report)  # noqa: T201
+        graph, entry, _ = open_graph(self.dataset)
         if entry is None:
             return graph, {}, {**FROM_FILE, "metric": "r2" if graph.is_regression else "accuracy"}
         defaults = {"protocol": entry.protocols[0], "features": entry.preprocessing, "metric": entry.metric}
