@@ -56,7 +56,7 @@ def test_every_public_name_exists_and_is_listed():
 
 @pytest.mark.parametrize("name", [name for name in SUBPACKAGES if name != "cli"])
 def test_a_subpackage_exports_what_it_imports(name):
-    """`__all__` of a subpackage names every class and function in its namespace, and nothing that is missing."""
+    """`__all__` names every class and function in its namespace, and nothing that is missing."""
     module = importlib.import_module(f"polynsd.{name}")
     exported = set(getattr(module, "__all__", ()))
     assert all(hasattr(module, name) for name in exported)

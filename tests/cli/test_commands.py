@@ -92,6 +92,16 @@ def test_a_name_that_two_packages_add_is_refused(install, capsys):
     assert capsys.readouterr().out == "hello world\n"
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_no_torch(option):
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); "
+        f"from polynsd.cli import main; main(['{option}'])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith("False\n")
+
+
 def test_a_command_imports_only_what_it_needs():
     """`runs list` on an empty folder touches neither PyTorch Geometric nor a search."""
     code = (
