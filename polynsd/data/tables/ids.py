@@ -90,7 +90,7 @@ def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[An
             return codes, distinct.astype("int64[pyarrow]").to_numpy(np.int64)
         except ValueError:
             pass  # more digits than an integer holds
-    return codes, np.array(distinct.tolist(), dtype=str)
+    return codes, distinct.to_numpy(object).astype(str)
 
 
 def _check_type(column: Column) -> None:
