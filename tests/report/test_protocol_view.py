@@ -6,22 +6,16 @@ import timeit
 from types import SimpleNamespace
 
 import pytest
+from drawing import Clock, drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, Group
+from rich.console import Console
 
 from polynsd.report import ProtocolView, SearchView
 from polynsd.report.output import clock_text, rate_text, score_text
 from polynsd.report.protocol_view import ProtocolState
 from polynsd.training import Epoch
 from polynsd.training.callback import ProtocolPlan, SearchPlan
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 def epoch(number, metric=0.5, best=False):
@@ -51,16 +45,6 @@ def opened(protocol_plan, width=80, height=40):
     view = ProtocolView(console=screen(width, height, terminal=False), clock=clock)
     view.begin(protocol_plan)
     return view, clock
-
-
-def drawn(view):
-    """The picture as text; nothing is wider than the screen."""
-    width = view.console.width
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(Group(*view.draw()))
-    lines = console.file.getvalue().splitlines()
-    assert all(len(line) <= width for line in lines)
-    return [line.rstrip() for line in lines]
 
 
 # the state

@@ -3,7 +3,8 @@
 import io
 
 import pytest
-from rich.console import Console, Group
+from drawing import Clock, drawn
+from rich.console import Console
 
 from polynsd.report import SearchView
 from polynsd.report.search_view import sparkline
@@ -18,27 +19,11 @@ PARAMS = {
 }
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 def opened(plan, width=80):
     clock = Clock()
     view = SearchView(console=Console(file=io.StringIO(), width=width), clock=clock)
     view.begin_search(plan)
     return view, clock
-
-
-def drawn(view):
-    width = view.console.width
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(Group(*view.draw()))
-    lines = console.file.getvalue().splitlines()
-    assert all(len(line) <= width for line in lines)
-    return [line.rstrip() for line in lines]
 
 
 def test_a_search_counts_each_trial_once_and_keeps_the_best():
