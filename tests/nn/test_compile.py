@@ -48,17 +48,18 @@ def assert_compiles(model, x, graph=TOPOLOGY, **kwargs):
         assert_close(value, true_value, name, LIMIT[x.dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("maps", "training", "dtype"),
+    ("maps", "num_layers", "training", "dtype"),
     [
-        ("diagonal", True, torch.float64),
-        ("orthogonal", False, torch.float32),
-        ("general", True, torch.float64),
+        ("diagonal", 2, True, torch.float64),
+        ("orthogonal", 1, False, torch.float32),
+        ("general", 1, True, torch.float64),
     ],
     ids=str,
 )
-def test_every_family_is_one_graph(maps, training, dtype):
-    model = make_model(maps=maps, num_layers=2, dtype=dtype, stalk_dim=3).train(training)
+def test_every_family_is_one_graph(maps, num_layers, training, dtype):
+    model = make_model(maps=maps, num_layers=num_layers, dtype=dtype, stalk_dim=3).train(training)
     assert_compiles(model, features(dtype=dtype))
 
 

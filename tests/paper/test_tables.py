@@ -186,6 +186,14 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
     assert len(compare_with_controls(summary(*records))) == 2 * 2 * 9
 
 
+@pytest.fixture
+def only_ranks(monkeypatch):
+    """Of the figures only those of ranks are drawn."""
+    for name in ("leaderboard_figure", "search_figure"):
+        monkeypatch.setattr(tables, name, lambda *_: None)
+
+
+@pytest.mark.usefixtures("only_ranks")
 def test_ranks_need_three_models_and_three_datasets(tmp_path):
     experiment = get_experiment("leaderboard")
     write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "two", draw=True)
@@ -231,6 +239,7 @@ def test_rows_come_as_the_experiment_lists_them_whatever_is_trained(tmp_path):
     assert sorted(ours, key=lambda model: page.index(f"| {model} ")) == listed
 
 
+@pytest.mark.usefixtures("only_ranks")
 def test_the_ranks_say_how_many_models_they_leave_out(tmp_path, monkeypatch):
     titles = []
     draw = tables.critical_difference_figure
