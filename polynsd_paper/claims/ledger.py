@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polynsd.errors import require_choice
+from polynsd.optional import load_optional
 from polynsd_paper.claims import (  # noqa: F401  (their checks register themselves)
     accuracy,
     filters,
@@ -33,7 +34,7 @@ HEAD = "| id | claim | verdict | numbers | command |\n|---|---|---|---|---|"
 
 def load_cells(results: Path, experiments: Iterable[str]) -> DataFrame:
     """A row per current record of these experiments, as `polynsd_paper.records.summarize` makes it."""
-    import pandas
+    pandas = load_optional("pandas", "tables of records need", "paper")
 
     from polynsd_paper.records import load_records, records_table, summarize
 
