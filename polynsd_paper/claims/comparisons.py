@@ -156,7 +156,11 @@ def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:
 
 
 class Gaps:
-    """Differences in many cells. The `judge_*` methods give the verdict on a statement about all of them.
+    """Differences in many cells. The `judge_*` methods give the finding on a statement about all of them.
+
+    Their `total` says how many cells the statement is about, and `what` what these are called: where too few
+    are compared, the finding says how many are missing. Options: `is_decisive` of `Finding`, `share` of
+    `Finding.require`.
 
     Args:
         gaps: the comparisons; those that were impossible (None) are left out.
@@ -203,55 +207,45 @@ class Gaps:
         """Whether more cells are worse than by chance: then "better in every cell" is false."""
         return self.worse > CHANCE * len(self)
 
-    def judge_mostly_better(self, title: str, *, is_decisive: bool = False) -> Finding:
+    def judge_mostly_better(self, title: str, total: int = 0, what: str = "cells", **options: Any) -> Finding:
         """Refuted where the first is better in few cells, or in no more than it is worse in."""
-        if not self.gaps:
-            verdict = NOT_TESTABLE
-        elif self.better <= self.worse or self.better < FEW * len(self):
-            verdict = REFUTED
-        else:
-            is_clear = 2 * self.better > len(self) and self.worse < FEW * len(self)
-            verdict = CONFIRMED if is_clear else PARTLY
-        return Finding(verdict, f"{title}: {self}", is_decisive)
+        is_refuted = self.better <= self.worse or self.better < FEW * len(self)
+        is_clear = 2 * self.better > len(self) and self.worse < FEW * len(self)
+        verdict = _choose_verdict(len(self) > 0, is_refuted, is_clear)
+        return self._cover(verdict, f"{title}: {self}", total, what, **options)
 
-    def judge_always_better(self, title: str, *, is_decisive: bool = False) -> Finding:
+    def judge_always_better(self, title: str, total: int = 0, what: str = "cells", **options: Any) -> Finding:
         """Refuted where half of the cells do not show it, or some show the contrary."""
-        if not self.gaps:
-            verdict = NOT_TESTABLE
-        elif 2 * self.better <= len(self) or self.has_counterexample:
-            verdict = REFUTED
-        else:
-            verdict = CONFIRMED if self.better == len(self) else PARTLY
-        return Finding(verdict, f"{title}: {self}", is_decisive)
+        is_refuted = 2 * self.better <= len(self) or self.has_counterexample
+        verdict = _choose_verdict(len(self) > 0, is_refuted, self.better == len(self))
+        return self._cover(
+            verdict, f"{title}: {self}", total, what, has_counterexample=self.has_counterexample, **options
+        )
 
     def judge_as_good(
-        self, title: str, *, may_be_worse: float = CHANCE, is_decisive: bool = False
+        self, title: str, total: int = 0, what: str = "cells", *, may_be_worse: float = CHANCE, **options: Any
     ) -> Finding:
         """Confirmed where most cells are not worse by the margin, and at most a share of them is worse."""
-        if not self.not_worse + self.worse:
-            verdict = NOT_TESTABLE
-        elif 2 * self.worse > len(self):
-            verdict = REFUTED
-        else:
-            is_clear = 2 * self.not_worse > len(self) and self.worse <= may_be_worse * len(self)
-            verdict = CONFIRMED if is_clear else PARTLY
+        is_clear = 2 * self.not_worse > len(self) and self.worse <= may_be_worse * len(self)
+        verdict = _choose_verdict(self.not_worse + self.worse > 0, 2 * self.worse > len(self), is_clear)
         evidence = f"{title}: {self}, not worse by {100 * MARGIN:g} points in {self.not_worse}"
-        return Finding(verdict, evidence, is_decisive)
+        return self._cover(verdict, evidence, total, what, **options)
 
-    def judge_equal(self, title: str, *, is_decisive: bool = False) -> Finding:
+    def judge_equal(self, title: str, total: int = 0, what: str = "cells", **options: Any) -> Finding:
         """Confirmed where most cells are within the margin, and none is beyond it but by chance."""
-        if not self.equal + self.apart:
-            verdict = NOT_TESTABLE
-        elif 2 * self.apart >= len(self):
-            verdict = REFUTED
-        else:
-            is_clear = 2 * self.equal > len(self) and self.apart <= CHANCE * len(self)
-            verdict = CONFIRMED if is_clear else PARTLY
+        is_clear = 2 * self.equal > len(self) and self.apart <= CHANCE * len(self)
+        verdict = _choose_verdict(self.equal + self.apart > 0, 2 * self.apart >= len(self), is_clear)
         evidence = (
             f"{title}: within ±{100 * MARGIN:g} points in {self.equal}, beyond in {self.apart}, undecided in "
             f"{len(self) - self.equal - self.apart} of {len(self)} pairs (95 %, paired)"
         )
-        return Finding(verdict, evidence, is_decisive)
+        return self._cover(verdict, evidence, total, what, **options)
+
+    def _cover(
+        self, verdict: str, evidence: str, total: int, what: str, *, is_decisive: bool = False, **options: Any
+    ) -> Finding:
+        """The finding, if enough of the cells are there; `options` are those of `Finding.require`."""
+        return Finding(verdict, evidence, is_decisive).require(len(self), total, what, **options)
 
     def is_never_lower(self) -> bool | None:
         """Whether no cell is lower by the margin; None where that is undecided."""
@@ -267,6 +261,12 @@ class Gaps:
             f"{self.points:+.2f} points on average; better in {self.better}, worse in {self.worse}, "
             f"undecided in {undecided} of {len(self)} cells (95 %, paired)"
         )
+
+
+def _choose_verdict(can_tell: bool, is_refuted: bool, is_confirmed: bool) -> str:
+    if not can_tell:
+        return NOT_TESTABLE
+    return REFUTED if is_refuted else CONFIRMED if is_confirmed else PARTLY
 
 
 def compare_options(cells: DataFrame, pairs: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Gaps:
@@ -294,7 +294,7 @@ def compare_ablations(records: DataFrame, first: str, second: str) -> Gaps:
 def judge_ablation(gaps: Gaps, title: str) -> Finding:
     """Whether a change of the ablations is for the better on most of their graphs."""
     total = len(get_experiment("ablations").datasets)
-    return gaps.judge_mostly_better(title).require(len(gaps), total, "graphs of the ablations")
+    return gaps.judge_mostly_better(title, total, "graphs of the ablations")
 
 
 # Searches

@@ -103,15 +103,9 @@ def check_heterophily(records: DataFrame) -> Finding:
     )
     total = _count_settings("heterophily")
     return combine(
-        ours.judge_mostly_better("PolyNSD − the best other architecture", is_decisive=True).require(
-            len(ours), total, "cells"
-        ),
-        start.judge_mostly_better("GCN − MLP at het = 0").require(
-            len(start), 8, "cells of GCN and MLP at het = 0"
-        ),
-        end.judge_as_good("MLP − GCN at het = 1", is_decisive=True).require(
-            len(end), 8, "cells of GCN and MLP at het = 1"
-        ),
+        ours.judge_mostly_better("PolyNSD − the best other architecture", total, is_decisive=True),
+        start.judge_mostly_better("GCN − MLP at het = 0", 8, "cells of GCN and MLP at het = 0"),
+        end.judge_as_good("MLP − GCN at het = 1", 8, "cells of GCN and MLP at het = 1", is_decisive=True),
     )
 
 
@@ -130,8 +124,11 @@ def check_sizes(records: DataFrame) -> Finding:
         "(95 %)",
         is_decisive=True,
     )
-    rest = gaps.judge_mostly_better("PolyNSD − the best other architecture")
-    return combine(*(part.require(len(gaps), _count_settings("amount"), "cells") for part in (near, rest)))
+    total = _count_settings("amount")
+    return combine(
+        near.require(len(gaps), total, "cells"),
+        gaps.judge_mostly_better("PolyNSD − the best other architecture", total),
+    )
 
 
 @check("C68")
@@ -145,11 +142,13 @@ def check_noise(records: DataFrame) -> Finding:
         for cell in noisy
     )
     return combine(
-        losses.judge_mostly_better("loss by noise of the best rival − of PolyNSD", is_decisive=True).require(
-            len(losses), total - 2, "noisy cells"
+        losses.judge_mostly_better(
+            "loss by noise of the best rival − of PolyNSD", total - 2, "noisy cells", is_decisive=True
         ),
-        maps.judge_mostly_better("bundles and general maps − diagonal ones under noise").require(
-            len(maps), total - 2, "noisy cells with two kinds of maps"
+        maps.judge_mostly_better(
+            "bundles and general maps − diagonal ones under noise",
+            total - 2,
+            "noisy cells with two kinds of maps",
         ),
         _judge_deviations(cells).require(len(cells), total, "cells"),
     )

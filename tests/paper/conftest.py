@@ -12,7 +12,7 @@ def drawn(monkeypatch):
     finish = panels.Panels.finish
 
     def keep(self, path, title, handles):
-        seen.append((self.axes, [one.get_label() for one in handles]))
+        seen.append((self.axes, [handle.get_label() for handle in handles]))
         return finish(self, path, title, handles)
 
     monkeypatch.setattr(panels.Panels, "finish", keep)

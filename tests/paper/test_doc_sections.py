@@ -86,15 +86,17 @@ def test_numbers_of_the_paper_are_as_printed():
 
 def test_bold_is_what_beats_all_rivals_also_those_that_are_not_shown():
     assert re.findall(r"\*\*(.*?)\*\*", section()) == ["80.0 ± 2.0"] * 9
-    rival = [replace(one, cell={"model": "mixhop"}) for one in RECORDS if one.cell["model"] == OURS[0]]
-    hidden = results_section([*RECORDS, *(one for one in rival if one.dataset == "texas")])
+    rival = [
+        replace(record, cell={"model": "mixhop"}) for record in RECORDS if record.cell["model"] == OURS[0]
+    ]
+    hidden = results_section([*RECORDS, *(record for record in rival if record.dataset == "texas")])
     assert "mixhop" not in hidden  # one graph is not all
     assert re.findall(r"\*\*(.*?)\*\*", hidden) == ["80.0 ± 2.0"] * 8
     assert "Bold: the best mean" in " ".join(section().split())
 
 
 def test_without_enough_splits_nothing_is_bold():
-    few = [replace(one, scores=one.scores[:2]) for one in RECORDS]
+    few = [replace(record, scores=record.scores[:2]) for record in RECORDS]
     text = results_section(few)
     assert "**" not in text
     assert "Nothing is bold" in " ".join(text.split())
@@ -102,17 +104,17 @@ def test_without_enough_splits_nothing_is_bold():
 
 def test_others_are_the_best_ranks_of_those_that_are_complete():
     assert len(strongest_others(summary(*RECORDS))) == OTHER_ROWS
-    short = [one for one in RECORDS if (one.dataset, one.cell["model"]) != ("cora", "h2gcn")]
+    short = [record for record in RECORDS if (record.dataset, record.cell["model"]) != ("cora", "h2gcn")]
     assert strongest_others(summary(*short)) == ["fagcn", "gcnii", "ggcn", "gat", "sgc"]
 
 
 def test_what_has_not_been_trained_is_left_out():
     models = ("polynsd-general", "mlp")
-    some = [one for one in RECORDS if one.cell["model"] in models and one.dataset != "cora"]
-    found = rows(results_section(some))
-    assert tuple(found)[:2] == models
-    assert len(found) == 2 + 3
-    assert found["mlp"][-1] == "—"
+    some = [record for record in RECORDS if record.cell["model"] in models and record.dataset != "cora"]
+    shown = rows(results_section(some))
+    assert tuple(shown)[:2] == models
+    assert len(shown) == 2 + 3
+    assert shown["mlp"][-1] == "—"
     assert "others with the best" not in results_section(some)
 
 
@@ -125,7 +127,10 @@ def test_the_text_says_how_the_numbers_came_about():
 
 
 def test_partial_records_are_left_out():
-    part = [replace(one, settings={"first": 3}) if one.cell["model"] == OURS[0] else one for one in RECORDS]
+    part = [
+        replace(record, settings={"first": 3}) if record.cell["model"] == OURS[0] else record
+        for record in RECORDS
+    ]
     assert OURS[0] not in rows(results_section(part))
 
 

@@ -98,10 +98,10 @@ def test_how_the_numbers_came_about():
 
 
 def test_one_cell_several_devices_and_long_commits_read_well():
-    (one, other, _) = BOARD
+    (first, other, _) = BOARD
     long = replace(other, device="another, faster", commit="8c69cb78c756a225e2e6a756d0591b156449ec3b")
-    assert " 1 cell took 0:01:00 on a machine, commit 0123abc." in page_of(one)
-    assert "on a machine; another, faster, commit 0123abc, 8c69cb78c7." in page_of(one, long)
+    assert " 1 cell took 0:01:00 on a machine, commit 0123abc." in page_of(first)
+    assert "on a machine; another, faster, commit 0123abc, 8c69cb78c7." in page_of(first, long)
 
 
 def test_the_mark_of_a_quoted_row_stands_beside_its_model():

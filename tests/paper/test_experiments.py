@@ -17,7 +17,7 @@ from polynsd_paper.published import parse_cell, published
 
 PACKAGE = Path(polynsd.__file__).parent
 every = pytest.mark.parametrize("name", EXPERIMENTS)
-SEARCHED = [name for name, one in EXPERIMENTS.items() if isinstance(one.cells()[0].plan, Space)]
+SEARCHED = [name for name, experiment in EXPERIMENTS.items() if isinstance(experiment.cells()[0].plan, Space)]
 
 
 def small(model):

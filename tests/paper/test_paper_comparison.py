@@ -13,9 +13,11 @@ from polynsd_paper.figures import interval
 from polynsd_paper.paper_comparison import HEAD, compare_with_paper, comparison_figure
 
 
-def made(experiment, dataset, model, mean, val, **cell):
-    found = invent(experiment, dataset, {**cell, "model": model}, mean, val=val, search=invent_search(4, 0.9))
-    return replace(found, protocol=cell.get("rule", "geom-gcn"))
+def invent_searched(experiment, dataset, model, mean, val, **cell):
+    record = invent(
+        experiment, dataset, {**cell, "model": model}, mean, val=val, search=invent_search(4, 0.9)
+    )
+    return replace(record, protocol=cell.get("rule", "geom-gcn"))
 
 
 def leaderboard(dataset):
@@ -23,7 +25,7 @@ def leaderboard(dataset):
         "polynsd-diagonal": (0.80, 0.7), "polynsd-general": (0.70, 0.8), "polynsd-constant": (0.75, 0.9),
         "identity-sheaf": (0.85, 0.6), "gcn": (0.65, 0.95),
     }  # fmt: skip
-    return [made("leaderboard", dataset, model, *numbers) for model, numbers in models.items()]
+    return [invent_searched("leaderboard", dataset, model, *numbers) for model, numbers in models.items()]
 
 
 def lines(*records):
@@ -43,27 +45,29 @@ def test_every_column_shows_its_best_on_validation():
 
 
 def test_a_longer_search_is_an_option_and_says_so():
-    longer = [made("long-search", "cora", "polynsd-wide", 0.6, 0.99)]
+    longer = [invent_searched("long-search", "cora", "polynsd-wide", 0.6, 0.99)]
     *_, options, other = lines(*leaderboard("cora"), *longer)["cora"]
     assert options == "60.00 ± 2.00 (polynsd-wide, long search)"
     assert other == "65.00 ± 2.00 (gcn)"
 
 
 def test_a_longer_search_on_some_splits_only_is_no_match():
-    longer = [replace(made("long-search", "cora", "polynsd-wide", 0.6, 0.99), settings={"first": 3})]
-    found = lines(*leaderboard("cora"), *longer)["cora"]
-    assert found[3] == "75.00 ± 2.00 (polynsd-constant)"
+    longer = [
+        replace(invent_searched("long-search", "cora", "polynsd-wide", 0.6, 0.99), settings={"first": 3})
+    ]
+    row = lines(*leaderboard("cora"), *longer)["cora"]
+    assert row[3] == "75.00 ± 2.00 (polynsd-constant)"
 
 
 def test_rivals_that_see_the_edges_as_features_are_left_out():
-    rival = replace(made("leaderboard", "cora", "mlp+adjacency", 0.9, 0.99), features="adjacency")
+    rival = replace(invent_searched("leaderboard", "cora", "mlp+adjacency", 0.9, 0.99), features="adjacency")
     assert lines(*leaderboard("cora"), rival)["cora"][4] == "65.00 ± 2.00 (gcn)"
 
 
 def test_a_single_score_has_no_deviation_and_no_interval(tmp_path, monkeypatch):
-    one = [replace(record, scores=record.scores[:1]) for record in leaderboard("cora")[:1]]
-    assert re.fullmatch(r"\d+\.\d\d \(polynsd-diagonal\)", lines(*one)["cora"][3])
-    assert not [line for line in drawn(tmp_path, monkeypatch, one).lines if len(line.get_xdata()) > 1][1:]
+    single = [replace(record, scores=record.scores[:1]) for record in leaderboard("cora")[:1]]
+    assert re.fullmatch(r"\d+\.\d\d \(polynsd-diagonal\)", lines(*single)["cora"][3])
+    assert not [line for line in drawn(tmp_path, monkeypatch, single).lines if len(line.get_xdata()) > 1][1:]
 
 
 def test_without_families_there_is_neither_number_nor_dot(tmp_path, monkeypatch):
@@ -84,25 +88,25 @@ def test_validation_that_is_no_number_chooses_nothing():
 
 
 def test_texas_of_the_paper_stands_beside_its_random_splits():
-    random = [made("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="random-60-20-20")]
-    luan = [made("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="luan-60-20-20")]
-    longer = [made("long-search", "texas", "polynsd", 0.6, 0.99)]
-    found = lines(*leaderboard("texas"), *luan, *random, *longer)
-    assert [row[:2] for row in found.values()] == [
+    random = [invent_searched("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="random-60-20-20")]
+    luan = [invent_searched("malignant", "texas", "polynsd-general", 0.8, 0.8, rule="luan-60-20-20")]
+    longer = [invent_searched("long-search", "texas", "polynsd", 0.6, 0.99)]
+    rows = lines(*leaderboard("texas"), *luan, *random, *longer)
+    assert [row[:2] for row in rows.values()] == [
         ["—", "83.51 ± 5.05"],
         ["92.89 ± 4.59", "—"],
         ["90.00 ± 4.68", "—"],
     ]
-    assert list(found) == ["texas", "texas (luan-60-20-20)", "texas (random-60-20-20)"]
-    assert ["long search" in row[3] for row in found.values()] == [True, False, False]  # other splits
+    assert list(rows) == ["texas", "texas (luan-60-20-20)", "texas (random-60-20-20)"]
+    assert ["long search" in row[3] for row in rows.values()] == [True, False, False]  # other splits
 
 
 def test_partial_records_and_graphs_without_polynsd_are_left_out():
     part = replace(leaderboard("cora")[2], settings={"first": 3})
-    others = [one for one in leaderboard("film") if not one.cell["model"].startswith("polynsd")]
-    found = lines(*leaderboard("cora")[:2], part, *others)
-    assert list(found) == ["cora"]
-    assert found["cora"][2:] == [
+    others = [record for record in leaderboard("film") if not record.cell["model"].startswith("polynsd")]
+    rows = lines(*leaderboard("cora")[:2], part, *others)
+    assert list(rows) == ["cora"]
+    assert rows["cora"][2:] == [
         "70.00 ± 2.00 (polynsd-general, 2 of 3)",
         "70.00 ± 2.00 (polynsd-general)",
         "—",

@@ -55,7 +55,10 @@ def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn, is_picture):
 
 
 def test_partial_records_are_pale(tmp_path, drawn):
-    part = [replace(one, settings={"first": 3}, scores=one.scores[:3]) for one in (*BOARD[:1], *SWEEP[:1])]
+    part = [
+        replace(record, settings={"first": 3}, scores=record.scores[:3])
+        for record in (*BOARD[:1], *SWEEP[:1])
+    ]
     leaderboard_figure(tmp_path / "b.png", "Board", [*part[:1], *BOARD[1:]])
     sweep_figure(tmp_path / "k.png", "K", [*part[1:], *SWEEP[1:]])
     (board, labels), ((axis,), _) = drawn
@@ -190,8 +193,8 @@ def test_every_record_is_drawn_once_and_no_line_joins_two_panels(texts, tmp_path
     sweep_figure(tmp_path / "s.png", "", records)
     (axes, _), *_ = drawn
     points = [tuple(point) for axis in axes for line in axis.lines for point in line.get_xydata()]
-    values = [float(one.cell["setting"].rpartition("=")[2]) for one in records]
-    wanted = sorted((x, 100 * scores_of(one).mean()) for x, one in zip(values, records, strict=True))
+    values = [float(record.cell["setting"].rpartition("=")[2]) for record in records]
+    wanted = sorted((x, 100 * scores_of(record).mean()) for x, record in zip(values, records, strict=True))
     assert np.allclose(sorted(points), wanted)
     assert len(axes) == len({text.rpartition(" ")[0] for text in texts})
 
@@ -214,13 +217,13 @@ def test_polynsd_is_first_and_its_colours_are_its_own(tmp_path, drawn):
     assert labels[:3] == ["polynsd-general", "polynsd-diagonal", "model-0"]
     assert labels[-1] == "95 % interval, PolyNSD"
     cells = summary(*records)
-    found = series_styles(
+    styles = series_styles(
         sweep_layout(cells.assign(options=[{"model": row, "x": "1"} for row in cells["row"]]))
     )
-    ours = {found[label]["color"] for label in labels[:2]}
+    ours = {styles[label]["color"] for label in labels[:2]}
     assert len(ours) == 2
-    assert not ours & {found[label]["color"] for label in labels[2:-1]}
-    assert len({(one["color"], one["marker"]) for one in found.values()}) == len(models)
+    assert not ours & {styles[label]["color"] for label in labels[2:-1]}
+    assert len({(style["color"], style["marker"]) for style in styles.values()}) == len(models)
 
 
 def test_bands_of_many_lines_are_those_of_polynsd(tmp_path, drawn):
@@ -246,8 +249,8 @@ CHANGES = [
 
 def bars(axis):
     """The horizontal ones: height → (left, right)."""
-    found = [line for one in axis.collections for line in one.get_segments()]
-    return {float(line[0, 1]): (float(line[0, 0]), float(line[1, 0])) for line in found}
+    segments = [line for group in axis.collections for line in group.get_segments()]
+    return {float(line[0, 1]): (float(line[0, 0]), float(line[1, 0])) for line in segments}
 
 
 def rows(axis):
@@ -255,7 +258,7 @@ def rows(axis):
 
 
 def test_names_are_rows_as_they_are_listed_and_joined_by_nothing(tmp_path, drawn):
-    both = [*NAMED, *(replace(one, cell={**one.cell, "maps": "diagonal"}) for one in NAMED)]
+    both = [*NAMED, *(replace(record, cell={**record.cell, "maps": "diagonal"}) for record in NAMED)]
     sweep_figure(tmp_path / "b.png", "Bases", both)
     ((axis,), labels), *_ = drawn
     assert rows(axis) == {"legendre": 2, "chebyshev1": 1}
@@ -264,7 +267,7 @@ def test_names_are_rows_as_they_are_listed_and_joined_by_nothing(tmp_path, drawn
     assert len(set(heights)) == len(both)
     assert all(abs(height - round(height)) < 0.5 for height in heights)
     assert bars(axis) == {
-        height: pytest.approx(interval(one)) for height, one in zip(heights, both, strict=True)
+        height: pytest.approx(interval(record)) for height, record in zip(heights, both, strict=True)
     }
     assert labels == ["general", "diagonal", "95 % interval corrected for overlap"]
 
@@ -283,9 +286,9 @@ def test_changes_are_seen_against_their_base(tmp_path, drawn):
     assert rows(axis) == {"base": 3, "no maps": 2, "degree 8": 1}
     (line,) = (line for line in axis.lines if line.get_linestyle() == "--")
     assert list(line.get_xdata()) == pytest.approx([80, 80])
-    found = compare(scores_of(CHANGES[1]), scores_of(CHANGES[0]), 0.48, test_share=0.2)
+    difference = compare(scores_of(CHANGES[1]), scores_of(CHANGES[0]), 0.48, test_share=0.2)
     assert set(bars(axis)) == {1, 2}  # the base has no difference to itself
-    assert bars(axis)[2] == pytest.approx((80 + 100 * found.low, 80 + 100 * found.high))
+    assert bars(axis)[2] == pytest.approx((80 + 100 * difference.low, 80 + 100 * difference.high))
     assert labels == ["95 % interval of the difference to base", "base"]
 
 

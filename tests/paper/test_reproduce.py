@@ -132,8 +132,8 @@ def test_cells_of_other_processes_come_last_and_are_waited_for(tmp_path, reprodu
 
     def wait(seconds):
         if seconds == command.WAIT:  # not that of the lock itself
-            made = tmp_path / "out" / "records" / "small"
-            assert [path.name for path in made.glob("*/*.yaml")] == ["nsd-diagonal.yaml"]
+            folder = tmp_path / "out" / "records" / "small"
+            assert [path.name for path in folder.glob("*/*.yaml")] == ["nsd-diagonal.yaml"]
             theirs.close()
 
     monkeypatch.setattr(command.time, "sleep", wait)
@@ -212,12 +212,12 @@ def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
     folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
     main(["reproduce", "k-sweep", "--fast", *part, *folders, "--quiet"])
     assert "K=1" in capsys.readouterr().out
-    found = rows(tmp_path / "tables" / "k-sweep-fast.csv")
-    assert [(row["dataset"], row["maps"], row["K"], row["splits"]) for row in found] == [
+    lines = rows(tmp_path / "tables" / "k-sweep-fast.csv")
+    assert [(row["dataset"], row["maps"], row["K"], row["splits"]) for row in lines] == [
         ("texas", "diagonal", "1", "2"),
         ("texas", "diagonal", "2", "2"),
     ]
-    assert all(0.3 < float(row["mean"]) <= 1 for row in found)
+    assert all(0.3 < float(row["mean"]) <= 1 for row in lines)
 
 
 @pytest.mark.slow

@@ -45,12 +45,12 @@ def mine(monkeypatch):
     exec(compile(MODEL, "mine.py", "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(registry.ZOO, "mine", registry.Entry("mine", "Mine"))
-    known = (registry.all_model_options, registry.model_options, option_types)
-    for remembered in known:
-        remembered.cache_clear()
+    cached = (registry.all_model_options, registry.model_options, option_types)
+    for function in cached:
+        function.cache_clear()
     yield "mine"
-    for remembered in known:
-        remembered.cache_clear()
+    for function in cached:
+        function.cache_clear()
 
 
 def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):

@@ -30,7 +30,7 @@ def trainings(monkeypatch):
         train = where.fit_replicas
 
         def fit(replicas, *arguments, **options):
-            seen[name].append([one.seed for one in replicas])
+            seen[name].append([replica.seed for replica in replicas])
             return train(replicas, *arguments, **options)
 
         monkeypatch.setattr(where, "fit_replicas", fit)
@@ -90,10 +90,10 @@ def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp
     assert sorted(last) == sorted(3 * [RUN_OFF_SEED, RUN_OFF_SEED + 1, RUN_OFF_SEED + 2])
     study, finals = study_of(tmp_path), record.search["run_off"]
     assert len(finals) == 3
-    assert [one["val"] for one in finals] == sorted((one["val"] for one in finals), reverse=True)
+    assert [final["val"] for final in finals] == sorted((final["val"] for final in finals), reverse=True)
     assert record.search["val"] == finals[0]["val"]
     values = sorted((trial.value for trial in study.trials if trial.value is not None), reverse=True)
-    assert sorted((one["search"] for one in finals), reverse=True) == values[:3]
+    assert sorted((final["search"] for final in finals), reverse=True) == values[:3]
     chosen = cell().plan.configuration(study.trials[finals[0]["trial"]].params)
     assert record.configuration == plain_configuration(chosen)
     assert not {seed for batch in trainings["search"] for seed in batch} & {s.seed for s in record.scores}
@@ -107,10 +107,10 @@ def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch, finalists):
     def record(name, spoil):
         def problem(self, seed=0):
             """One split thrice; if spoiled, its test nodes are said to be of one class."""
-            made = make(self, seed)
-            data, split = made.data.clone(), made.splits[0]
-            data.y = made.data.y.masked_fill(split.test, 0) if spoil else made.data.y
-            return replace(made, data=data, splits=(split,) * 3)
+            problem = make(self, seed)
+            data, split = problem.data.clone(), problem.splits[0]
+            data.y = problem.data.y.masked_fill(split.test, 0) if spoil else problem.data.y
+            return replace(problem, data=data, splits=(split,) * 3)
 
         monkeypatch.setattr(Source, "problem", problem)
         return runner(tmp_path / name, asked).record(cell())
@@ -124,11 +124,11 @@ def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch, finalists):
 
 def test_a_second_run_trains_nothing(tmp_path, trainings):
     first = runner(tmp_path)
-    records = [first.record(one) for one in SMALL.cells()]
-    paths = [first.path(one) for one in SMALL.cells()]
+    records = [first.record(each) for each in SMALL.cells()]
+    paths = [first.path(each) for each in SMALL.cells()]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     count = len(trainings["search"]), len(trainings["scores"])
-    assert [runner(tmp_path).record(one) for one in SMALL.cells()] == records
+    assert [runner(tmp_path).record(each) for each in SMALL.cells()] == records
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
     assert (len(trainings["search"]), len(trainings["scores"])) == count
 
@@ -276,10 +276,10 @@ def test_other_data_begin_another_study(tmp_path, done, monkeypatch):
     make = Source.problem
 
     def changed(self, seed=0):
-        made = make(self, seed)
-        data = made.data.clone()
+        problem = make(self, seed)
+        data = problem.data.clone()
         data.x = data.x + 1
-        return replace(made, data=data)
+        return replace(problem, data=data)
 
     monkeypatch.setattr(Source, "problem", changed)
     assert runner(tmp_path).record(cell()).search["trials"] == 4
@@ -306,9 +306,9 @@ def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
     """Nothing is rounded on the way from a training to the file."""
     fit, seen = module.fit_splits, []
     monkeypatch.setattr(module, "fit_splits", lambda *a, **o: seen.append(fit(*a, **o)) or seen[-1])
-    made = runner(tmp_path)
-    made.record(cell(model="gcn"))
-    scores = read_record(made.path(cell(model="gcn"))).scores
+    trainer = runner(tmp_path)
+    trainer.record(cell(model="gcn"))
+    scores = read_record(trainer.path(cell(model="gcn"))).scores
     names = ("split", "seed", "val", "test", "best_epoch", "epochs")
     assert [tuple(getattr(row, name) for name in names) for row in seen[0].rows] == [*map(tuple, scores)]
 
@@ -321,14 +321,14 @@ def test_sizes_are_those_of_the_splits(tmp_path):
 
 
 def test_one_process_at_a_time_works_on_a_cell(tmp_path):
-    made = runner(tmp_path)
+    trainer = runner(tmp_path)
     folder = tmp_path / "work" / "small" / "left" / "gcn"
     folder.mkdir(parents=True)
     with hold_lock(folder), pytest.raises(CellInUseError, match=r"left, gcn: .* in use by process"):
-        made.record(cell(model="gcn"))
-    record = made.record(cell(model="gcn"))
+        trainer.record(cell(model="gcn"))
+    record = trainer.record(cell(model="gcn"))
     with hold_lock(folder):
-        assert made.record(cell(model="gcn")) == record  # reading needs no lock
+        assert trainer.record(cell(model="gcn")) == record  # reading needs no lock
 
 
 def test_graphs_of_a_cell_count_as_splits(tmp_path):
@@ -338,9 +338,9 @@ def test_graphs_of_a_cell_count_as_splits(tmp_path):
 
 
 def test_the_record_says_what_was_trained(tmp_path):
-    made = runner(tmp_path)
-    record = made.record(cell(model="nsd-diagonal"))
+    trainer = runner(tmp_path)
+    record = trainer.record(cell(model="nsd-diagonal"))
     assert record.search is None
     assert record.configuration["model"]["model"] == "nsd"
     assert record.protocol == "stratified(0.5, 0.25, 0.25)"
-    assert read_record(made.path(cell(model="nsd-diagonal"))) == record
+    assert read_record(trainer.path(cell(model="nsd-diagonal"))) == record

@@ -67,8 +67,8 @@ def row(page, label):
 
 
 def test_an_experiment_from_its_training_to_its_page(tmp_path, capsys):
-    made = runner(tmp_path)
-    records = [made.record(cell) for cell in SMALL.cells()]
+    trained = runner(tmp_path)
+    records = [trained.record(cell) for cell in SMALL.cells()]
     results = tmp_path / "out"
     page = tables.write_tables(SMALL, results)
     assert page == results / "tables" / "small.md"
@@ -108,14 +108,16 @@ def test_the_maps_are_chosen_by_validation_and_not_by_test(tmp_path):
         "70.00 ± 2.00 (diagonal)",
         "90.00 ± 2.00 (general)",
     ]  # texas, film, cora: the order of the experiment
-    rows = [one for one in read(tmp_path / "tables" / "leaderboard.csv") if one["model"] == "polynsd-best"]
-    assert {one["dataset"]: one["chosen"] for one in rows} == VALIDATION
+    rows = [line for line in read(tmp_path / "tables" / "leaderboard.csv") if line["model"] == "polynsd-best"]
+    assert {line["dataset"]: line["chosen"] for line in rows} == VALIDATION
     assert "the family with the best validation" in page
 
 
 def test_maps_are_chosen_only_where_all_families_were_searched():
-    assert choose_maps(summary(*(one for one in BOARD if one.cell["model"] != "polynsd-general"))).empty
-    fixed = [replace(one, search=None) if one.dataset == "cora" else one for one in BOARD]
+    assert choose_maps(
+        summary(*(record for record in BOARD if record.cell["model"] != "polynsd-general"))
+    ).empty
+    fixed = [replace(record, search=None) if record.dataset == "cora" else record for record in BOARD]
     assert set(choose_maps(summary(*fixed))["dataset"]) == {"texas", "film"}
 
 
@@ -123,16 +125,20 @@ def test_bold_is_what_beats_every_other_architecture(tmp_path):
     page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path).read_text()
     assert re.findall(r"\*\*(.*?)\*\*", page) == ["90.00 ± 2.00"] * 3
     assert "corrected resampled t-test" in page
-    close = [replace(one, cell={"model": "sgc"}) for one in BOARD if one.cell["model"] == "polynsd-general"]
+    close = [
+        replace(record, cell={"model": "sgc"})
+        for record in BOARD
+        if record.cell["model"] == "polynsd-general"
+    ]
     assert winners(summary(*BOARD, *close)) == set()  # a rival with the same scores
-    family = [replace(one, cell={"model": "polynsd-diagonal"}) for one in close]
-    others = [one for one in BOARD if one.cell["model"] != "polynsd-diagonal"]
+    family = [replace(record, cell={"model": "polynsd-diagonal"}) for record in close]
+    others = [record for record in BOARD if record.cell["model"] != "polynsd-diagonal"]
     assert len(winners(summary(*family, *others))) == 3  # relatives are no rivals
 
 
 @pytest.mark.parametrize("splits", [1, 2])
 def test_no_bold_without_a_test(splits, tmp_path):
-    few = [replace(one, scores=one.scores[:splits]) for one in BOARD]
+    few = [replace(record, scores=record.scores[:splits]) for record in BOARD]
     page = write_tables(get_experiment("leaderboard"), few, tmp_path).read_text()
     assert "**" not in page
     assert "Nothing is bold" in page
@@ -142,38 +148,38 @@ def test_no_bold_without_a_test(splits, tmp_path):
 def test_cells_with_fewer_splits_are_in_no_test():
     short = replace(BOARD[3], scores=BOARD[3].scores[:4])
     column = [*BOARD[:3], short]
-    assert list(paired_scores(summary(*column))) == [one.cell["model"] for one in BOARD[:3]]
-    assert paired_scores(summary(*(replace(one, sizes={}) for one in column))) == {}
+    assert list(paired_scores(summary(*column))) == [record.cell["model"] for record in BOARD[:3]]
+    assert paired_scores(summary(*(replace(record, sizes={}) for record in column))) == {}
 
 
 def test_comparisons_are_those_of_the_same_splits(tmp_path):
     write_tables(get_experiment("leaderboard"), BOARD, tmp_path)
     rows = read(tmp_path / "tables" / "leaderboard-comparisons.csv")
-    column = {one.cell["model"]: one for one in BOARD if one.dataset == "texas"}
-    found = next(
-        one
-        for one in rows
-        if (one["dataset"], one["model"], one["against"]) == ("texas", "polynsd-general", "nsd-general")
+    column = {record.cell["model"]: record for record in BOARD if record.dataset == "texas"}
+    pair = next(
+        line
+        for line in rows
+        if (line["dataset"], line["model"], line["against"]) == ("texas", "polynsd-general", "nsd-general")
     )
     ours, theirs = (scores_of(column[model]) for model in ("polynsd-general", "nsd-general"))
     wanted = compare(ours, theirs, 0.48, test_share=0.2)
     for name in ("difference", "p", "p_wilcoxon", "d_z", "rank_biserial", "wins", "ties", "losses"):
-        assert float(found[name]) == pytest.approx(getattr(wanted, name), rel=1e-4)
-    assert found["is_best_other"] == "True"  # nsd-general, once and not twice
-    pairs = [(one["model"], one["against"]) for one in rows if one["dataset"] == "texas"]
+        assert float(pair[name]) == pytest.approx(getattr(wanted, name), rel=1e-4)
+    assert pair["is_best_other"] == "True"  # nsd-general, once and not twice
+    pairs = [(line["model"], line["against"]) for line in rows if line["dataset"] == "texas"]
     assert len(set(pairs)) == len(pairs) == 3 * 3
     assert np.allclose(
-        [float(one["p_holm"]) for one in rows], holm([float(one["p"]) for one in rows]), rtol=1e-3
+        [float(line["p_holm"]) for line in rows], holm([float(line["p"]) for line in rows]), rtol=1e-3
     )
 
 
 def test_rules_of_splits_are_boards_of_their_own(tmp_path):
     rules = ("luan-60-20-20", "random-60-20-20")
     records = [
-        replace(one, cell={"rule": rule, **one.cell}, protocol=rule, experiment="malignant")
-        for one in BOARD
+        replace(record, cell={"rule": rule, **record.cell}, protocol=rule, experiment="malignant")
+        for record in BOARD
         for rule in rules
-        if one.dataset != "cora"
+        if record.dataset != "cora"
     ]
     assert [(shared, len(board)) for shared, board in leaderboards(summary(*records))] == [
         ({"rule": rule}, 14) for rule in rules
@@ -182,7 +188,7 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
     for rule in rules:
         assert (tmp_path / "figures" / f"malignant-{rule}.png").exists()
         assert f"(../figures/malignant-search-{rule}.png)" in page
-    assert {one["rule"] for one in read(tmp_path / "tables" / "malignant-comparisons.csv")} == set(rules)
+    assert {line["rule"] for line in read(tmp_path / "tables" / "malignant-comparisons.csv")} == set(rules)
     assert len(compare_with_controls(summary(*records))) == 2 * 2 * 9
 
 
@@ -196,12 +202,14 @@ def only_ranks(monkeypatch):
 @pytest.mark.usefixtures("only_ranks")
 def test_ranks_need_three_models_and_three_datasets(tmp_path):
     experiment = get_experiment("leaderboard")
-    write_tables(experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "two", draw=True)
+    write_tables(
+        experiment, [record for record in BOARD if record.dataset != "cora"], tmp_path / "two", draw=True
+    )
     write_tables(experiment, BOARD, tmp_path / "three", draw=True)
     assert not (tmp_path / "two" / "figures" / "leaderboard-ranks.png").exists()
     assert (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()
     page = write_tables(
-        experiment, [one for one in BOARD if one.dataset != "cora"], tmp_path / "three", draw=True
+        experiment, [record for record in BOARD if record.dataset != "cora"], tmp_path / "three", draw=True
     )
     assert not (tmp_path / "three" / "figures" / "leaderboard-ranks.png").exists()  # of other records
     assert "ranks" not in page.read_text()
@@ -212,7 +220,7 @@ def test_a_sweep_has_no_bold_and_no_comparisons(tmp_path, capsys):
     assert row(page, "dataset")[3:] == ["K=1", "K=2", "K=16"]
     assert "Bold" not in page
     assert not list(tmp_path.glob("*/*comparisons*"))
-    assert [one["K"] for one in read(tmp_path / "tables" / "k-sweep.csv")] == ["2", "16", "1"]
+    assert [line["K"] for line in read(tmp_path / "tables" / "k-sweep.csv")] == ["2", "16", "1"]
     assert "K=16" in capsys.readouterr().out
 
 
@@ -232,7 +240,11 @@ def test_changes_of_one_architecture_are_rows_with_a_picture(tmp_path, capsys):
 
 
 def test_rows_come_as_the_experiment_lists_them_whatever_is_trained(tmp_path):
-    some = [one for one in BOARD if one.dataset != "texas" or one.cell["model"] in ("gcn", "nsd-general")]
+    some = [
+        record
+        for record in BOARD
+        if record.dataset != "texas" or record.cell["model"] in ("gcn", "nsd-general")
+    ]
     page = write_tables(get_experiment("leaderboard"), some, tmp_path).read_text()
     ours = [model for model in MODELS if f"| {model}" in page]
     listed = [model for model in get_experiment("leaderboard").axes["model"] if model in ours]
@@ -286,12 +298,16 @@ def test_what_is_not_installed_is_said_and_the_rest_written(
 def test_the_ratio_of_test_to_training_nodes_is_that_of_the_records():
     """Luan's rule leaves 61 of texas' nodes for testing and 85 for training, whatever it is called."""
     sizes = {"train": 85, "val": 37, "test": 61}
-    texas = [replace(one, sizes=sizes, protocol="luan-60-20-20") for one in BOARD if one.dataset == "texas"]
-    found = compare_with_controls(summary(*texas)).iloc[0]
-    column = {one.cell["model"]: one for one in texas}
-    ours, theirs = (scores_of(column[found[name]]) for name in ("model", "against"))
+    texas = [
+        replace(record, sizes=sizes, protocol="luan-60-20-20")
+        for record in BOARD
+        if record.dataset == "texas"
+    ]
+    pair = compare_with_controls(summary(*texas)).iloc[0]
+    column = {record.cell["model"]: record for record in texas}
+    ours, theirs = (scores_of(column[pair[name]]) for name in ("model", "against"))
     wanted = compare(ours, theirs, 85 / 183, test_share=61 / 183)
-    assert found["p"] == pytest.approx(wanted.p, rel=1e-4)
+    assert pair["p"] == pytest.approx(wanted.p, rel=1e-4)
 
 
 def part(record):
@@ -299,27 +315,31 @@ def part(record):
 
 
 def test_partial_records_are_shown_marked_and_are_nobodys_rivals(tmp_path, capsys):
-    some = [part(one) if one.cell["model"] in ("polynsd-general", "gcn") else one for one in BOARD]
+    some = [
+        part(record) if record.cell["model"] in ("polynsd-general", "gcn") else record for record in BOARD
+    ]
     page = write_tables(get_experiment("leaderboard"), some, tmp_path).read_text()
     assert all(text.endswith("‡") for text in row(page, "polynsd-general")[2:])
     assert "**" not in row(page, "polynsd-general")[2]
-    assert "maps by validation" not in page  # one of the three families is partial
+    assert "maps by validation" not in page  # record of the three families is partial
     out = capsys.readouterr().out
     assert "‡ of the first splits only" in out
     best = next(line for line in out.splitlines() if line.strip().startswith("nsd-general"))
     assert best.count("*") == 3
-    assert {one["model"] for one in read(tmp_path / "tables" / "leaderboard-comparisons.csv")} == {
+    assert {line["model"] for line in read(tmp_path / "tables" / "leaderboard-comparisons.csv")} == {
         "polynsd-diagonal",
         "polynsd-orthogonal",
     }
     assert "gcn" not in paired_scores(summary(*some)[: len(MODELS)])
     assert rank_rows(summary(*some))[-2:] == ["polynsd-general", "gcn"]
-    gcn = [one for one in read(tmp_path / "tables" / "leaderboard.csv") if one["model"] == "gcn"]
-    assert {one["is_partial"] for one in gcn} == {"True"}
+    gcn = [line for line in read(tmp_path / "tables" / "leaderboard.csv") if line["model"] == "gcn"]
+    assert {line["is_partial"] for line in gcn} == {"True"}
 
 
 def test_a_table_of_partial_records_alone(tmp_path, capsys):
-    page = write_tables(get_experiment("leaderboard"), [part(one) for one in BOARD], tmp_path).read_text()
+    page = write_tables(
+        get_experiment("leaderboard"), [part(record) for record in BOARD], tmp_path
+    ).read_text()
     assert "Nothing is bold" in page
     assert "*" not in "".join(line for line in capsys.readouterr().out.splitlines() if "polynsd-" in line)
     assert not (tmp_path / "figures" / "leaderboard-ranks.png").exists()
@@ -344,9 +364,9 @@ def test_rows_of_one_architecture():
 def test_a_wide_table_fits_into_the_terminal(width, monkeypatch, capsys):
     datasets = get_experiment("leaderboard").datasets
     records = [
-        Record(**{**vars(one), "dataset": dataset, "scores": (Score(0, 0, 0.5, mean, 1, 1),)})
+        Record(**{**vars(record), "dataset": dataset, "scores": (Score(0, 0, 0.5, mean, 1, 1),)})
         for dataset in datasets
-        for one, mean in zip(BOARD, MODELS.values(), strict=False)
+        for record, mean in zip(BOARD, MODELS.values(), strict=False)
     ]
     monkeypatch.setattr(terminal, "line_width", lambda: width)
     terminal.print_results("board", summary(*records))
