@@ -13,7 +13,7 @@ from polynsd.config import from_options, load_config, save_config, to_dict
 from polynsd.nn.models import sheaf_parameters
 from polynsd.runs import read_run
 from polynsd.scale.fit import _parameter_groups
-from polynsd.training.population import decays
+from polynsd.training.population import weight_decays
 from polynsd.zoo import (
     ALL_MODELS,
     SHEAF_MODELS,
@@ -232,7 +232,7 @@ def test_the_decay_of_sheaves_reaches_those_who_have_one(name):
     assert 0 < len(own) < len(list(model.parameters()))
     config = TrainConfig(weight_decay=0.25, sheaf_decay=0.5)
     expected = [(0.5 if id(p) in own else 0.25) for p in model.parameters() for _ in range(p.numel())]
-    assert decays(model, config).tolist() == expected
+    assert weight_decays(model, config).tolist() == expected
     groups = {g["weight_decay"]: {id(p) for p in g["params"]} for g in _parameter_groups(model, config)}
     assert groups[0.5] == own
 
@@ -240,7 +240,7 @@ def test_the_decay_of_sheaves_reaches_those_who_have_one(name):
 def test_models_without_maps_have_one_decay():
     model = build("gat")
     assert sheaf_parameters(model) == []
-    assert set(decays(model, TrainConfig(weight_decay=0.25, sheaf_decay=0.5)).tolist()) == {0.25}
+    assert set(weight_decays(model, TrainConfig(weight_decay=0.25, sheaf_decay=0.5)).tolist()) == {0.25}
 
 
 # the page
