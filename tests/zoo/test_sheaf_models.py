@@ -78,7 +78,7 @@ def test_the_dual_normalisation_whitens_the_states():
     flow = build("jdsnn").flows[0]
     X = random_tensor(4, D, CHANNELS)
     truth = inverse_root(X @ X.mT + EYE[:D, :D]) @ X
-    torch.testing.assert_close(flow.normalized(X), truth)
+    torch.testing.assert_close(flow.normalize(X), truth)
 
 
 def test_joint_diffusion_of_one_layer_is_the_vanilla_sheaf():
