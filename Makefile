@@ -23,7 +23,7 @@ demo: $(READY)
 	$(BIN)/polynsd demo
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
 
 lint: $(READY)
 	$(BIN)/ruff check .
