@@ -34,6 +34,12 @@ def number_nodes(
             one the nodes are numbered in the order in which the edges first name them.
         node_table: its name, for errors.
     """
+    if nodes is None and len(source) and not (source.is_string or target.is_string):
+        _check_type(source)
+        _check_type(target)
+        ends = np.stack([_to_int64(source), _to_int64(target)], axis=1)  # so that rows number the nodes
+        codes, ids = load("pandas").factorize(ends.ravel())
+        return codes.reshape(-1, 2).T, ids
     codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
     if nodes is None:
         return _number_by_row(codes.reshape(2, -1), ids)
