@@ -7,7 +7,10 @@ Where there is no GPU, Triton's kernels run in its interpreter, on the CPU.
 
 import gc
 import os
-from functools import cache
+import sys
+from functools import cache, wraps
+from importlib import import_module
+from importlib.util import find_spec
 from sqlite3 import dbapi2
 
 import pytest
@@ -29,6 +32,43 @@ def pytest_collection_finish():
 
 def pytest_sessionfinish():
     gc.unfreeze()
+
+
+@pytest.fixture
+def no_tracer():
+    """For tests of `torch.compile`, whose own Python code would be traced."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
+
+
+def without_tracer(function):
+    """The function, run without the tracer of coverage."""
+
+    @wraps(function)
+    def call(*args, **options):
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*args, **options)
+        finally:
+            sys.settrace(tracer)
+
+    return call
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compilers_without_tracer():
+    """A tracer slows Numba's compiler and Triton's interpreter threefold, and sees no code of ours there."""
+    places = (("numba", "numba.core.dispatcher", "Dispatcher", "compile"),
+              ("triton", "triton.runtime.interpreter", "GridExecutor", "__call__"))  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for package, module, name, method in places:
+            if sys.gettrace() is not None and find_spec(package) is not None:
+                owner = getattr(import_module(module), name)
+                patch.setattr(owner, method, without_tracer(getattr(owner, method)))
+        yield
 
 
 @cache

@@ -86,6 +86,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("name", [name for name in CASES if "filter" not in name or name.endswith(CHECKED)])
 def test_pytorch_finds_nothing_wrong(name):
     """Schema, autograd registration, shape rule and ahead-of-time compilation."""

@@ -11,7 +11,10 @@ from polynsd import NSD, PolyNSD, PolySheafConv, Topology
 from polynsd.sheaf import inverse_sqrt
 from polynsd.testing import assert_close, random_tensor
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
+    pytest.mark.usefixtures("no_tracer"),
+]
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
 LIMIT = {torch.float32: 1e-6, torch.float64: 1e-12}
 WEIGHT = torch.linspace(0.1, 2.0, 7).double().repeat(2)

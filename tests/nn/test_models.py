@@ -176,6 +176,7 @@ def test_the_number_of_features_can_be_inferred():
 
 
 @pytest.mark.filterwarnings("ignore")  # dynamo warns about what it does itself
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("maps", "graph"), [("general", EDGE_INDEX), ("diagonal", TOPOLOGY)])
 def test_compiled_models_agree(maps, graph):
     torch.compiler.reset()
