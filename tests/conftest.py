@@ -36,7 +36,7 @@ def pytest_sessionfinish():
 
 @pytest.fixture
 def no_tracer():
-    """For tests of `torch.compile`, whose own Python code would be traced."""
+    """For long tests of code that shorter ones cover: the tracer of coverage doubles their time."""
     tracer = sys.gettrace()
     sys.settrace(None)
     yield

@@ -49,6 +49,7 @@ def test_examples_run(number, capsys):
     run(number)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_the_example_of_replicas_trains_all_of_them(capsys):
     results = run(REPLICAS)["results"]

@@ -21,6 +21,7 @@ QUICK = {
 }
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API")  # scikit-learn skips its check of the array API
 @parametrize_with_checks([SheafClassifier(**QUICK), SheafRegressor(**QUICK)])
 def test_scikit_learn_is_content(estimator, check):

@@ -226,6 +226,7 @@ def test_first_derivatives(family, degree):
     assert gradcheck(symmetric_filter(A, example_graph("isolated nodes").twin), leaves)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 @pytest.mark.parametrize("graph", ["one edge", "no edges"])
 @every_family

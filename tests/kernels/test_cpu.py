@@ -70,6 +70,7 @@ def threads():
 STALKS = [("identity", 1)] + [(family, d) for family in ("diagonal", "general") for d in range(1, 9)]
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("family", "d"), STALKS)
 def test_filter(family, d):
     for graph in ("isolated nodes", "star", "no edges", "one node"):

@@ -31,6 +31,7 @@ def distance(a, b):
     return float((a - b).abs().max() / b.abs().max())
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("degree", [1, 3])
 @pytest.mark.parametrize("normalization", ["sheaf", "sheaf-augmented"])

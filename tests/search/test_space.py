@@ -54,6 +54,7 @@ def test_a_space_is_what_it_was_after_yaml(tmp_path_factory, plain):
         assert through_yaml(space, tmp_path_factory.mktemp("space")) == space
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("dataset", PUBLISHED)
 @pytest.mark.parametrize("maps", LEARNED)
 def test_the_papers_spaces_round_trip_and_build(dataset, maps, tmp_path):
@@ -64,6 +65,7 @@ def test_the_papers_spaces_round_trip_and_build(dataset, maps, tmp_path):
         assert (model.layer.maps, training.select, model.shared_filter) == (maps, "loss", True)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("model", ALL_MODELS)
 def test_everything_in_the_default_space_builds(model):
     space = get_space("default", model=model)

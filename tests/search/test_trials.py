@@ -133,6 +133,7 @@ FREE_OF_ZOO = [
 ]
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("model", "name"), FREE_OF_ZOO)
 def test_free_options_of_the_zoo_score_the_same_in_a_batch_as_alone(model, name):
     shape = {"model.model": model, **ZOO_SHAPE}

@@ -238,6 +238,7 @@ def leaves(family, degree):
     return [t.requires_grad_() for t in (raw, *(random_tensor(*s, seed=i) for i, s in enumerate(shapes)))]
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_and_normalization(name, normalization):

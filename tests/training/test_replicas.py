@@ -87,6 +87,7 @@ def trained(replicas, data, **options):
     return results, history
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_replica_in_company_is_the_one_it_is_alone(data, splits, name):
     configs = [
@@ -188,6 +189,7 @@ def usual(data, splits):
     return replicas, *trained(replicas, data)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("window", [7, 25])
 def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkeypatch):
     replicas, expected, histories = usual
@@ -201,6 +203,7 @@ def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkey
     }
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("chunk", [1, 3])
 def test_it_does_not_matter_how_many_train_at_once(data, usual, chunk):
     replicas, expected, _ = usual

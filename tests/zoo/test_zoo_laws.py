@@ -59,6 +59,7 @@ def assert_same_training(replicas, data):
 # replicas
 
 
+@pytest.mark.usefixtures("no_tracer")
 @every_setting
 def test_replicas_train_together_as_they_do_alone(name, options, data):
     make = partial(build, name, dropout=0.4, **options)
@@ -77,6 +78,7 @@ RATES = ("input_dropout", "drop_edge", "filter_dropout", "feature_dropout")
 OWN_RATES = [(name, option) for name in ZOO for option in model_options(name) if option in RATES]
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("name", "option"), OWN_RATES)
 def test_replicas_may_differ_in_rates(name, option, data):
     makes = [partial(build, name, dropout=0.4, **{option: rate}) for rate in (0.0, 0.7)]

@@ -289,6 +289,7 @@ def accuracy(build, level):
     return fit_splits(problem, Configuration(training=training), build=build).mean
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_a_sheaf_model_draws_a_u_over_heterophily():
     """At het = (C−1)/C neighbours are a random sample and tell nothing; at 0 and 1 they tell everything."""
