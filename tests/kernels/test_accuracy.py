@@ -27,6 +27,7 @@ BASES = [
 ]  # fmt: skip
 QUICK = {("texas", "diagonal", basis) for basis in BASES} | {
     ("chameleon", "diagonal", "legendre"), ("chameleon", "general", "monomial"),
+    ("squirrel", "diagonal", "chebyshev1"),
     ("minesweeper", "general", "jacobi(0.5, -0.5)"),
 }  # fmt: skip
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -84,6 +85,7 @@ def check(name, family, basis, K=32):
         assert max(errors.values()) <= limit, (dtype, errors)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("basis", BASES)
 def test_generated_graph(basis):
     check("generated", "general" if BASES.index(basis) % 2 else "diagonal", basis)
@@ -91,6 +93,7 @@ def test_generated_graph(basis):
 
 @needs_data
 @pytest.mark.data
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("name", ["texas", "chameleon", "squirrel", "tolokers", "minesweeper"])
 @pytest.mark.parametrize("family", ["diagonal", "general"])

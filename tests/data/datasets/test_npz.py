@@ -222,6 +222,7 @@ def mutator(tmp_path):
     return Mutator([path.read_bytes() for path in paths], tmp_path / "marker")
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_mutated_archives_load_soundly_or_are_refused(mutator, tmp_path):
     loaded, refused = fuzz(mutator, ROUNDS, tmp_path)

@@ -180,6 +180,7 @@ def random_options(rng):
     return options
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("seed", range(4))
 def test_text_files(tmp_path, seed):
     rng = random.Random(seed)
