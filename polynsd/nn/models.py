@@ -30,6 +30,7 @@ from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
+from polynsd.spectral.filter import PolynomialFilter
 
 
 class PolyNSD(nn.Module):
@@ -180,6 +181,11 @@ class PolyNSD(nn.Module):
         learners = (".learner.maps.", ".learner.bias")
         return [p for name, p in self.named_parameters() if any(part in name for part in learners)]
 
+    def filter_parameters(self) -> list[nn.Parameter]:
+        """The coefficients of the filters: θ, and α where there is a correction."""
+        filters = [module for module in self.modules() if isinstance(module, PolynomialFilter)]
+        return [p for module in filters for p in module.parameters()]
+
     def __repr__(self) -> str:
         layer = self.config
         return (
@@ -225,6 +231,12 @@ class PolySpectralGNN(PolyNSD):
 def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The parameters with a weight decay of their own; none where a model has no `sheaf_parameters()`."""
     parameters: list[nn.Parameter] = getattr(model, "sheaf_parameters", list)()
+    return parameters
+
+
+def filter_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The coefficients of a model's filters; none where it has no `filter_parameters()`."""
+    parameters: list[nn.Parameter] = getattr(model, "filter_parameters", list)()
     return parameters
 
 
