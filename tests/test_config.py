@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from dataclasses import fields
 from typing import get_type_hints
 
 import numpy as np
@@ -22,11 +23,16 @@ from polynsd import (
     TrainConfig,
 )
 from polynsd.config import (
+    PUBLISHED_LAYER,
+    PUBLISHED_MODEL,
+    PUBLISHED_TRAINING,
     LayerOptions,
     ModelOptions,
     from_options,
     load_config,
     published_layer,
+    published_model,
+    published_training,
     save_config,
     to_dict,
 )
@@ -112,7 +118,33 @@ def test_errors_are_value_errors():
 def test_published_orders_of_operations_differ_between_families():
     assert published_layer("diagonal")["mixing"] == "idle"
     assert published_layer("orthogonal")["edge_weights"]
-    assert "correction_state" not in published_layer("general", "diffusion")
+    assert published_layer("general")["correction_state"] == "residual"
+    assert published_layer("general", "diffusion")["correction_state"] == "filtered"
+
+
+@pytest.mark.parametrize(
+    ("published", "kind", "others"),
+    [
+        (PUBLISHED_LAYER, LayerConfig, set()),
+        (PUBLISHED_MODEL, ModelConfig, {"model", "layer", "options"}),
+        (PUBLISHED_TRAINING, TrainConfig, set()),
+    ],
+)
+def test_published_values_name_every_option(published, kind, others):
+    """So that no default decides what the paper means."""
+    assert set(published) == {option.name for option in fields(kind)} - others
+
+
+def test_options_that_are_given_replace_published_ones():
+    model = published_model("nsd", num_layers=6, layer={"maps": "general", "fixed_channels": ["laplacian"]})
+    assert to_dict(model) == {
+        **PUBLISHED_MODEL, "model": "nsd", "num_layers": 6, "options": {},
+        "layer": {**PUBLISHED_LAYER, "maps": "general", "fixed_channels": ("laplacian",)},
+    }  # fmt: skip
+    assert to_dict(published_training(epochs=7)) == {**PUBLISHED_TRAINING, "epochs": 7}
+    assert to_dict(NSD(3, 2, 1, 2).config) == {**PUBLISHED_LAYER, **NSD.preset}
+    reference = to_dict(PolyNSD.reference(3, 2, 1, 2, dropout=0.3).config)
+    assert reference == {**published_layer("diagonal"), "dropout": 0.3}
 
 
 @pytest.mark.parametrize("suffix", [".json", ".yaml", ".yml"])

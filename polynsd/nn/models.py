@@ -7,7 +7,8 @@
 | `IdentitySheaf`   | maps F = I                                             | learning maps helps   |
 | `PolySpectralGNN` | F = I, d = 1, L = I − D^{−1/2} A D^{−1/2}              | sheaves help at all   |
 
-`NSD` and `IdentitySheaf` differ from `PolyNSD` in one part. `PolySpectralGNN` differs in several at once:
+`IdentitySheaf` differs from `PolyNSD` in one part, and so does `NSD` with equal options: those that it is not
+given are the published ones, as for `PolySpectralGNN`. `PolySpectralGNN` differs in several at once:
 with d = 1 the state has `hidden_channels` numbers per node where `PolyNSD` has d times as many (raise
 `hidden_channels` for equal width), and its normaliser adds no identity to the degrees. A difference to it
 has more than one cause.
@@ -24,7 +25,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import Unpack
 
-from polynsd.config import LayerConfig, LayerOptions, ModelOptions, from_options, published_layer
+from polynsd.config import (
+    PUBLISHED_LAYER,
+    PUBLISHED_MODEL,
+    LayerConfig,
+    LayerOptions,
+    ModelOptions,
+    from_options,
+    published_layer,
+)
 from polynsd.errors import ConfigError, require_at_least, require_fraction
 from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
@@ -53,6 +62,7 @@ class PolyNSD(nn.Module):
     """
 
     preset: ClassVar[dict[str, Any]] = {}  # options that make the model what it is
+    defaults: ClassVar[dict[str, Any]] = {}  # where they are not those of `LayerConfig`
 
     def __init__(
         self,
@@ -112,13 +122,14 @@ class PolyNSD(nn.Module):
         are returned in place of log-probabilities.
         """
         maps = options.get("maps", cls.preset.get("maps", "diagonal"))
-        published = published_layer(maps, cls.preset.get("filter", "polynomial"))
+        layer = published_layer(maps, cls.preset.get("filter", "polynomial"))
+        model = {n: value for n, value in PUBLISHED_MODEL.items() if n in ModelOptions.__annotations__}
         return cls(
             in_channels,
             hidden_channels,
             num_layers,
             out_channels,
-            **{"shared_filter": True, **published, **options},
+            **{**model, "shared_filter": True, **layer, **cls.preset, **options},
         )
 
     def _layer_config(self, options: Mapping[str, Any]) -> LayerConfig:
@@ -128,7 +139,7 @@ class PolyNSD(nn.Module):
                     f"{type(self).__name__} means {name}={value!r}; got {options[name]!r}. "
                     "Use PolyNSD for that."
                 )
-        return from_options(LayerConfig, {**options, **self.preset})
+        return from_options(LayerConfig, {**self.defaults, **options, **self.preset})
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
@@ -206,6 +217,7 @@ class NSD(PolyNSD):
         "correction": "none",
         "lambda_max": "analytic",
     }
+    defaults: ClassVar[dict[str, Any]] = PUBLISHED_LAYER
 
 
 class IdentitySheaf(PolyNSD):
@@ -226,6 +238,7 @@ class PolySpectralGNN(PolyNSD):
         "fixed_channels": (),
         "normalization": "sheaf",
     }
+    defaults: ClassVar[dict[str, Any]] = PUBLISHED_LAYER
 
 
 def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:
