@@ -76,6 +76,14 @@ class Backend(Protocol):
         """A B of matrices `[n, d, d]`, either of them transposed first."""
         ...
 
+    def block_apply(self, block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+        """B x of matrices `[n, d, d]`, or of their transposes, and signals `[n, d, C]`."""
+        ...
+
+    def block_outer(self, left: Tensor, right: Tensor) -> Tensor:
+        """Σ_c l_c r_cᵀ `[n, d, d]` of signals `[n, d, C]`."""
+        ...
+
     def symmetric_eigen(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Eigenvalues `[n, d]`, in any order, and orthonormal eigenvectors (columns, `[n, d, d]`)."""
         ...

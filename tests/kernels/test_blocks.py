@@ -1,10 +1,13 @@
 """The algebra of blocks is the algebra of the matrices they stand for."""
 
+from functools import partial
 from itertools import product
 
 import pytest
 import torch
 
+from polynsd import kernels
+from polynsd.kernels.gpu.schedule import interpreted
 from polynsd.kernels.ops import blocks
 from polynsd.testing import assert_close, gradients, random_tensor
 from polynsd.testing.dense import dense_maps
@@ -31,6 +34,8 @@ def test_dense_form(kind):
 def test_apply(kind):
     x = random_tensor(2, 4, D, 5, seed=1)
     assert_close(blocks.apply(block(kind), x), dense(block(kind)) @ x, "B x")
+    assert_close(blocks.apply(block(kind), x, transpose=True), dense(block(kind)).mT @ x, "Bᵀ x")
+    assert_close(blocks.apply(block(kind)[0], x), dense(block(kind))[0] @ x, "the same B for all replicas")
 
 
 @every_kind
@@ -72,6 +77,30 @@ def test_identity(kind):
 def test_spectral_norm(kind):
     B = blocks.multiply(block(kind), blocks.transpose(block(kind))) * -1.0
     assert_close(blocks.spectral_norm(B), torch.linalg.matrix_norm(dense(B), ord=2), "norm")
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_products_are_twice_differentiable(transpose):
+    B, x = random_tensor(2, D, D).requires_grad_(), random_tensor(2, D, 2, seed=1).requires_grad_()
+    function = partial(blocks.apply, transpose=transpose)
+    assert torch.autograd.gradcheck(function, (B, x))
+    assert torch.autograd.gradgradcheck(function, (B, x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "name", [name for name in ("reference", "cpu", "gpu") if name in kernels.available()]
+)
+def test_signs_and_permutations_round_nothing(name, dtype):
+    """A signed permutation moves numbers and changes none of them."""
+    order, sign = torch.tensor([2, 0, 1]), torch.tensor([-1.0, 1.0, -1.0], dtype=dtype)
+    Q = (torch.eye(D, dtype=dtype)[order] * sign[:, None]).expand(4, D, D)
+    x = random_tensor(4, D, 19, dtype=dtype) * 1e3
+    device = "cpu" if name != "gpu" or interpreted() else "cuda"
+    with kernels.use(name):
+        y = blocks.apply(Q.to(device), x.to(device))
+        assert torch.equal(y.cpu(), sign[:, None] * x[:, order])
+        assert torch.equal(blocks.apply(Q.to(device), y, transpose=True).cpu(), x)
 
 
 @every_kind

@@ -134,6 +134,8 @@ def everything(pattern, *tensors):
         *sums,
         cpu.take(values, pattern.twin),
         cpu.block_multiply(A, A, False, True),
+        cpu.block_apply(A, x[0], True),
+        cpu.block_outer(x[0], x[0]),
         *cpu.symmetric_eigen(A),
     ]
 
@@ -218,6 +220,19 @@ def test_products(d):
             1e-14,
         )
     assert cpu.block_multiply(a[:0], b[:0], False, False).shape == (0, d, d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 7, 9])
+def test_products_with_signals(d):
+    """One vector, a vector and a piece, no channels at all; as many nodes as take several shares."""
+    B = random_tensor(200, d, d)
+    for C in (0, 16, 19):
+        x, g = random_tensor(200, d, C, seed=1), random_tensor(200, d, C, seed=2)
+        for transpose in (False, True):
+            assert_close(
+                cpu.block_apply(B, x, transpose), reference.block_apply(B, x, transpose), "B x", 1e-14
+            )
+        assert_close(cpu.block_outer(x, g), reference.block_outer(x, g), "x gᵀ", 1e-14)
 
 
 def assert_eigen(A, tolerance):

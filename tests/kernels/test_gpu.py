@@ -146,6 +146,16 @@ def test_products_of_small_matrices(d):
         assert_close(gpu.block_multiply(a, b, *flags), reference.block_multiply(a, b, *flags), "A B", 1e-12)
 
 
+@pytest.mark.parametrize(("d", "C"), [(1, 1), (2, 32), (3, 70), (8, 16)])
+def test_products_with_signals(d, C):
+    """(3, 70) takes several chunks of channels, (2, 32) several programs."""
+    B, x, g = random_tensor(21, d, d), random_tensor(21, d, C, seed=1), random_tensor(21, d, C, seed=2)
+    B, x, g = (t.to(DEVICE) for t in (B, x, g))
+    for flag in (False, True):
+        assert_close(gpu.block_apply(B, x, flag), reference.block_apply(B, x, flag), "B x", 1e-12)
+    assert_close(gpu.block_outer(x, g), reference.block_outer(x, g), "x gᵀ", 1e-12)
+
+
 @pytest.mark.parametrize(
     ("d", "case"),
     [

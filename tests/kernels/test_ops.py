@@ -7,7 +7,7 @@ from torch.func import grad, jacrev, vmap
 from torch.library import opcheck
 
 from polynsd import kernels
-from polynsd.kernels.ops.blocks import block_multiply, symmetric_eigen
+from polynsd.kernels.ops.blocks import block_apply, block_multiply, block_outer, symmetric_eigen
 from polynsd.kernels.ops.edges import gather, segment_sum, swap
 from polynsd.kernels.ops.filter import _apply_filter, filter_gradient
 from polynsd.testing import assert_close, pairwise_cases, random_sheaf, random_tensor
@@ -65,6 +65,13 @@ CASES = {
         (random_tensor(1, D, D), random_tensor(1, D, D, seed=1)),
         (False, True),
     ),
+    "block_apply": (OPS.block_apply, (random_tensor(5, D, D), random_tensor(5, D, C, seed=1)), (False,)),
+    "block_apply, transposed": (
+        OPS.block_apply,
+        (random_tensor(5, D, D), random_tensor(5, D, C, seed=1)),
+        (True,),
+    ),
+    "block_outer": (OPS.block_outer, (random_tensor(5, D, C), random_tensor(5, D, C, seed=1)), ()),
     "symmetric_eigen": (OPS.symmetric_eigen, symmetric(5), ()),
 }
 for family, degree, replicas in pairwise_cases(("diagonal", "general"), (0, 1, 3), ((1, 2), (1, 1))):
@@ -80,6 +87,8 @@ FUNCTIONS = {
     OPS.segment_sum: segment_sum,
     OPS.swap: swap,
     OPS.block_multiply: block_multiply,
+    OPS.block_apply: block_apply,
+    OPS.block_outer: block_outer,
     OPS.filter: _apply_filter,
     OPS.filter_gradient: filter_gradient,
 }

@@ -200,7 +200,7 @@ def test_the_contract_refuses_wrong_backends(backend, text):
 
 def module(forward):
     """A backend like `reference` but for its forward pass."""
-    names = ("filter_backward", "take", "segment_sum", "block_multiply", "symmetric_eigen")
+    names = ("filter_backward", "take", "segment_sum", "block_multiply", "block_apply", "symmetric_eigen")
     return SimpleNamespace(filter_forward=forward, **{name: getattr(reference, name) for name in names})
 
 

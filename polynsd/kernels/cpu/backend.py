@@ -109,6 +109,31 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
     return out
 
 
+def block_apply(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+    """B x, or Bᵀ x."""
+    (n, d, C), signal = x.shape, _whole_vectors(x)
+    if d > LARGEST_BLOCK:
+        return reference.block_apply(block, x, transpose)
+    out = torch.empty_like(signal, memory_format=torch.contiguous_format)
+    shares = _shares(out.numel())
+    sizes = [n, shares, signal.size(2), int(transpose)]
+    run(cpu_blocks.block_apply(x.dtype, d), shares, ONCE, [block[None], signal[None], out[None]], sizes)
+    return out[..., :C].contiguous()
+
+
+def block_outer(left: Tensor, right: Tensor) -> Tensor:
+    """Σ_c l_c r_cᵀ."""
+    n, d, _ = left.shape
+    if d > LARGEST_BLOCK:
+        return reference.block_outer(left, right)
+    left, right = _whole_vectors(left), _whole_vectors(right)
+    out = left.new_zeros(n, d, d)
+    shares = _shares(left.numel())
+    tensors = [left[None], right[None], out[None]]
+    run(cpu_blocks.block_outer(left.dtype, d), shares, ONCE, tensors, [n, shares, left.size(2)])
+    return out
+
+
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors by Jacobi's method."""
     n, d, _ = A.shape

@@ -18,7 +18,16 @@ from polynsd.kernels.cpu.compile import (
     loop,
     replica,
 )
-from polynsd.kernels.cpu.tiles import add_product, item, load_block, store, zeros_like
+from polynsd.kernels.cpu.tiles import (
+    LANES,
+    add_outer,
+    add_product,
+    item,
+    load,
+    load_block,
+    store,
+    zeros_like,
+)
 
 WIDTH = 2  # in the sizes
 
@@ -93,6 +102,56 @@ def block_multiply(dtype: torch.dtype, d: int) -> Any:
             right = load_block(b, n * d * d, down_b, across_b, size)
             product = add_product(a, n * d * d, down_a, across_a, right, zeros_like(right))
             store(out, n * d * d, d, product)
+
+    return share
+
+
+@cache
+def block_apply(dtype: torch.dtype, d: int) -> Any:
+    """Products of `[n, d, d]` and `[n, d, C]`, C a multiple of LANES.
+
+    Tensors: blocks, x, product. Sizes: n, shares, C, whether blocks are transposed first.
+    """
+    like, rows = NUMBER[dtype], (0,) * d
+
+    @loop
+    def share(task, k, tensors, sizes):
+        block, x, out = (
+            replica(tensors, 0, 0, like),
+            replica(tensors, 1, 0, like),
+            replica(tensors, 2, 0, like),
+        )
+        C = item(sizes, WIDTH)
+        down, across = (1, d) if item(sizes, 3) else (d, 1)
+        for n in range(first(sizes, task), first(sizes, task + 1)):
+            for c in range(0, C, LANES):
+                right = load(x, n * d * C + c, C, rows)
+                product = add_product(block, n * d * d, down, across, right, zeros_like(right))
+                store(out, n * d * C + c, C, product)
+
+    return share
+
+
+@cache
+def block_outer(dtype: torch.dtype, d: int) -> Any:
+    """Adds l rᵀ of `[n, d, C]`, C a multiple of LANES, to `[n, d, d]`.
+
+    Tensors: left, right, sum. Sizes: n, shares, C.
+    """
+    like, rows = NUMBER[dtype], (0,) * d
+
+    @loop
+    def share(task, k, tensors, sizes):
+        left, right, out = (
+            replica(tensors, 0, 0, like),
+            replica(tensors, 1, 0, like),
+            replica(tensors, 2, 0, like),
+        )
+        C = item(sizes, WIDTH)
+        for n in range(first(sizes, task), first(sizes, task + 1)):
+            for c in range(0, C, LANES):
+                start = n * d * C + c
+                add_outer(out, n * d * d, d, 1, load(left, start, C, rows), load(right, start, C, rows))
 
     return share
 

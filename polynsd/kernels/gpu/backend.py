@@ -250,6 +250,37 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
     return out
 
 
+def block_apply(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+    """B x, or Bᵀ x; a program has a few nodes and a chunk of their channels."""
+    if x.size(1) > LARGEST_BLOCK:
+        return reference.block_apply(block, x, transpose)
+    block, x = block.contiguous(), x.contiguous()
+    out, (n, _, C), tile = torch.empty_like(x), x.shape, _signal_tile(x)
+    if out.numel():
+        grid = (triton.cdiv(n, tile["ROWS"]), triton.cdiv(C, tile["BLOCK_C"]))
+        gpu_blocks.apply[grid](block, x, out, n, C, TRANSPOSE=transpose, **tile)
+    return out
+
+
+def block_outer(left: Tensor, right: Tensor) -> Tensor:
+    """Σ_c l_c r_cᵀ; a program has a few nodes and all their channels."""
+    if left.size(1) > LARGEST_BLOCK:
+        return reference.block_outer(left, right)
+    left, right = left.contiguous(), right.contiguous()
+    n, d, C = left.shape
+    out, tile = left.new_empty(n, d, d), _signal_tile(left)
+    if out.numel():
+        gpu_blocks.outer[(triton.cdiv(n, tile["ROWS"]),)](left, right, out, n, C, **tile)
+    return out
+
+
+def _signal_tile(x: Tensor) -> dict[str, int]:
+    """About a thousand numbers of a signal `[n, d, C]`: some rows, all of d, some channels."""
+    d, C = x.shape[1:]
+    block_d, block_c = triton.next_power_of_2(d), min(triton.next_power_of_2(max(C, 1)), 64)
+    return {"D": d, "BLOCK_D": block_d, "BLOCK_C": block_c, "ROWS": max(1, 1024 // (block_d * block_c))}
+
+
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """Ten sweeps of cyclic Jacobi rotations in float64."""
     if A.size(-1) > LARGEST_BLOCK:

@@ -83,6 +83,42 @@ def multiply(
 
 
 @triton.jit
+def apply(
+    block, x, out, n, C, TRANSPOSE: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """y_ic = Σ_j B_ij x_jc."""
+    m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
+    i = tl.arange(0, BLOCK_D)[None, :, None]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, None, :]
+    total = tl.zeros([ROWS, BLOCK_D, BLOCK_C], out.dtype.element_ty)
+    for j in tl.static_range(D):
+        at = j * D + i if TRANSPOSE else i * D + j
+        left = tl.load(block + m * (D * D) + at, mask=(m < n) & (i < D), other=0)
+        total += left * tl.load(x + (m * D + j) * C + c, mask=(m < n) & (c < C), other=0)
+    tl.store(out + (m * D + i) * C + c, total, mask=(m < n) & (i < D) & (c < C))
+
+
+@triton.jit
+def outer(
+    left, right, out, n, C,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """B_ij = Σ_c l_ic r_jc."""
+    m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
+    i = tl.arange(0, BLOCK_D)[None, :, None]
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    k = tl.arange(0, BLOCK_D)[None, :]
+    for j in tl.static_range(D):
+        total = tl.zeros([ROWS, BLOCK_D, BLOCK_C], out.dtype.element_ty)
+        for start in range(0, C, BLOCK_C):
+            c = start + tl.arange(0, BLOCK_C)[None, None, :]
+            a = tl.load(left + (m * D + i) * C + c, mask=(m < n) & (i < D) & (c < C), other=0)
+            total += a * tl.load(right + (m * D + j) * C + c, mask=(m < n) & (c < C), other=0)
+        tl.store(out + row * (D * D) + k * D + j, tl.sum(total, 2), mask=(row < n) & (k < D))
+
+
+@triton.jit
 def _entry(A, i, j, p, q):
     """A_pq of every matrix."""
     return tl.sum(tl.sum(tl.where((i == p) & (j == q), A, 0.0), 2), 1)[:, None, None]

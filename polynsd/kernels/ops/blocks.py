@@ -5,8 +5,8 @@ diagonal) or `[..., 1, 1]` (a multiple of the identity); for d = 1 the three are
 Broadcasting then does the bookkeeping, and no code above needs to ask which family of maps it is
 dealing with.
 
-Products (`matmul`) and eigenvalues (`eigh`) of many small matrices are operations of their own, because
-`torch.matmul` and `torch.linalg.eigh` are made for large matrices and are slow on small ones.
+Products (`matmul`, `apply`) and eigenvalues (`eigh`) of many small matrices are operations of their own,
+because `torch.matmul` and `torch.linalg.eigh` are made for large matrices and are slow on small ones.
 """
 
 from __future__ import annotations
@@ -48,6 +48,56 @@ def _block_multiply_backward(ctx: Any, g: Tensor) -> Gradients:
 block_multiply = differentiable(_block_multiply, _block_multiply_setup, _block_multiply_backward, 2)
 
 
+@custom_op("polynsd::block_apply", mutates_args=())
+def _block_apply(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+    return backend_for(x).block_apply(block, x, transpose)
+
+
+@_block_apply.register_fake
+def _(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _block_apply_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    block, x, ctx.transpose = inputs
+    ctx.save_for_backward(block, x)
+
+
+def _block_apply_backward(ctx: Any, g: Tensor) -> Gradients:
+    """With y = B x: ∂B = g xᵀ and ∂x = Bᵀ g; with y = Bᵀ x: ∂B = x gᵀ and ∂x = B g."""
+    block, x = ctx.saved_tensors
+    left, right = (x, g) if ctx.transpose else (g, x)
+    grad_block = block_outer(left, right) if ctx.needs_input_grad[0] else None
+    grad_x = block_apply(block, g, not ctx.transpose) if ctx.needs_input_grad[1] else None
+    return grad_block, grad_x, None
+
+
+block_apply = differentiable(_block_apply, _block_apply_setup, _block_apply_backward, 2)
+
+
+@custom_op("polynsd::block_outer", mutates_args=())
+def _block_outer(left: Tensor, right: Tensor) -> Tensor:
+    return backend_for(left).block_outer(left, right)
+
+
+@_block_outer.register_fake
+def _(left: Tensor, right: Tensor) -> Tensor:
+    return left.new_empty(*left.shape[:2], left.size(1))
+
+
+def _block_outer_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _block_outer_backward(ctx: Any, G: Tensor) -> Gradients:
+    """With B = l rᵀ: ∂l = G r and ∂r = Gᵀ l."""
+    left, right = ctx.saved_tensors
+    return block_apply(G, right, False), block_apply(G, left, True)
+
+
+block_outer = differentiable(_block_outer, _block_outer_setup, _block_outer_backward, 2)
+
+
 @custom_op("polynsd::symmetric_eigen", mutates_args=())
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues `[n, d]` and eigenvectors `[n, d, d]` of symmetric matrices; not differentiable."""
@@ -81,9 +131,15 @@ def is_elementwise(block: Tensor) -> bool:
     return block.size(-1) == 1
 
 
-def apply(block: Tensor, x: Tensor) -> Tensor:
-    """B x for x `[..., d, C]`."""
-    return block * x if is_elementwise(block) else block @ x
+def apply(block: Tensor, x: Tensor, transpose: bool = False) -> Tensor:
+    """B x, or Bᵀ x, for x `[..., d, C]`."""
+    if is_elementwise(block):
+        return block * x
+    lead, dtype = torch.broadcast_shapes(block.shape[:-2], x.shape[:-2]), torch.result_type(block, x)
+    block, x = (
+        t.to(dtype).expand(*lead, *t.shape[-2:]).reshape(lead.numel(), *t.shape[-2:]) for t in (block, x)
+    )
+    return block_apply(block, x, transpose).reshape(*lead, *x.shape[-2:])
 
 
 def transpose(block: Tensor) -> Tensor:

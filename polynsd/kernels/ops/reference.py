@@ -29,8 +29,8 @@ from polynsd.kernels.ops.training import BETA1, BETA2, EPSILON, hash32
 
 def block_product(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor) -> Tensor:
     """A x for x `[..., N, d, C]`: gather, multiply, scatter."""
-    messages = blocks.apply(off, x.index_select(-3, pattern.col))  # [..., H, d, C]
-    y = blocks.apply(diag, x)
+    messages = _times(off, x.index_select(-3, pattern.col))  # [..., H, d, C]
+    y = _times(diag, x)
     lead = torch.broadcast_shapes(y.shape[:-3], messages.shape[:-3])
     y, messages = (t.expand(*lead, *t.shape[-3:]) for t in (y, messages))
     return y.index_add(-3, pattern.row, messages)
@@ -125,6 +125,16 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
     return (a.mT if transpose_a else a) @ (b.mT if transpose_b else b)
 
 
+def block_apply(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
+    """B x, or Bᵀ x."""
+    return (block.mT if transpose else block) @ x
+
+
+def block_outer(left: Tensor, right: Tensor) -> Tensor:
+    """Σ_c l_c r_cᵀ."""
+    return left @ right.mT
+
+
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
     pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
@@ -161,6 +171,11 @@ def adam(
 def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
     """Without a look at which rows are wanted."""
     target.copy_(torch.where(wanted[:, None], source, target))
+
+
+def _times(block: Tensor, x: Tensor) -> Tensor:
+    """B x as PyTorch computes it; `blocks.apply` would ask the active backend."""
+    return block * x if blocks.is_elementwise(block) else block @ x
 
 
 def _products(
