@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from polynsd.config import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_TRAINING
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.search.space import Space
+from polynsd.search.space import Fixed, Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
 
@@ -38,7 +39,7 @@ class Cell:
     dataset: str
     options: Mapping[str, Any]
     plan: Configuration | Space
-    """What is trained; a space is searched first."""
+    """What is trained; a space is searched first, as `published_space` completes it."""
     rules: str = "default"
     """The name of the training rules."""
     sources: tuple[Source, ...] = ()
@@ -113,6 +114,22 @@ class Experiment:
     def budget(self, dataset: str) -> Budget:
         """What a search on this dataset may spend."""
         return self.budgets.get(dataset, Budget())
+
+
+_PUBLISHED = {
+    f"{part}.{name}": Fixed(value)
+    for part, options in (
+        ("model", PUBLISHED_MODEL),
+        ("model.layer", PUBLISHED_LAYER),
+        ("training", PUBLISHED_TRAINING),
+    )
+    for name, value in options.items()
+}
+
+
+def published_space(space: Space) -> Space:
+    """The space with the published value of every option that it does not name, whatever the default is."""
+    return Space({**_PUBLISHED, **space.rules})
 
 
 FAST_EPOCHS = 30

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.config import ModelConfig, TrainConfig, from_options
+from polynsd.config import published_model, published_training
 from polynsd.data.datasets.entries import ENTRIES
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.optional import load_optional, load_yaml
@@ -194,10 +194,10 @@ def _has_configuration(record: Record, configuration: Configuration) -> bool:
 
 
 def recorded_configuration(record: Record) -> Configuration:
-    """The configuration of a record; options that did not exist when it was made have their defaults."""
+    """The configuration of a record; options that did not exist when it was made have published values."""
     return Configuration(
-        from_options(ModelConfig, record.configuration["model"]),
-        from_options(TrainConfig, record.configuration["training"]),
+        published_model(**record.configuration["model"]),
+        published_training(**record.configuration["training"]),
     )
 
 

@@ -31,7 +31,7 @@ from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits, protocol_identity
-from polynsd_paper.experiment import Budget, Cell, Experiment
+from polynsd_paper.experiment import Budget, Cell, Experiment, published_space
 from polynsd_paper.records import (
     FIRST_SPLITS,
     FOLDER,
@@ -214,12 +214,13 @@ def search_cell(
 
     assert isinstance(cell.plan, Space)
     few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
-    identity = [cell.plan.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
+    space = published_space(cell.plan)
+    identity = [space.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
     config = SearchConfig(
         trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
     )
     storage = f"sqlite:///{folder / f'study-{digest(identity)}.db'}"
-    search = open_study(storage, cell.name, cell.plan, few, config)
+    search = open_study(storage, cell.name, space, few, config)
     begin_with(search, cell.starts)
 
     def on_trial(_: TrialStatus) -> None:
@@ -239,7 +240,7 @@ def search_cell(
         "val": run_off[0]["val"],
         "run_off": run_off,
         "best_so_far": [row["best_so_far"] and round(row["best_so_far"], 5) for row in rows],
-        "space": json.loads(json.dumps(search.space.to_dict())),
+        "space": json.loads(json.dumps(cell.plan.to_dict())),
     }
     return configuration, about
 

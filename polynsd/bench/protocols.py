@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 
 from polynsd.bench.samples import TRAIN, Row, Sample
 from polynsd.bench.steps import TimedTraining
-from polynsd.config import ModelConfig, TrainConfig
+from polynsd.config import ModelConfig, published_training
 from polynsd.data import Split, random_split
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training.capture import capture_step
@@ -79,13 +79,13 @@ def _measure_seconds(run: Callable[[TimedProtocol, Data, int], object], protocol
 
 
 def _train_replicas(protocol: TimedProtocol, data: Data, epochs: int) -> None:
-    config = TrainConfig(epochs=epochs, patience=epochs)
+    config = published_training(epochs=epochs, patience=epochs)
     replicas = [Replica(protocol.build, split, i, config) for i, split in enumerate(protocol.make_splits())]
     fit_replicas(replicas, data, get_task("accuracy"))
 
 
 def _train_sequence(protocol: TimedProtocol, data: Data, epochs: int) -> None:
-    config = TrainConfig(epochs=epochs, patience=epochs)
+    config = published_training(epochs=epochs, patience=epochs)
     for i, split in enumerate(protocol.make_splits()):
         fit(protocol.build, data, split, get_task("accuracy"), config, i)
 

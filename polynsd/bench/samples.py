@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import LayerConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.data import get_entry, get_split, load, minesweeper, random_split
 from polynsd.data.datasets.catalogue import locate
 from polynsd.data.transforms import apply
@@ -57,7 +57,8 @@ class Case:
 
     @property
     def layer(self) -> LayerConfig:
-        return LayerConfig(stalk_dim=self.d, maps=self.maps, degree=self.K)
+        """The published layer with these maps and this degree."""
+        return LayerConfig(**PUBLISHED_LAYER | {"stalk_dim": self.d, "maps": self.maps, "degree": self.K})
 
     @property
     def facts(self) -> Row:

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from polynsd.bench.measures import peak_memory, replayed, times_of
 from polynsd.bench.samples import Case, Row, Sample
+from polynsd.config import to_dict
 from polynsd.nn import PolyNSD
 
 FIELDS = ("layers", "step_ms", "fastest_step_ms", "infer_ms", "peak_mib")
@@ -50,9 +51,7 @@ def make_training(sample: Sample, case: Case, layers: int) -> TimedTraining:
             case.C,
             layers,
             sample.num_classes,
-            stalk_dim=case.d,
-            degree=case.K,
-            maps=case.maps,
+            **to_dict(case.layer),
         )
     return TimedTraining(model.to(sample.x.device), (sample.x, sample.topology), sample.y, sample.train)
 

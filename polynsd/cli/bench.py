@@ -21,7 +21,7 @@ from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
-from polynsd.config import LayerConfig, ModelConfig
+from polynsd.config import published_model
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.files import require_file_name, write_json
@@ -194,10 +194,12 @@ class BenchProtocol:
 
     def _measure_graph(self, graph: str) -> list[Row]:
         sample = load_sample(graph).to(self.device)
-        layer = LayerConfig(
-            maps=self.maps, degree=self.degree, stalk_dim=self.stalk_dim, dropout=self.dropout
+        layer = {"maps": self.maps, "degree": self.degree, "stalk_dim": self.stalk_dim}
+        model = published_model(
+            hidden_channels=self.channels,
+            num_layers=self.layers,
+            layer={**layer, "dropout": self.dropout},
         )
-        model = ModelConfig(hidden_channels=self.channels, num_layers=self.layers, layer=layer)
         epochs = EPOCHS[self.device] if self.epochs is None else self.epochs
         protocol = TimedProtocol(sample, model, self.splits, epochs)
         facts: Row = {"maps": self.maps, "K": self.degree, "d": self.stalk_dim}

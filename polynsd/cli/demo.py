@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig, to_dict
+from polynsd.config import ModelConfig, TrainConfig, published_model, published_training, to_dict
 from polynsd.data import heterophilous_graph, heterophily, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
@@ -31,23 +31,23 @@ GRAPH: dict[str, Any] = {
     "feature_noise": 0.5,
     "scaled_noise": False,
 }
-TRAINING = TrainConfig(epochs=120, patience=40)
+TRAINING = published_training(epochs=120, patience=40)
 
 Results = dict[str, ProtocolResult]
 
 
-def _sheaf(model: str, **layer: Any) -> ModelConfig:
-    return ModelConfig(model, hidden_channels=8, layer=LayerConfig(dropout=0.2, **layer))
+def _configure(model: str, hidden: int = 8, layers: int = 2, **layer: Any) -> ModelConfig:
+    return published_model(model, hidden_channels=hidden, num_layers=layers, layer={"dropout": 0.2, **layer})
 
 
 MODELS = {
-    "PolyNSD, diagonal": _sheaf("polynsd", maps="diagonal"),
-    "PolyNSD, orthogonal": _sheaf("polynsd", maps="orthogonal", stalk_dim=3),
-    "PolyNSD, general": _sheaf("polynsd", maps="general", stalk_dim=3),
-    "NSD, diagonal": _sheaf("nsd", maps="diagonal"),
-    "identity sheaf": _sheaf("identity-sheaf", maps="identity"),
-    "GCN": ModelConfig("gcn", hidden_channels=64, layer=LayerConfig(dropout=0.2)),
-    "MLP": ModelConfig("mlp", hidden_channels=64, num_layers=3, layer=LayerConfig(dropout=0.2)),
+    "PolyNSD, diagonal": _configure("polynsd", maps="diagonal"),
+    "PolyNSD, orthogonal": _configure("polynsd", maps="orthogonal", stalk_dim=3),
+    "PolyNSD, general": _configure("polynsd", maps="general", stalk_dim=3),
+    "NSD, diagonal": _configure("nsd", maps="diagonal"),
+    "identity sheaf": _configure("identity-sheaf", maps="identity"),
+    "GCN": _configure("gcn", hidden=64),
+    "MLP": _configure("mlp", hidden=64, layers=3),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from polynsd.config import ModelConfig, TrainConfig
+from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_results
 from polynsd.runs.run import SNAPSHOT_SECONDS
@@ -16,6 +16,7 @@ from polynsd.training.configuration import Configuration, get_rules, read_config
 from polynsd.training.problem import Source
 from polynsd.training.protocol import fit_splits
 from polynsd.training.result import ProtocolResult
+from polynsd.zoo import layer_defaults
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,20 @@ class Train:
 
     @classmethod
     def default_for(cls, arguments: Sequence[str]) -> Train:
-        """The defaults under the rules that the arguments name, so that single options can replace them."""
+        """The defaults of the model under the rules that the arguments name, which options replace."""
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         parser.add_argument("--rules", default="default")
         parser.add_argument("--dataset", default=None)
         parser.add_argument("--config", default=None)
+        parser.add_argument("--model.model", dest="model", default=ModelConfig.model)
         try:
             options, _ = parser.parse_known_args(list(arguments))
         except argparse.ArgumentError:  # an option without its value: tyro will say so
             return cls()
         if options.config is None:
-            return cls(rules=options.rules, training=get_rules(options.rules, options.dataset).training)
+            model = ModelConfig(layer=LayerConfig(**layer_defaults(options.model)))
+            training = get_rules(options.rules, options.dataset).training
+            return cls(rules=options.rules, model=model, training=training)
         if options.rules != "default":
             raise ConfigError("--config holds training rules already; leave out --rules.")
         model, training = read_configuration(options.config)

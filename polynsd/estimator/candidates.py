@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig, published_model, published_training
 from polynsd.errors import ConfigError
 from polynsd.sheaf.families import get_family
 from polynsd.training.configuration import Configuration
@@ -94,7 +94,7 @@ def _structures(fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_valid(options: Mapping[str, Any]) -> bool:
     try:
-        LayerConfig(maps=options["maps"], stalk_dim=options["stalk_dim"])
+        LayerConfig(**PUBLISHED_LAYER | {"maps": options["maps"], "stalk_dim": options["stalk_dim"]})
     except ConfigError:
         return False
     return True
@@ -102,19 +102,19 @@ def _is_valid(options: Mapping[str, Any]) -> bool:
 
 def _configure(options: Mapping[str, Any], edge_dim: int) -> Configuration:
     maps, degree = options["maps"], options["degree"]
-    layer = LayerConfig(
-        maps=maps,
-        stalk_dim=options["stalk_dim"],
-        degree=degree,
+    layer = {
+        "maps": maps,
+        "stalk_dim": options["stalk_dim"],
+        "degree": degree,
         # without hops there is nothing to correct: the model does not look at neighbours
-        correction="linear" if degree else "none",
-        dropout=options["dropout"],
-        edge_dim=edge_dim if get_family(maps).is_learned and degree else 0,
-    )
-    model = ModelConfig(
+        "correction": "linear" if degree else "none",
+        "dropout": options["dropout"],
+        "edge_dim": edge_dim if get_family(maps).is_learned and degree else 0,
+    }
+    model = published_model(
         hidden_channels=options["hidden_channels"], num_layers=options["num_layers"], layer=layer
     )
-    training = TrainConfig(
+    training = published_training(
         epochs=options["epochs"],
         patience=PATIENCE,
         learning_rate=options["learning_rate"],

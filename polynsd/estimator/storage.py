@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import ModelConfig, TrainConfig, from_options, to_dict
+from polynsd.config import published_model, published_training, to_dict
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
@@ -114,8 +114,8 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.classes_ = np.array(result["classes"]["names"], dtype=result["classes"]["dtype"])
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
-    model = from_options(ModelConfig, result["model"])
-    training = from_options(TrainConfig, result["training"])
+    # an option that did not exist when it was stored has the value with which models stay as they were
+    model, training = published_model(**result["model"]), published_training(**result["training"])
     network = build_model(model, estimator.n_features_in_, estimator._num_outputs())
     network.load_state_dict(dict(state))
     estimator._keep(Configuration(model, training), network)

@@ -23,10 +23,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from polynsd.config import ModelConfig, TrainConfig, from_options, read_options, to_dict
+from polynsd.config import (
+    ModelConfig,
+    TrainConfig,
+    from_options,
+    published_training,
+    read_options,
+    to_dict,
+)
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.runs.files import flatten
-from polynsd.zoo import all_model_options
+from polynsd.zoo import all_model_options, layer_defaults
 
 ROOTS = {"model": ModelConfig, "training": TrainConfig}
 
@@ -57,7 +64,7 @@ class Configuration(NamedTuple):
 
 
 def configure(values: Mapping[str, Any]) -> Configuration:
-    """The configuration with these options; all others keep their defaults."""
+    """The configuration with these options; all others keep the defaults of the model."""
     tree: dict[str, Any] = {root: {} for root in ROOTS}
     for name, value in values.items():
         require_option(name)
@@ -66,8 +73,15 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         for part in path:
             node = node.setdefault(part, {})
         node[leaf] = value
-    model, training = from_options(ModelConfig, tree["model"]), from_options(TrainConfig, tree["training"])
-    return Configuration(model, training)
+    return _from_parts(tree["model"], tree["training"])
+
+
+def _from_parts(model: Mapping[str, Any], training: Mapping[str, Any]) -> Configuration:
+    defaults = layer_defaults(model.get("model", ModelConfig.model))
+    layer = {**defaults, **model.get("layer", {})}
+    return Configuration(
+        from_options(ModelConfig, {**model, "layer": layer}), from_options(TrainConfig, training)
+    )
 
 
 def plain_configuration(configuration: Configuration) -> dict[str, Any]:
@@ -133,8 +147,7 @@ def read_configuration(path: str | Path) -> Configuration:
     for name in options:
         if name not in ROOTS:
             raise unknown_name("part of a configuration", name, ROOTS)
-    model, training = options.get("model", {}), options.get("training", {})
-    return Configuration(from_options(ModelConfig, model), from_options(TrainConfig, training))
+    return _from_parts(options.get("model", {}), options.get("training", {}))
 
 
 WEBKB = ("texas", "wisconsin", "cornell", "cornell_fixed")
@@ -154,9 +167,11 @@ class Rules:
 _WEBKB_RATE = {name: {"learning_rate": 0.02} for name in WEBKB}
 RULES = {
     "default": Rules(TrainConfig()),
-    "paper": Rules(TrainConfig(epochs=500, patience=200, select="loss"), by_dataset=_WEBKB_RATE),
-    "paper-acc": Rules(TrainConfig(epochs=500, patience=200, select="acc"), by_dataset=_WEBKB_RATE),
-    "platonov": Rules(TrainConfig(1000, 1000, learning_rate=3e-5, weight_decay=0.0), ddof=1),
+    "paper": Rules(published_training(epochs=500, patience=200, select="loss"), by_dataset=_WEBKB_RATE),
+    "paper-acc": Rules(published_training(epochs=500, patience=200, select="acc"), by_dataset=_WEBKB_RATE),
+    "platonov": Rules(
+        published_training(epochs=1000, patience=1000, learning_rate=3e-5, weight_decay=0.0), ddof=1
+    ),
 }
 
 

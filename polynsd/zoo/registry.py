@@ -21,7 +21,7 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from polynsd.config import LayerConfig, ModelConfig, to_dict
+from polynsd.config import PUBLISHED_LAYER, PUBLISHED_MODEL, LayerConfig, ModelConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
 
@@ -151,17 +151,23 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
             f"{config.model} has its options under layer; options are for models of the zoo. "
             f"Got {config.options}."
         )
-    defaults = to_dict(LayerConfig())
-    changed = {name: value for name, value in to_dict(config.layer).items() if value != defaults[name]}
-    return SHEAF_MODELS[config.model](  # whose preset replaces the other defaults
+    cls = SHEAF_MODELS[config.model]
+    ignored = cls.preset.keys() - set(_named_options(config))  # the model's own values replace defaults
+    layer = {name: value for name, value in to_dict(config.layer).items() if name not in ignored}
+    return cls(
         *sizes,
         input_dropout=config.input_dropout,
         second_linear=config.second_linear,
         shared_filter=config.shared_filter,
         shared_maps=config.shared_maps,
         checkpoint_layers=config.checkpoint_layers,
-        **{"dropout": config.layer.dropout, **changed},
+        **layer,
     )
+
+
+def layer_defaults(model: str) -> dict[str, Any]:
+    """The options of a model's layers that are not as in `LayerConfig` unless given."""
+    return SHEAF_MODELS[model].defaults if model in SHEAF_MODELS else {}
 
 
 def model_label(config: ModelConfig) -> str:
@@ -173,17 +179,21 @@ def model_label(config: ModelConfig) -> str:
 
 def _refuse_sheaf_options(config: ModelConfig) -> None:
     """Raises for options of sheaf models, which a model of the zoo would ignore."""
-    default = ModelConfig(layer=LayerConfig(dropout=config.layer.dropout))
-    used = ("model", "hidden_channels", "num_layers", "layer", "options")
-    pairs = [(config, default), (config.layer, default.layer)]
-    ignored = [
-        name
-        for given, usual in pairs
-        for name, value in vars(given).items()
-        if name not in used and value != getattr(usual, name)
-    ]
+    used = ("model", "hidden_channels", "num_layers", "layer", "options", "dropout")
+    ignored = [name for name in _named_options(config) if name not in used]
     if ignored:
         raise ConfigError(f"{config.model} has no use for {', '.join(ignored)}; leave it out.")
+
+
+def _named_options(config: ModelConfig) -> list[str]:
+    """Options of a model and its layers with a value that is neither the default nor the published one."""
+    parts = ((config, ModelConfig(), PUBLISHED_MODEL), (config.layer, LayerConfig(), PUBLISHED_LAYER))
+    return [
+        name
+        for given, default, published in parts
+        for name, value in vars(given).items()
+        if value not in (getattr(default, name), published.get(name, value))
+    ]
 
 
 def _check_option(name: str, option: str, value: Any) -> Any:

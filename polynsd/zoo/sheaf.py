@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polynsd.config import LayerConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.errors import require_at_least, require_choice
 from polynsd.kernels import BlockOperator, block_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
 from polynsd.nn.layer import SheafLayer, mix
+from polynsd.nn.models import NSD
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.laplacian import NORMALIZATIONS, SheafLaplacian
 from polynsd.topology import Topology, as_topology
@@ -131,15 +132,8 @@ class DiffusionBlock(nn.Module):
 
 def nsd_layer(model: SheafModel) -> SheafLayer:
     """A layer of Neural Sheaf Diffusion that is given its Laplacian: `layer.diffuse(x, L)`."""
-    config = LayerConfig(
-        stalk_dim=model.stalk_dim,
-        maps="general",
-        filter="diffusion",
-        degree=1,
-        correction="none",
-        dropout=model.dropout,
-    )
-    return SheafLayer(model.channels, config, learns_maps=False)
+    own = {"stalk_dim": model.stalk_dim, "maps": "general", "dropout": model.dropout}
+    return SheafLayer(model.channels, LayerConfig(**PUBLISHED_LAYER | NSD.preset | own), learns_maps=False)
 
 
 _constant_sheaves = TensorMemo[BlockOperator]()  # by the rowptr of a topology, which the blocks do not hold

@@ -19,7 +19,7 @@ from polynsd.bench.filters import FilterProblem
 from polynsd.bench.measures import peak_memory
 from polynsd.bench.results import fit_times
 from polynsd.bench.samples import Case, Sample, load_sample
-from polynsd.config import LayerConfig, ModelConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig, published_model
 from polynsd.data.generators.streets import street_graph
 from polynsd.kernels.ops import reference
 from polynsd.nn.layer import SheafLayer
@@ -92,7 +92,8 @@ def measure_step_ms(model: nn.Module, x: Tensor, graph: Topology) -> float:
 def _build(kind: type[PolyNSD], sample: Sample, layers: int = 1, **options: Any) -> PolyNSD:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return kind(sample.x.size(1), CHANNELS, layers, sample.num_classes, **options)
+        published = PUBLISHED_LAYER | kind.preset
+        return kind(sample.x.size(1), CHANNELS, layers, sample.num_classes, **published | options)
 
 
 def _step_ms(kind: type[PolyNSD], sample: Sample, layers: int = 1, **options: Any) -> float:
@@ -110,7 +111,7 @@ def check_cost_of_degree() -> Finding:
     times = [measure_step_ms(model, sample.x, sample.topology) for model in models]
     line = fit_times(degrees, times)
     ratio = measure_step_ms(stack, sample.x, sample.topology) / times[degrees.index(8)]
-    layer = SheafLayer(CHANNELS, LayerConfig(degree=8))
+    layer = SheafLayer(CHANNELS, LayerConfig(**PUBLISHED_LAYER | {"degree": 8}))
     x = torch.randn(sample.topology.num_nodes, 4, CHANNELS, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assembly = measure_ms(lambda: layer.laplacian(x, sample.topology))
@@ -181,7 +182,7 @@ def count_reference_parameters(kind: type[PolyNSD], **options: Any) -> int:
 @check("C28")
 def check_map_parameters() -> Finding:
     """Numbers that a diagonal layer trains and predicts, on two graphs."""
-    layer = SheafLayer(8, LayerConfig(stalk_dim=4))
+    layer = SheafLayer(8, LayerConfig(**PUBLISHED_LAYER))
     assert layer.learner is not None
     trained, predicted = count_parameters(layer.learner), {}
     for edges in (20, 80):
@@ -198,9 +199,9 @@ def check_cost_of_mlp() -> Finding:
     """Parameters and times of one and two linear layers against PolyNSD, at the sizes of Texas."""
     sample = load_sample("texas")
     configurations = {
-        "MLP-1": ModelConfig("mlp", 64, 1),
-        "MLP-2": ModelConfig("mlp", 64, 2),
-        "PolyNSD": ModelConfig("polynsd", CHANNELS, 2),
+        "MLP-1": published_model("mlp", hidden_channels=64, num_layers=1),
+        "MLP-2": published_model("mlp", hidden_channels=64, num_layers=2),
+        "PolyNSD": published_model("polynsd", hidden_channels=CHANNELS, num_layers=2),
     }
     listed, times = [], {}
     for name, config in configurations.items():
@@ -243,7 +244,7 @@ def check_city_runtime() -> Finding:
 def check_growth_of_cost() -> Finding:
     """Times over nodes, degree and stalk dimension, and with one sheaf for all layers."""
     small, large = load_sample(GRAPH), load_sample(LARGER_GRAPH)
-    base = _step_ms(PolyNSD, small)  # K = 4, the default
+    base = _step_ms(PolyNSD, small)  # K = 4
     nodes = _step_ms(PolyNSD, large) / base
     degree = _step_ms(PolyNSD, small, degree=16) / base
     wide, narrow = (_step_ms(PolyNSD, small, stalk_dim=d, maps="general") for d in (8, 2))

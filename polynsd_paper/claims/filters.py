@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import LayerConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.nn.layer import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.spectral.bases import get_basis
@@ -129,7 +129,7 @@ def largest_entry_beyond(p: PolynomialFilter, L: SheafLaplacian, hops: int) -> f
 
 def measure_layer_reach(degree: int = REACH_DEGREE, **options: Any) -> int:
     """Hops to the farthest node on which a layer's output at the end of a path depends."""
-    config = LayerConfig(stalk_dim=2, degree=degree, **options)
+    config = LayerConfig(**PUBLISHED_LAYER | {"stalk_dim": 2, "degree": degree} | options)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         layer = SheafLayer(1, config).double()

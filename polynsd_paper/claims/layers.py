@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from polynsd.config import LayerConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.nn.layer import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.spectral.filter import PolynomialFilter
@@ -167,7 +167,8 @@ def lipschitz_bound(layer: SheafLayer, alpha_factor: float) -> float:
 
 def learned_jacobian_norm() -> float:
     """‖J‖ of a layer with ε = α = 0 whose maps read the first coordinate and move the second, large one."""
-    layer = SheafLayer(1, LayerConfig(stalk_dim=2, mixing="none", correction="none")).double()
+    options = {"stalk_dim": 2, "mixing": "none", "correction": "none"}
+    layer = SheafLayer(1, LayerConfig(**PUBLISHED_LAYER | options)).double()
     assert layer.learner is not None
     layer.learner.maps.linear.weight.data = torch.tensor([[1.0, 0, 0, 0], [1.0, 0, 0, 0]]).double()
     x = random_tensor(4, 2, 1) * torch.tensor([[1.0], [100.0]])

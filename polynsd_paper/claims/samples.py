@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import LayerConfig
+from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.nn.layer import SheafLayer
 from polynsd.sheaf.families import append_channels, get_family
 from polynsd.sheaf.laplacian import SheafLaplacian
@@ -80,7 +80,7 @@ def plain_layer(stalk_dim: int = 1, seed: int | None = None, **options: Any) -> 
     With a seed, θ, α and ε are standard normal.
     """
     plain = {"mixing": "none", "activation": "identity", "maps": "identity", "stalk_dim": stalk_dim}
-    layer = SheafLayer(1, LayerConfig(**{**plain, **options})).double().requires_grad_(False)
+    layer = SheafLayer(1, LayerConfig(**PUBLISHED_LAYER | plain | options)).double().requires_grad_(False)
     if seed is not None:
         for number, parameter in enumerate(layer.parameters()):
             parameter.copy_(random_tensor(*parameter.shape, seed=1000 * number + seed))

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from polynsd.config import LayerConfig, ModelConfig
+from polynsd.config import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
-from polynsd.training.configuration import Configuration, get_rules
+from polynsd.training.configuration import Configuration
 from polynsd.zoo import SHEAF_MODELS, ZOO
 
 FAMILIES = ("diagonal", "orthogonal", "general")
 WIKIPEDIA = ("squirrel", "chameleon")
-RULES = "default"
+RULES = "default"  # as they were called: the published values of all options of training
 
 TRAINING: dict[str, Any] = {
     "training.learning_rate": {"low": 2e-3, "high": 3e-2, "log": True},
@@ -190,15 +190,15 @@ def fixed_sheaf(
     options = {"stalk_dim": 3, "degree": 4, "dropout": 0.5, **layer}
     if model == "nsd":
         options.pop("degree")
-    config = ModelConfig(
-        model=model,
+    config = published_model(
+        model,
         hidden_channels=hidden,
         num_layers=layers,
         input_dropout=0.5,
         second_linear=dataset in WIKIPEDIA,
-        layer=LayerConfig(**options),
+        layer=options,
     )
-    return Configuration(config, get_rules(RULES, dataset).training)
+    return Configuration(config, published_training())
 
 
 def fixed_model(dataset: str, row: str, **changes: Any) -> Configuration:
@@ -209,11 +209,11 @@ def fixed_model(dataset: str, row: str, **changes: Any) -> Configuration:
     if row in ("identity-sheaf", "poly-spectral"):
         return fixed_sheaf(dataset, row, **changes)
     options = {"hidden": 64, "layers": 2, **changes}
-    config = ModelConfig(
-        model=row,
+    config = published_model(
+        row,
         hidden_channels=options.pop("hidden"),
         num_layers=options.pop("layers"),
-        layer=LayerConfig(dropout=0.5),
+        layer={"dropout": 0.5},
         options=options,
     )
-    return Configuration(config, get_rules(RULES, dataset).training)
+    return Configuration(config, published_training())

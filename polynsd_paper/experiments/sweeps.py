@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polynsd.config import LayerConfig, ModelConfig
+from polynsd.config import PUBLISHED_MODEL, published_model, published_training
 from polynsd.training.configuration import Configuration, get_rules
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
@@ -82,16 +82,16 @@ def _k_cell(dataset: str, maps: str, K: int) -> Cell:
     patience 200, the epoch of least validation loss. The learning rate is 0.02 on the three small graphs and
     0.01 elsewhere; on texas the learner sees means over the stalk.
     """
-    layer = LayerConfig(
-        stalk_dim=4,
-        maps=maps,
-        fixed_channels=("signless", "laplacian"),
-        learner="pooled" if dataset == "texas" else "concat",
-        edge_weights=True,
-        degree=K,
-        dropout=0.2,
-    )
-    model = ModelConfig(
+    layer = {
+        "stalk_dim": 4,
+        "maps": maps,
+        "fixed_channels": ("signless", "laplacian"),
+        "learner": "pooled" if dataset == "texas" else "concat",
+        "edge_weights": True,
+        "degree": K,
+        "dropout": 0.2,
+    }
+    model = published_model(
         hidden_channels=32,
         num_layers=2,
         input_dropout=0.2,
@@ -216,12 +216,11 @@ CHANGES: dict[str, dict[str, Any]] = {
 def _ablation_cell(dataset: str, change: str) -> Cell:
     changes = dict(CHANGES[change])
     features = changes.pop("features", None)
-    model = {name: changes.pop(name) for name in list(changes) if name in ModelConfig.__dataclass_fields__}
+    model = {name: changes.pop(name) for name in list(changes) if name in ("model", *PUBLISHED_MODEL)}
     layer = {**BASE_LAYER, **changes}
     if model.get("model") == "nsd":  # has no polynomial
         layer = {name: v for name, v in layer.items() if name not in ("degree", "coefficients", "correction")}
-    config = ModelConfig(**{**BASE_MODEL, **model}, layer=LayerConfig(**layer))
-    plan = Configuration(config, get_rules(RULES, dataset).training)
+    plan = Configuration(published_model(**{**BASE_MODEL, **model}, layer=layer), published_training())
     source = Source(dataset, protocol="geom-gcn", features=features)
     return Cell(dataset, {"change": change}, plan, RULES, sources=(source,))
 

@@ -19,7 +19,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import published_model, published_training
 from polynsd.data import Graph, heterophilous_graph
 from polynsd.errors import require_at_least, require_choice
 from polynsd.training.configuration import Configuration
@@ -107,7 +107,7 @@ PANELS: Mapping[str, Panel] = MappingProxyType(
     }
 )
 
-TRAINING = TrainConfig(epochs=500, patience=200, learning_rate=0.01, weight_decay=0.0)
+TRAINING = published_training(patience=200, weight_decay=0.0)
 MODELS = (
     "polynsd-diagonal", "polynsd-orthogonal", "polynsd-general", "nsd-diagonal", "identity-sheaf",
     "vanilla-sheaf", "risnn", "risnn-not", "jdsnn", "jdsnn-now", "gcn", "mlp",
@@ -117,14 +117,15 @@ SHORT = {"num_classes": "C", "num_nodes": "N", "num_features": "F", "feature_noi
 
 def _plan(row: str) -> Configuration:
     kind, _, maps = row.partition("-")
+    sizes: dict[str, Any] = {"hidden_channels": 5, "num_layers": 3}
     if kind in ("polynsd", "nsd"):
-        model = ModelConfig(kind, 5, 3, layer=LayerConfig(stalk_dim=3, maps=maps))
+        model = published_model(kind, **sizes, layer={"stalk_dim": 3, "maps": maps})
     elif row == "identity-sheaf":
-        model = ModelConfig(row, 5, 3, layer=LayerConfig(stalk_dim=3))
+        model = published_model(row, **sizes, layer={"stalk_dim": 3})
     elif row in ("gcn", "mlp"):
-        model = ModelConfig(row, 15, 3)
+        model = published_model(row, hidden_channels=15, num_layers=3)
     else:
-        model = ModelConfig(row, 5, 3, options={"stalk_dim": 3})
+        model = published_model(row, **sizes, options={"stalk_dim": 3})
     return Configuration(model, TRAINING)
 
 
