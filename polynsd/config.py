@@ -30,6 +30,7 @@ FILTERS = ("polynomial", "diffusion")
 MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
 GATES = ("tanh", "linear", "none", "shortcut")
 SELECTIONS = ("metric", "loss", "acc", "auc")
+SCHEDULES = ("constant", "cosine")
 UPDATES = ("elu", "relu", "tanh", "identity")
 NORMS = ("none", "layer", "batch")
 
@@ -262,6 +263,20 @@ class TrainConfig:
     """L2 penalty on everything but the map learners."""
     sheaf_decay: float | None = None
     """L2 penalty on the map learners; the same as weight_decay unless given."""
+    sheaf_rate: float | None = None
+    """Learning rate of the map learners, 0 to leave them as they start; learning_rate unless given."""
+    filter_rate: float | None = None
+    """Learning rate of the filter coefficients, 0 to leave them as they start; learning_rate unless given."""
+    schedule: str = "constant"
+    """Learning rates after the warm-up: constant, or cosine (they fall to zero at the end of the epochs)."""
+    warmup: int = 0
+    """Epochs over which the learning rates rise linearly to their values."""
+    clip_norm: float | None = None
+    """Largest norm of a step's gradient; longer ones are shortened to it. No limit unless given."""
+    label_smoothing: float = 0.0
+    """Share of every training label that is spread evenly over all classes."""
+    ema: float = 0.0
+    """Decay of an average of the weights over time, e.g. 0.99, which is evaluated in their place; 0: none."""
     select: str = "metric"
     """What chooses the epoch on validation: metric (the dataset's own), loss, acc or auc."""
     precision: str = "float32"
@@ -277,9 +292,15 @@ class TrainConfig:
         if isinstance(cast(object, self.capture), bool):
             raise ConfigError(f"capture must be a word; got {self.capture}. In YAML, write 'on' with quotes.")
         require_choice("capture", self.capture, ("auto", "on", "off"))
-        if not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
-        for name in ("weight_decay", "sheaf_decay"):
+        require_choice("schedule", self.schedule, SCHEDULES)
+        require_at_least("warmup", self.warmup, 0)
+        require_fraction("label_smoothing", self.label_smoothing)
+        require_fraction("ema", self.ema)
+        for name in ("learning_rate", "clip_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name} must be positive; got {value}.")
+        for name in ("weight_decay", "sheaf_decay", "sheaf_rate", "filter_rate"):
             if not 0 <= (getattr(self, name) or 0.0) < math.inf:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
 

@@ -102,6 +102,13 @@ def test_bad_layer_options(options, words):
         (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be positive"),
         (TrainConfig, {"weight_decay": -1.0}, "weight_decay must not be negative"),
         (TrainConfig, {"sheaf_decay": -1.0}, "sheaf_decay must not be negative"),
+        (TrainConfig, {"sheaf_rate": -1.0}, "sheaf_rate must not be negative"),
+        (TrainConfig, {"filter_rate": float("inf")}, "filter_rate must not be negative"),
+        (TrainConfig, {"clip_norm": 0.0}, "clip_norm must be positive"),
+        (TrainConfig, {"warmup": -1}, "warmup must be an integer of at least 0"),
+        (TrainConfig, {"schedule": "linear"}, "unknown schedule 'linear'; choose from: constant, cosine"),
+        (TrainConfig, {"label_smoothing": 1.0}, r"label_smoothing must lie in \[0, 1\)"),
+        (TrainConfig, {"ema": 1.0}, r"ema must lie in \[0, 1\)"),
         (TrainConfig, {"select": "test"}, "unknown select 'test'; choose from: acc, auc, loss, metric"),
     ],
 )

@@ -97,7 +97,14 @@ class Backend(Protocol):
         ...
 
     def adam(
-        self, theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+        self,
+        theta: Tensor,
+        gradient: Tensor,
+        mean: Tensor,
+        square: Tensor,
+        decay: Tensor,
+        scale: Tensor,
+        factors: Tensor,
     ) -> None:
         """Adam's step in place on `[R, P]`, with (η / (1 − β₁ⁿ), 1 / √(1 − β₂ⁿ)) as factors `[R, 2]`."""
         ...

@@ -148,6 +148,9 @@ def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
     kept = {n: v for n, v in options.items() if n in sizes or n.startswith("training.")}
     if not hasattr(model_class(model), "sheaf_parameters"):
         kept.pop("training.sheaf_decay", None)
+        kept.pop("training.sheaf_rate", None)
+    if not hasattr(model_class(model), "filter_parameters"):
+        kept.pop("training.filter_rate", None)
     return {"model.model": model, **kept, **zoo_space(model)}
 
 
@@ -175,7 +178,7 @@ def _used_by(model: str, options: dict[str, Any]) -> dict[str, Any]:
     preset = SHEAF_MODELS[model].preset
     dropped = {f"model.layer.{name}" for name in preset}
     if preset.get("maps") == "identity":
-        dropped |= {"training.sheaf_decay"}
+        dropped |= {"training.sheaf_decay", "training.sheaf_rate"}
     if "filter" in preset:
-        dropped |= {"model.shared_filter"}
+        dropped |= {"model.shared_filter", "training.filter_rate"}
     return {"model.model": model, **{n: v for n, v in options.items() if n not in dropped}}

@@ -9,8 +9,7 @@ as one CUDA graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,58 +17,21 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves, tree_map
 
-from polynsd.config import TrainConfig
-from polynsd.data.splits import PARTS
-from polynsd.errors import ConfigError
 from polynsd.kernels.ops.training import adam, copy_rows
-from polynsd.nn.models import sheaf_parameters
 from polynsd.nn.precision import autocast
 from polynsd.training.dropout import DropoutStream
-from polynsd.training.probe import Predict, Probe
-from polynsd.training.replica import Replica
+from polynsd.training.optimizer import (
+    average_decays,
+    clip_rows,
+    schedule_factors,
+    trainable,
+    update_average,
+)
+from polynsd.training.probe import Predict
+from polynsd.training.rows import Layout, Rows, named_state
 from polynsd.training.task import METRIC_OF, Task, get_task
 
-CHANGING = (
-    "theta", "mean", "square", "moving", "active",
-    "best_theta", "best_moving", "best_score", "best_loss", "best_metric", "best_epoch", "ended",
-)  # fmt: skip
 TRAIN_LOSS, VAL_LOSS, VAL_METRIC, IS_BEST, WAS_ACTIVE = range(5)  # columns of the history
-
-
-@dataclass
-class Rows:
-    """All numbers of the replicas, a row per replica; float64 unless noted."""
-
-    train: Tensor  # bool [R, N]
-    val: Tensor
-    test: Tensor
-    seed: Tensor  # int64 [R]
-    rate: Tensor  # [R] learning rate
-    decay: Tensor  # float [R, P]
-    dropout: Tensor  # [R, calls]
-    patience: Tensor  # int64 [R] and below
-    last_epoch: Tensor
-    theta: Tensor  # float [R, P] parameters
-    mean: Tensor  # first and second moment of Adam
-    square: Tensor
-    moving: Tensor  # [R, M] buffers and frozen parameters that differ between replicas, e.g. running means
-    active: Tensor  # bool [R]
-    best_theta: Tensor
-    best_moving: Tensor
-    best_score: Tensor  # [R] the score that selects the epoch
-    best_loss: Tensor  # on validation, at that epoch
-    best_metric: Tensor  # on validation, at that epoch
-    best_epoch: Tensor  # int64 [R], 0 before the first
-    ended: Tensor  # number of epochs trained
-
-    def take(self, rows: Tensor) -> Rows:
-        """Some of the replicas."""
-        return Rows(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
-
-    def put(self, rows: Tensor, others: Rows) -> None:
-        """Overwrites some of the replicas."""
-        for field in fields(self):
-            getattr(self, field.name)[rows] = getattr(others, field.name)
 
 
 class Population:
@@ -105,6 +67,12 @@ class Population:
         self._call, self.is_vectorised = _Call(model, predict), is_vectorised
         self._parameters, self._moving = Layout(trainable(model)), Layout(named_state(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
+        # what no replica wants is not computed
+        self._has_schedule = bool((rows.is_cosine | (rows.warmup > 0)).any())
+        self._clips = bool(rows.clip_norm.isfinite().any())
+        self._smooths = bool((rows.smoothing > 0).any())
+        self._averages = bool((rows.ema > 0).any())
+        self._is_averaged = self._moving.is_floating().to(rows.theta.device)
         self._gradient = torch.empty_like(rows.theta)
         self.epoch = torch.zeros((), dtype=torch.long, device=rows.theta.device)
         self.history = rows.rate.new_zeros(window, len(rows.seed), 5)
@@ -114,7 +82,7 @@ class Population:
         rows = self.rows
         train_loss = self._step()
         self.epoch += 1
-        output = self.outputs(rows.theta, rows.moving)
+        output = self.outputs(*self._evaluated())
         val_loss = self.task.losses(output, self.y, rows.val).double()
         val_metric = self.task.metrics(output, self.y, rows.val)
         was_active = rows.active.clone()
@@ -133,13 +101,36 @@ class Population:
         moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
         with autocast(self.precision, rows.theta.device):
             output = self._train_pass(parameters, moving)
-            loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
+            smoothing = rows.smoothing if self._smooths else None
+            loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train, smoothing)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
         gradient = self._parameters.join(gradients, rows.theta.dtype, out=self._gradient)
-        adam(rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.rate, self.epoch + 1)
+        if self._clips:
+            clip_rows(gradient, rows.clip_norm)
+        state = (rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.scale)
+        adam(*state, self._rates(), self.epoch + 1)
         if self._moving:
             rows.moving.copy_(self._moving.join(moving.values(), rows.moving.dtype))
+        if self._averages:
+            self._update_averages()
         return loss.detach()
+
+    def _rates(self) -> Tensor:
+        """`[R]` the learning rates of this epoch."""
+        rows = self.rows
+        if not self._has_schedule:
+            return rows.rate
+        return rows.rate * schedule_factors(self.epoch, rows.warmup, rows.last_epoch, rows.is_cosine)
+
+    def _update_averages(self) -> None:
+        rows, decay = self.rows, average_decays(self.rows.ema, self.epoch)[:, None]
+        update_average(rows.average, rows.theta, decay)
+        update_average(rows.moving_average, rows.moving, decay * self._is_averaged)
+
+    def _evaluated(self) -> tuple[Tensor, Tensor]:
+        """The parameters and the moving state that are evaluated and kept: the averages, if there are any."""
+        rows = self.rows
+        return (rows.average, rows.moving_average) if self._averages else (rows.theta, rows.moving)
 
     def _train_pass(self, theta: dict[str, Tensor], moving: dict[str, Tensor]) -> Tensor:
         train = map_replicas(self._train_replica, self.is_vectorised)
@@ -178,8 +169,9 @@ class Population:
     def _keep_best(self, score: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
         rows = self.rows
         improved = rows.active & loss.isfinite() & ((score > rows.best_score) | (rows.best_epoch == 0))
-        copy_rows(rows.best_theta, rows.theta, improved)
-        copy_rows(rows.best_moving, rows.moving, improved)
+        theta, moving = self._evaluated()
+        copy_rows(rows.best_theta, theta, improved)
+        copy_rows(rows.best_moving, moving, improved)
         for best, new in (
             (rows.best_score, score),
             (rows.best_loss, loss),
@@ -191,38 +183,6 @@ class Population:
         going = (self.epoch - rows.best_epoch < rows.patience) & (self.epoch < rows.last_epoch)
         rows.active.logical_and_(going)
         return improved
-
-
-class Layout:
-    """The positions of a model's tensors in a flat row, where matrices are stored transposed."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.kinds = {name: (_transpose(t).shape, t.dtype) for name, t in tensors.items()}
-
-    def __bool__(self) -> bool:
-        return bool(self.kinds)
-
-    def split(self, flat: Tensor) -> dict[str, Tensor]:
-        """`[R, P]` → named `[R, …]`, views of the rows where they have the right dtype."""
-        if not self.kinds:
-            return {}
-        named = {}
-        parts = flat.detach().split([shape.numel() for shape, _ in self.kinds.values()], -1)
-        for (name, (shape, dtype)), part in zip(self.kinds.items(), parts, strict=True):
-            tensor = part.unflatten(-1, shape) if shape else part.squeeze(-1)
-            named[name] = _transpose(tensor, len(shape)).to(dtype)
-        return named
-
-    def join(self, named: Iterable[Tensor], dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
-        """The inverse: `[R, …]` each → `[R, P]`."""
-        pairs = zip(named, self.kinds.values(), strict=True)
-        parts = [_transpose(t, len(shape)).reshape(len(t), -1).to(dtype) for t, (shape, _) in pairs]
-        return torch.cat(parts, -1, out=out)
-
-
-def _transpose(t: Tensor, dim: int | None = None) -> Tensor:
-    """A matrix, or as many as there are replicas, the other way round; everything else as it is."""
-    return t.mT if (t.dim() if dim is None else dim) == 2 else t
 
 
 class _Call(nn.Module):
@@ -238,113 +198,6 @@ class _Call(nn.Module):
     @staticmethod
     def named(state: dict[str, Tensor]) -> dict[str, Tensor]:
         return {f"model.{name}": value for name, value in state.items()}
-
-
-def trainable(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters that are trained."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def named_state(model: nn.Module, names: Iterable[str]) -> dict[str, Tensor]:
-    """Buffers and frozen parameters by name."""
-    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {name: state[name] for name in names}
-
-
-def load_row(tensors: Mapping[str, Tensor], row: Tensor) -> None:
-    """Writes a flat row back into tensors of a model."""
-    with torch.no_grad():
-        for name, part in Layout(tensors).split(row[None]).items():
-            tensors[name].copy_(part[0])
-
-
-def make_rows(
-    models: Sequence[nn.Module], replicas: Sequence[Replica], moving: Sequence[str], probes: Sequence[Probe]
-) -> Rows:
-    """The rows of all replicas before the first epoch."""
-    theta = _stack_rows([trainable(model) for model in models])
-    count, device = len(models), theta.device
-    state = _stack_rows([named_state(model, moving) for model in models])
-    state = state.double().reshape(count, -1).to(device)
-    train, val, test = (torch.stack([getattr(r.split, part) for r in replicas]).to(device) for part in PARTS)
-
-    def column(value: Callable[[TrainConfig], float], dtype: torch.dtype = torch.long) -> Tensor:
-        return torch.tensor([value(r.config) for r in replicas], dtype=dtype, device=device)
-
-    decay = torch.stack([weight_decays(m, r.config) for m, r in zip(models, replicas, strict=True)])
-    never = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
-    return Rows(
-        train=train,
-        val=val,
-        test=test,
-        seed=torch.tensor([r.seed for r in replicas], device=device),
-        rate=column(lambda config: config.learning_rate, torch.float64),
-        decay=decay.to(theta),
-        dropout=torch.tensor([probe.rates for probe in probes], dtype=torch.float64, device=device),
-        patience=column(lambda config: config.patience),
-        last_epoch=column(lambda config: config.epochs),
-        theta=theta,
-        mean=torch.zeros_like(theta),
-        square=torch.zeros_like(theta),
-        moving=state,
-        active=torch.ones(count, dtype=torch.bool, device=device),
-        best_theta=theta.clone(),
-        best_moving=state.clone(),
-        best_score=never.clone(),
-        best_loss=never.clone(),
-        best_metric=never.clone(),
-        best_epoch=torch.zeros(count, dtype=torch.long, device=device),
-        ended=torch.zeros(count, dtype=torch.long, device=device),
-    )
-
-
-def find_replica_state(models: Sequence[nn.Module], probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Names of buffers and frozen parameters that differ between replicas or change in training.
-
-    Raises:
-        ConfigError: the models do not have the same shape.
-    """
-    for number, (model, probe) in enumerate(zip(models, probes, strict=True)):
-        if _shape(model) != _shape(models[0]) or len(probe.rates) != len(probes[0].rates):
-            raise ConfigError(
-                f"the models of a batch must have the same shape; that of replica {number} is not that of "
-                "replica 0. Train models of different shapes in different calls."
-            )
-    changing = {name for probe in probes for name in probe.moving}
-    frozen = {name for name, p in models[0].named_parameters() if not p.requires_grad}
-    constant = {name: b for name, b in models[0].named_buffers() if name not in changing}
-    different = {
-        name
-        for model in models[1:]
-        for name, buffer in model.named_buffers()
-        if name in constant and not torch.equal(constant[name], buffer)
-    }
-    return tuple(sorted(changing | frozen | different))
-
-
-def _shape(model: nn.Module) -> list[tuple[object, ...]]:
-    tensors = [*model.named_parameters(), *model.named_buffers()]
-    return [(name, t.shape, t.dtype, t.requires_grad) for name, t in tensors]
-
-
-def _stack_rows(tensors: Sequence[Mapping[str, Tensor]]) -> Tensor:
-    """A flat row per model."""
-    if not tensors[0]:
-        return torch.zeros(len(tensors), 0)
-    dtype = next(iter(tensors[0].values())).dtype
-    rows = [Layout(named).join([t.detach()[None] for t in named.values()], dtype) for named in tensors]
-    return torch.cat(rows)
-
-
-def weight_decays(model: nn.Module, config: TrainConfig) -> Tensor:
-    """The weight decay of every parameter; map learners have `sheaf_decay`, if it is given."""
-    sheaf = {id(p) for p in sheaf_parameters(model)}
-    sheaf_decay = config.weight_decay if config.sheaf_decay is None else config.sheaf_decay
-    parts = [
-        torch.full((p.numel(),), sheaf_decay if id(p) in sheaf else config.weight_decay)
-        for p in trainable(model).values()
-    ]
-    return torch.cat(parts)
 
 
 def map_replicas(function: Callable[..., Tensor], is_vectorised: bool) -> Callable[..., Tensor]:

@@ -22,20 +22,14 @@ from polynsd.devices import on_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.precision import exact_products
 from polynsd.training.capture import capture_step
+from polynsd.training.optimizer import trainable
 from polynsd.training.population import (
-    CHANGING,
     IS_BEST,
     TRAIN_LOSS,
     VAL_LOSS,
     VAL_METRIC,
     WAS_ACTIVE,
     Population,
-    Rows,
-    find_replica_state,
-    load_row,
-    make_rows,
-    named_state,
-    trainable,
 )
 from polynsd.training.probe import (
     Predict,
@@ -56,6 +50,7 @@ from polynsd.training.replica import (
     check_output,
     check_replicas,
 )
+from polynsd.training.rows import CHANGING, Rows, find_replica_state, load_row, make_rows, named_state
 from polynsd.training.task import Task
 
 if TYPE_CHECKING:

@@ -102,15 +102,17 @@ def test_dropout_is_its_own_gradient(backend, is_shared):
 
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-6)], ids=str)
 def test_adam_is_that_of_pytorch(backend, dtype, limit):
-    """Over 20 steps, with rates by row and decays by entry."""
+    """Over 20 steps, with rates by row and by entry, and decays by entry."""
     R, P, device = 3, 1100, place(backend)
     rate = torch.tensor([1e-3, 0.01, 0.5]).double()
     levels = torch.tensor([[0.0, 0.1], [5e-4, 0.0], [0.2, 1e-3]]).double()
     decay = levels.repeat_interleave(P // 2, 1)
+    shares = torch.tensor([[1.0, 0.1], [2.0, 1.0], [0.0, 1.0]]).double()
+    scale = shares.repeat_interleave(P // 2, 1)
     theta, gradients = random_tensor(R, P), random_tensor(20, R, P, seed=1)
     parts = [[part.clone().requires_grad_() for part in row.chunk(2)] for row in theta]
     groups = [
-        {"params": [part], "lr": float(rate[r]), "weight_decay": float(levels[r, i])}
+        {"params": [part], "lr": float(rate[r] * shares[r, i]), "weight_decay": float(levels[r, i])}
         for r in range(R)
         for i, part in enumerate(parts[r])
     ]
@@ -122,9 +124,8 @@ def test_adam_is_that_of_pytorch(backend, dtype, limit):
             for part, g in zip(parts[r], gradient[r].chunk(2), strict=True):
                 part.grad = g.clone()
         optimizer.step()
-        step = torch.tensor(number, device=device)
-        given = (gradient.to(device, dtype), mean, square, decay.to(device, dtype), rate.to(device), step)
-        adam(found, *given)
+        given = (gradient.to(device, dtype), mean, square, decay.to(device, dtype), scale.to(device, dtype))
+        adam(found, *given, rate.to(device), torch.tensor(number, device=device))
     expected = torch.stack([torch.cat(row) for row in parts]).detach()
     for r in range(R):
         assert_close(found[r].cpu(), expected[r], f"row {r}", limit)
@@ -146,8 +147,12 @@ def test_what_is_not_a_number_stays_in_its_row(backend):
     theta, mean, square = (torch.zeros(2, 5, device=device) for _ in range(3))
     gradient = torch.ones_like(theta)
     gradient[0] = torch.nan
-    decay, rate = torch.zeros_like(theta), torch.ones(2, device=device).double()
-    adam(theta, gradient, mean, square, decay, rate, torch.tensor(1, device=device))
+    decay, scale, rate = (
+        torch.zeros_like(theta),
+        torch.ones_like(theta),
+        torch.ones(2, device=device).double(),
+    )
+    adam(theta, gradient, mean, square, decay, scale, rate, torch.tensor(1, device=device))
     assert theta[0].isnan().all()
     assert torch.allclose(theta[1], torch.full_like(theta[1], -1.0))
     kept = torch.zeros_like(theta)

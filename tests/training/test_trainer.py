@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
 from polynsd.training import Configuration, Problem, fit, fit_splits, get_task
-from polynsd.training.population import weight_decays
+from polynsd.training.optimizer import weight_decays
 from polynsd.zoo import GCN, MLP
 
 ACCURACY = get_task("accuracy")

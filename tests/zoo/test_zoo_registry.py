@@ -13,7 +13,7 @@ from polynsd.config import from_options, load_config, save_config, to_dict
 from polynsd.nn.models import sheaf_parameters
 from polynsd.runs import read_run
 from polynsd.scale.fit import _parameter_groups
-from polynsd.training.population import weight_decays
+from polynsd.training.optimizer import weight_decays
 from polynsd.zoo import (
     ALL_MODELS,
     SHEAF_MODELS,

@@ -168,10 +168,17 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
 
 
 def adam(
-    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+    theta: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor,
+    scale: Tensor,
+    factors: Tensor,
 ) -> None:
     """Adam's step in place; see `ops/training.py`."""
-    _run_on_rows(cpu_training.adam(theta.dtype), theta, [theta, gradient, mean, square, decay, factors])
+    tensors = [theta, gradient, mean, square, decay, scale, factors]
+    _run_on_rows(cpu_training.adam(theta.dtype), theta, tensors)
 
 
 def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:

@@ -89,7 +89,7 @@ def csr_product(dtype: torch.dtype, n: int) -> Any:
 def adam(dtype: torch.dtype) -> Any:
     """Adam's step in place.
 
-    Tensors: θ, gradient, m, v, decay, factors. Sizes: P, shares.
+    Tensors: θ, gradient, m, v, decay, scale, factors. Sizes: P, shares.
     """
     like, kind = NUMBER[dtype], FLOAT[dtype]
     keep1, add1, keep2, add2, epsilon = (kind(b) for b in (BETA1, 1 - BETA1, BETA2, 1 - BETA2, EPSILON))
@@ -100,13 +100,14 @@ def adam(dtype: torch.dtype) -> Any:
         P = item(sizes, COUNT)
         theta, gradient = carray(replica(tensors, 0, r, like), P), carray(replica(tensors, 1, r, like), P)
         mean, square = carray(replica(tensors, 2, r, like), P), carray(replica(tensors, 3, r, like), P)
-        decay, factors = carray(replica(tensors, 4, r, like), P), replica(tensors, 5, r, DOUBLE)
+        decay, scale = carray(replica(tensors, 4, r, like), P), carray(replica(tensors, 5, r, like), P)
+        factors = replica(tensors, 6, r, DOUBLE)
         step, correction = kind(item(factors, 0)), kind(item(factors, 1))
         for i in range(first(sizes, number), first(sizes, number + 1)):
             g = gradient[i] + decay[i] * theta[i]
             mean[i] = keep1 * mean[i] + add1 * g
             square[i] = keep2 * square[i] + add2 * g * g
-            theta[i] -= step * mean[i] / (np.sqrt(square[i]) * correction + epsilon)
+            theta[i] -= step * scale[i] * mean[i] / (np.sqrt(square[i]) * correction + epsilon)
 
     return share
 

@@ -319,10 +319,16 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
 
 
 def adam(
-    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+    theta: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor,
+    scale: Tensor,
+    factors: Tensor,
 ) -> None:
     """Adam's step in place; see `ops/training.py`."""
-    tensors = (theta, gradient.contiguous(), mean, square, decay, factors.contiguous())
+    tensors = (theta, gradient.contiguous(), mean, square, decay, scale, factors.contiguous())
     _launch_on_rows(gpu_training.adam, theta, *tensors, theta.size(1), BETA1, BETA2, EPSILON)
 
 

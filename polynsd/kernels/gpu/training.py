@@ -49,7 +49,7 @@ def csr_product(
 
 @triton.jit
 def adam(
-    theta, gradient, mean, square, decay, factors, n,
+    theta, gradient, mean, square, decay, scale, factors, n,
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPSILON: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Adam's step in place; numbers that are not constants would be rounded to float32."""
@@ -64,6 +64,7 @@ def adam(
     v = BETA2 * tl.load(square + place, mask=inside, other=0) + (1 - BETA2) * g * g
     tl.store(mean + place, m, mask=inside)
     tl.store(square + place, v, mask=inside)
+    step *= tl.load(scale + place, mask=inside, other=0)
     tl.store(theta + place, old - step * m / (tl.sqrt(v) * correction + EPSILON), mask=inside)
 
 

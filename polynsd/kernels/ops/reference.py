@@ -158,14 +158,20 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
 
 
 def adam(
-    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, factors: Tensor
+    theta: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor,
+    scale: Tensor,
+    factors: Tensor,
 ) -> None:
     """Adam's step in place; see `training.py`."""
     step, correction = factors.to(theta.dtype)[..., None].unbind(1)
     g = torch.addcmul(gradient, decay, theta)
     mean.lerp_(g, 1 - BETA1)
     square.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
-    theta.addcdiv_(-step * mean, square.sqrt() * correction + EPSILON)
+    theta.addcdiv_(-step * scale * mean, square.sqrt() * correction + EPSILON)
 
 
 def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:

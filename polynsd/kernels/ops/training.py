@@ -8,9 +8,9 @@ All of them work on R replicas at a time.
   output's.
 * `adam`, `copy_rows`: what an epoch does to the parameters, in one pass over them. Nothing is differentiated.
 
-      m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²,   θ ← θ − η m̂ / (√v̂ + ε),   g = ∂θ + decay · θ
+      m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²,   θ ← θ − η s m̂ / (√v̂ + ε),   g = ∂θ + decay · θ
 
-  is Adam as `torch.optim.Adam` does it.
+  is Adam as `torch.optim.Adam` does it; s is 1 but for parameters with a learning rate of their own.
 * `sparse_product`: X z for a sparse matrix X of constants, such as a bag of words.
 """
 
@@ -77,7 +77,14 @@ def hash32(z: Tensor) -> Tensor:
 
 @torch.no_grad()
 def adam(
-    theta: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, decay: Tensor, rate: Tensor, number: Tensor
+    theta: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor,
+    scale: Tensor,
+    rate: Tensor,
+    number: Tensor,
 ) -> None:
     """Updates θ, m and v in place.
 
@@ -87,12 +94,13 @@ def adam(
         mean: m `[R, P]`.
         square: v `[R, P]`.
         decay: `[R, P]`.
+        scale: s `[R, P]`.
         rate: η, float64 `[R]`.
         number: of the step, from 1 on; an integer without dimensions.
     """
     steps = number.double()
     factors = torch.stack([rate / (1 - BETA1**steps), (1 - BETA2**steps).rsqrt().expand_as(rate)], -1)
-    backend_for(theta).adam(theta, gradient, mean, square, decay, factors)
+    backend_for(theta).adam(theta, gradient, mean, square, decay, scale, factors)
 
 
 @torch.no_grad()
