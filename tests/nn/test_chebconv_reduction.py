@@ -7,6 +7,7 @@ from torch_geometric.nn import ChebConv
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
 from polynsd import LayerConfig, PolynomialFilter, SheafLaplacian, Topology
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, 6)  # without node 6: PyG gives isolated nodes L_vv = 1, we 0
@@ -28,11 +29,12 @@ def cheb_conv(x):
 
 
 def free_layer(d=1):
-    config = LayerConfig(
-        stalk_dim=d, maps="identity", normalization="sheaf", degree=len(THETA) - 1, coefficients="free",
-        correction="none", mixing="none", gate="none", activation="identity",
-    )  # fmt: skip
-    layer = SheafLayer(C, config).double().requires_grad_(False)
+    options = {
+        "stalk_dim": d, "maps": "identity", "normalization": "sheaf", "degree": len(THETA) - 1,
+        "coefficients": "free", "correction": "none", "mixing": "none", "gate": "none",
+        "activation": "identity",
+    }  # fmt: skip
+    layer = SheafLayer(C, LayerConfig(**PUBLISHED_LAYER | options)).double().requires_grad_(False)
     layer.filter.theta.copy_(THETA)
     return layer
 

@@ -9,6 +9,7 @@ from small_graphs import EDGE_INDEX, NUM_NODES, close, features, shaken
 from torch.nn.functional import elu
 
 from polynsd import ConfigError, LayerConfig, PolyNSD, Topology
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer, count_parameters
 from polynsd.sheaf.orthogonal import METHODS
 
@@ -16,9 +17,13 @@ TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
 CHANNELS, FAMILIES = 3, ("identity", "diagonal", "orthogonal", "general")
 
 
+def published(**options):
+    return LayerConfig(**PUBLISHED_LAYER | {"stalk_dim": 2} | options)
+
+
 def make_layer(**options):
     torch.manual_seed(0)
-    return shaken(SheafLayer(CHANNELS, LayerConfig(**{"stalk_dim": 2, **options})))
+    return shaken(SheafLayer(CHANNELS, published(**options)))
 
 
 def state(layer, seed=0):
@@ -56,7 +61,7 @@ def test_idle_mixing_exists_but_does_nothing():
 
 
 def test_a_new_layer_starts_from_identity_orthogonal_and_zero():
-    layer = SheafLayer(CHANNELS, LayerConfig(stalk_dim=2))
+    layer = SheafLayer(CHANNELS, published())
     eye = torch.eye(CHANNELS)
     assert torch.equal(layer.stalk_mixing, torch.eye(2))
     assert torch.allclose(layer.channel_mixing @ layer.channel_mixing.mT, eye, atol=1e-6)
@@ -90,19 +95,19 @@ def test_a_shortcut_is_a_linear_map_inside_the_activation(mixing):
 def test_a_layer_with_a_shortcut_starts_as_the_adjacency(basis, coefficients):
     """m(λ) = 1 − λ on [0, 2]; convex weights have no such polynomial."""
     lam = torch.linspace(0, 2, 7).double()
-    options = {"stalk_dim": 2, "gate": "shortcut", "correction": "none", "basis": basis}
-    layer = SheafLayer(CHANNELS, LayerConfig(coefficients=coefficients, **options))
+    options = {"gate": "shortcut", "correction": "none", "basis": basis}
+    layer = SheafLayer(CHANNELS, published(coefficients=coefficients, **options))
     assert torch.allclose(layer.filter.response(lam), 1 - lam, atol=1e-5)
-    convex = SheafLayer(CHANNELS, LayerConfig(**options))
+    convex = SheafLayer(CHANNELS, published(**options))
     assert convex.filter.response(lam[-1:]).item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("maps", [maps for maps in FAMILIES if maps != "identity"])
 def test_maps_that_start_constant_transport_by_the_identity(maps):
     """The first Laplacian is that of the constant sheaf, times tanh(1)² where ρ = tanh scales the maps."""
-    options = {"stalk_dim": 2, "normalization": "none"}
-    layer = SheafLayer(CHANNELS, LayerConfig(maps=maps, map_start="constant", **options)).double()
-    plain = SheafLayer(CHANNELS, LayerConfig(maps="identity", **options)).double()
+    options = {"maps": maps, "map_start": "constant", "normalization": "none"}
+    layer = SheafLayer(CHANNELS, published(**options)).double()
+    plain = SheafLayer(CHANNELS, published(maps="identity", normalization="none")).double()
     scale = 1.0 if maps == "orthogonal" else math.tanh(1) ** 2
     x = state(layer)
     dense = [one.laplacian(x, TOPOLOGY).to_dense() for one in (layer, plain)]
@@ -179,11 +184,12 @@ def test_only_idle_mixing_does_not_learn():
 )
 def test_options_that_exclude_each_other(options, text):
     with pytest.raises(ConfigError, match=text):
-        LayerConfig(**options)
+        published(**options)
 
 
 def test_the_bias_of_constant_maps_is_a_parameter_of_the_sheaf_and_starts_anew():
-    model = PolyNSD(4, 3, 2, 2, stalk_dim=2, map_start="constant")
+    options = PUBLISHED_LAYER | {"stalk_dim": 2, "map_start": "constant"}
+    model = PolyNSD(4, 3, 2, 2, **options)
     first = model.layers[0].learner
     assert any(first.bias is p for p in model.sheaf_parameters())
     with torch.no_grad():
@@ -197,8 +203,7 @@ def test_the_bias_of_constant_maps_is_a_parameter_of_the_sheaf_and_starts_anew()
 # No option is decoration: each changes the output or the number of parameters of a layer
 
 
-BASE = {"stalk_dim": 2, "dropout": 0.3}
-ALTERNATIVES = {  # option: the other values it can take, besides the default
+ALTERNATIVES = {  # option: the other values it can take, besides the published one
     "stalk_dim": [1, 3],
     "maps": ["identity", "general", *(f"orthogonal({method})" for method in METHODS)],
     "fixed_channels": [("laplacian",), ("signless",)],
@@ -230,7 +235,7 @@ ALTERNATIVES = {  # option: the other values it can take, besides the default
 def fingerprint(options):
     """(number of parameters, output) of a layer in training mode, with the same noise for equal shapes."""
     torch.manual_seed(0)
-    layer = shaken(SheafLayer(3, LayerConfig(**{**BASE, **options}))).train().requires_grad_(False)
+    layer = shaken(SheafLayer(3, published(**{"dropout": 0.3, **options}))).train().requires_grad_(False)
     D, edge_dim = layer.config.total_stalk_dim, layer.config.edge_dim
     x = features(NUM_NODES, 3 * D).reshape(NUM_NODES, D, 3)
     attributes = features(TOPOLOGY.num_half_edges, edge_dim) if edge_dim else None

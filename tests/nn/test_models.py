@@ -8,6 +8,7 @@ from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, PAIRS, close, feat
 from torch.nn.functional import cross_entropy, elu, mse_loss
 
 from polynsd import NSD, IdentitySheaf, LayerConfig, ModelConfig, PolyNSD, PolySpectralGNN, Topology
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.errors import ConfigError
 from polynsd.nn import count_parameters
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, build_model
@@ -19,7 +20,8 @@ LABELS = torch.arange(NUM_NODES) % 3
 
 def make_model(kind=PolyNSD, num_layers=2, out_channels=3, **options):
     torch.manual_seed(0)
-    return shaken(kind(NUM_FEATURES, 4, num_layers, out_channels, **options))
+    published = PUBLISHED_LAYER | kind.preset
+    return shaken(kind(NUM_FEATURES, 4, num_layers, out_channels, **published | options))
 
 
 def adjacency():
@@ -35,10 +37,10 @@ def laplacian(model):
 
 
 def test_they_print_what_they_are():
-    assert str(PolyNSD(8, 16, 2, 3)) == (
+    assert str(PolyNSD(8, 16, 2, 3, stalk_dim=4, maps="diagonal", degree=4)) == (
         "PolyNSD(8, 16, num_layers=2, out_channels=3, stalk_dim=4, maps=diagonal, degree=4)"
     )
-    assert str(PolySpectralGNN(-1, 16, 2, 3)) == (
+    assert str(PolySpectralGNN(-1, 16, 2, 3, degree=4)) == (
         "PolySpectralGNN(-1, 16, num_layers=2, out_channels=3, stalk_dim=1, maps=identity, degree=4)"
     )
 
@@ -153,7 +155,8 @@ def test_responses_come_layer_by_layer():
 
 def test_state_dicts_and_copies_carry_everything():
     model = make_model(maps="orthogonal", edge_weights=True, shared_filter=True)
-    other = PolyNSD(NUM_FEATURES, 4, 2, 3, maps="orthogonal", edge_weights=True, shared_filter=True).double()
+    other = make_model(maps="orthogonal", edge_weights=True, shared_filter=True)
+    other.reset_parameters()
     other.load_state_dict(model.state_dict())
     for twin in (other, copy.deepcopy(model)):
         assert torch.equal(twin(features(), EDGE_INDEX), model(features(), EDGE_INDEX))

@@ -7,6 +7,7 @@ from torch.func import functional_call
 from torch.nn.functional import elu
 
 from polynsd import ConfigError, LayerConfig, PolyNSD, ShapeError, Topology
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
@@ -14,9 +15,13 @@ CHANNELS, D = 3, 2
 NORMS = ("layer", "batch")
 
 
+def plain_layer(channels=CHANNELS, **options):
+    return SheafLayer(channels, LayerConfig(**PUBLISHED_LAYER | {"stalk_dim": D} | options))
+
+
 def make_layer(**options):
     torch.manual_seed(0)
-    return shaken(SheafLayer(CHANNELS, LayerConfig(**{"stalk_dim": D, **options})))
+    return shaken(plain_layer(**options))
 
 
 def state(seed=0, num_nodes=NUM_NODES):
@@ -38,7 +43,7 @@ def normed(layer, x, y):
 
 def updated(layer, x, y):
     """A layer on x whose learner and filter see y: without norm it sees them both there."""
-    plain = SheafLayer(CHANNELS, LayerConfig(stalk_dim=D)).double()
+    plain = plain_layer().double()
     plain.load_state_dict({name: v for name, v in layer.state_dict().items() if not name.startswith("norm")})
     h = plain.stalk_mixing @ y @ plain.channel_mixing.mT
     return (1 + plain.epsilon.tanh()) * x - elu(plain.filter(plain.laplacian(y, TOPOLOGY), h))
@@ -104,7 +109,7 @@ def test_a_reset_forgets_scale_shift_and_statistics(norm):
     layer = make_layer(norm=norm).train()
     layer(state(), TOPOLOGY)
     layer.reset_parameters()
-    fresh = SheafLayer(CHANNELS, LayerConfig(stalk_dim=D, norm=norm)).double().norm.state_dict()
+    fresh = plain_layer(norm=norm).double().norm.state_dict()
     assert all(torch.equal(value, fresh[name]) for name, value in layer.norm.state_dict().items())
 
 
@@ -129,8 +134,8 @@ def test_no_state_is_counted_twice_by_checkpoints():
 @pytest.mark.parametrize("maps", ["diagonal", "general"])
 def test_the_full_matrix_holds_the_pair_as_a_kronecker_product(maps, channels):
     torch.manual_seed(0)
-    pair = shaken(SheafLayer(channels, LayerConfig(stalk_dim=D, maps=maps)))
-    full = SheafLayer(channels, LayerConfig(stalk_dim=D, maps=maps, mixing="full")).double()
+    pair = shaken(plain_layer(channels, maps=maps))
+    full = plain_layer(channels, maps=maps, mixing="full").double()
     weights = {name: value for name, value in pair.state_dict().items() if "mixing" not in name}
     weights["full_mixing"] = torch.kron(pair.stalk_mixing, pair.channel_mixing)
     full.load_state_dict(weights)
@@ -140,6 +145,6 @@ def test_the_full_matrix_holds_the_pair_as_a_kronecker_product(maps, channels):
 
 
 def test_the_full_matrix_begins_orthogonal():
-    W = SheafLayer(CHANNELS, LayerConfig(stalk_dim=D, mixing="full")).full_mixing
+    W = plain_layer(mixing="full").full_mixing
     assert torch.allclose(W @ W.mT, torch.eye(D * CHANNELS), atol=1e-6)
     assert not torch.allclose(W, torch.eye(D * CHANNELS))

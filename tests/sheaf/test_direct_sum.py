@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from polynsd import LayerConfig, ShapeError
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn.layer import SheafLayer
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import append_channels
@@ -23,10 +24,8 @@ CASES = [
 def pair(maps, normalization, **options):
     """The operator of a layer, and the same with 5 × 5 blocks."""
     torch.manual_seed(0)
-    config = LayerConfig(
-        stalk_dim=3, maps=maps, fixed_channels=CHANNELS, normalization=normalization, degree=4, **options
-    )
-    layer = SheafLayer(2, config).double()
+    own = {"stalk_dim": 3, "maps": maps, "fixed_channels": CHANNELS, "normalization": normalization}
+    layer = SheafLayer(2, LayerConfig(**PUBLISHED_LAYER | own | options)).double()
     x = torch.randn(7, 5, 2, dtype=torch.float64)
     weight = TOPOLOGY.symmetric_weight(torch.arange(1.0, 7.0, dtype=torch.float64))
     L = layer.laplacian(x, TOPOLOGY, weight)
@@ -74,5 +73,5 @@ def test_a_signal_of_another_shape_is_refused():
 
 
 def test_diagonal_maps_stay_one_operator():
-    layer = SheafLayer(2, LayerConfig(stalk_dim=3, fixed_channels=CHANNELS))
+    layer = SheafLayer(2, LayerConfig(maps="diagonal", stalk_dim=3, fixed_channels=CHANNELS))
     assert isinstance(layer.laplacian(torch.randn(7, 5, 2), TOPOLOGY), SheafLaplacian)

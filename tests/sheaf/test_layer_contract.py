@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import NSD, PolyNSD, PolySheafConv
 from polynsd.testing import FAMILIES, check_layer
 
@@ -28,7 +29,8 @@ def test_convolutions_keep_it(maps, normalization):
     ids=str,
 )
 def test_models_keep_it(options):
-    check_layer(lambda: PolyNSD(IN, 3, 2, 4, stalk_dim=2, degree=3, **options), IN)
+    layer = PUBLISHED_LAYER | {"stalk_dim": 2, "degree": 3} | options
+    check_layer(lambda: PolyNSD(IN, 3, 2, 4, **layer), IN)
 
 
 def test_lazy_layers_and_sheaf_diffusion_keep_it():
