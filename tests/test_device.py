@@ -56,11 +56,12 @@ class Waiting(PolyNSD):
         return y
 
 
-def trajectory(mode, kind=PolyNSD, **options):
+def trajectory(mode, kind=PolyNSD, rules=None, **options):
     """The epochs of a training on a GPU and its last random number."""
     data, epochs = heterophilous_graph(80, seed=1).to_pyg().to("cuda"), []
     data.edge_weight = torch.ones(data.num_edges, device="cuda") if kind is PolyNSD else None
-    split, config = stratified_split(data.y.cpu(), seed=0), TrainConfig(epochs=12, patience=12, capture=mode)
+    split = stratified_split(data.y.cpu(), seed=0)
+    config = TrainConfig(epochs=12, patience=12, capture=mode, **(rules or {}))
     build = lambda: kind(15, 6, 2, 4, dropout=0.3, degree=3, **options)  # noqa: E731
     result = fit(build, data, split, get_task("accuracy"), config, 0, epochs.append)
     return epochs, result.test_metric, [p.tolist() for p in result.model.parameters()]
@@ -72,6 +73,13 @@ def trajectory(mode, kind=PolyNSD, **options):
 def test_captured_training_goes_the_same_way(maps, normalization):
     options = {"maps": maps, "normalization": normalization}
     assert trajectory("on", **options) == trajectory("off", **options)
+
+
+@needs_cuda
+def test_captured_training_follows_its_schedule():
+    rules = {"schedule": "cosine", "warmup": 5, "clip_norm": 0.1, "label_smoothing": 0.1, "ema": 0.9}
+    rules |= {"sheaf_rate": 1e-3, "filter_rate": 0.1}
+    assert trajectory("on", rules=rules) == trajectory("off", rules=rules)
 
 
 @needs_cuda

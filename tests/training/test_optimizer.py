@@ -19,13 +19,10 @@ OWN_RATES = {"sheaf_rate": 0.005, "filter_rate": 0.1, "sheaf_decay": 0.0}
 OPTIONS = {
     "plain": {},
     "rates": OWN_RATES,
-    "fixed maps": {"sheaf_rate": 0.0},
     "cosine": {"schedule": "cosine"},
-    "warm-up": {"warmup": 4},
+    "warm-up": {"warmup": 20},
     "both": {"schedule": "cosine", "warmup": 4},
-    "only warm-up": {"schedule": "cosine", "warmup": 20},
     "clipping": {"clip_norm": 0.05},
-    "no clipping": {"clip_norm": 1e6},
     "smoothing": {"label_smoothing": 0.2},
     "averages": {"ema": 0.8},
 }
@@ -133,7 +130,7 @@ def test_ten_epochs_are_those_of_pytorch(data, split, company, name):
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["plain", "rates", "all"])
+@pytest.mark.parametrize("name", ["plain", "all"])
 def test_what_the_others_want_changes_no_bit(data, split, company, name):
     """As many replicas again, but all with the same options."""
     number, config = list(OPTIONS).index(name), replace(PLAIN, **OPTIONS[name])
@@ -170,7 +167,7 @@ class Memory:
 
 def test_a_training_with_averages_goes_on_as_if_it_had_not_been_interrupted(data, split):
     """Also after the only replica with an average has ended and was dropped."""
-    changes = [{"epochs": 3, "ema": 0.9}, {"epochs": 3, "ema": 0.5, "schedule": "cosine"}, {"epochs": 7}]
+    changes = [{"epochs": 3, "ema": 0.9}, {"epochs": 3, "ema": 0.5, "schedule": "cosine"}, {"epochs": 6}]
     for last in ({}, {"ema": 0.99, "warmup": 3}):
         rules = [replace(PLAIN, **change) for change in (*changes[:2], changes[2] | last)]
         replicas, memory = [Replica(Normalised, split, 0, rule) for rule in rules], Memory()
