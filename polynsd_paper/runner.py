@@ -1,17 +1,15 @@
 """From a cell to its record: search, run-off, scores.
 
-A search sees validation only, on the first few splits. The best of many trials on few splits owes much to
-luck, so the best few are trained once more on all splits with other seeds, and their validation there
-decides. The winner is trained on all splits with seeds that nothing before has used; these are the scores of
-the record. Cells that have a current record are not trained again. Studies and trainings under way are named
-by a hash of all that they depend on, so that no leftover stands in the way of other settings; one process at
-a time works on a cell.
+A search sees validation only, on the first few splits; the run-off of its best trials is on all splits. The
+winner is trained on all splits with seeds that nothing before has used; these are the scores of the record.
+Cells that have a current record are not trained again. Studies and trainings under way are named by a hash of
+all that they depend on, so that no leftover stands in the way of other settings; one process at a time works
+on a cell.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,14 +17,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import commit, device_name
 from polynsd.runs.files import make_folder
 from polynsd.runs.lock import hold_lock
-from polynsd.search import SearchConfig, Space, Trial, group_by_shape, train_together
+from polynsd.search import (
+    SearchConfig,
+    Space,
+    begin_with,
+    count_finished,
+    open_study,
+    run_off,
+    seconds_spent,
+    trial_rows,
+    work,
+)
+from polynsd.search.final import FINAL_SEED
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
@@ -44,11 +53,6 @@ from polynsd_paper.records import (
     recorded_configuration,
 )
 
-if TYPE_CHECKING:
-    from polynsd.search import Search
-
-RUN_OFF_SEED = 5_000  # the first of the run-off; searches use seeds from 0 on
-SCORE_SEED = 10_000  # the first of the scores
 FINISHED = ("complete", "pruned", "failed")  # states of trials that were not lost with an interruption
 
 OnStep = Callable[[str], None]
@@ -128,7 +132,7 @@ class Runner:
     def _make_record(self, cell: Cell) -> Record:
         sources = [replace(source, device=self.device) for source in self.experiment.sources(cell)]
         # graphs of the last cell are kept for the next
-        self._problems = {s: self._problems.get(s) or s.problem(SCORE_SEED) for s in sources}
+        self._problems = {s: self._problems.get(s) or s.problem(FINAL_SEED) for s in sources}
         problems = list(self._problems.values())
         configuration, search = self._configure(cell, problems[0])
         record = self._train(cell, problems, configuration, search)
@@ -210,18 +214,20 @@ def search_cell(
         folder: of the study; a search that was interrupted goes on.
         on_step: is called with a line of text at every step.
     """
-    from polynsd.search import begin_with, count_finished, open_study, seconds_spent, trial_rows, work
-
     assert isinstance(cell.plan, Space)
     few = replace(problem, splits=problem.splits[: budget.splits], seed=0)
     space = published_space(cell.plan)
     identity = [space.to_dict(), [dict(start) for start in cell.starts], asdict(budget), few.identity()]
     config = SearchConfig(
-        trials=budget.trials, batch=budget.batch, screen=budget.screen, startup=max(budget.trials // 2, 1)
+        trials=budget.trials,
+        batch=budget.batch,
+        screen=budget.screen,
+        startup=max(budget.trials // 2, 1),
+        finalists=budget.finalists,
     )
     storage = f"sqlite:///{folder / f'study-{digest(identity)}.db'}"
     search = open_study(storage, cell.name, space, few, config)
-    begin_with(search, cell.starts)
+    begin_with(search, cell.starts, each=budget.batch, share=1.0)
 
     def on_trial(_: TrialStatus) -> None:
         score = trial_rows(search.study)[-1]["best_so_far"]
@@ -232,41 +238,16 @@ def search_cell(
     work(search, on_trial=on_trial, seconds=budget.seconds)
     rows = [row for row in trial_rows(search.study) if row["state"] in FINISHED]
     start = time.perf_counter()
-    configuration, run_off = _run_off(search, budget, problem, lambda text: on_step(f"{cell}: {text}"))
+    if budget.finalists > 1:
+        on_step(f"{cell}: the best {budget.finalists} on {len(problem.splits)} splits")
+    finalists = run_off(search, problem)
     about = {
         "trials": len(rows),
         "seconds": round(seconds_spent(search.study) + time.perf_counter() - start, 1),
         "splits": len(few.splits),
-        "val": run_off[0]["val"],
-        "run_off": run_off,
+        "val": finalists[0].val,
+        "run_off": [finalist.to_dict() for finalist in finalists],
         "best_so_far": [row["best_so_far"] and round(row["best_so_far"], 5) for row in rows],
         "space": json.loads(json.dumps(cell.plan.to_dict())),
     }
-    return configuration, about
-
-
-def _run_off(
-    search: Search, budget: Budget, problem: Problem, on_step: OnStep
-) -> tuple[Configuration, list[dict[str, Any]]]:
-    """The winner of the run-off, and how the finalists did, best first."""
-    from polynsd.search import best_trials
-
-    finalists = best_trials(search)[: budget.finalists]  # raises where there is none
-    values = [trial.value for trial in finalists]
-    if len(finalists) > 1:
-        on_step(f"the best {len(finalists)} on {len(problem.splits)} splits")
-        values = _mean_validations(finalists, problem)
-    order = sorted(range(len(finalists)), key=lambda i: (-values[i], i))
-    results = [{"trial": finalists[i].number, "search": finalists[i].value, "val": values[i]} for i in order]
-    return finalists[order[0]].configuration, results
-
-
-def _mean_validations(trials: Sequence[Trial], problem: Problem) -> list[float]:
-    """Over all splits, −∞ where it is not finite; trials of one shape train together."""
-    fresh, splits, values = replace(problem, seed=RUN_OFF_SEED), range(len(problem.splits)), {}
-    for group in group_by_shape(trials):
-        fits = train_together(fresh, [trial.configuration for trial in group], splits)
-        for trial, results in zip(group, fits, strict=True):
-            mean = fmean(fit.val_metric for fit in results)
-            values[trial.number] = mean if math.isfinite(mean) else -math.inf
-    return [values[trial.number] for trial in trials]
+    return finalists[0].trial.configuration, about

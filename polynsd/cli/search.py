@@ -36,7 +36,7 @@ class SearchCommand:
     out: Path | None = None
     """The folder of the search; runs/search/STUDY unless given."""
     final: bool = True
-    """Wait for all trials and test the best; --no-final for workers that only help."""
+    """Wait for all trials, hold the run-off and test its winner; --no-final for workers that only help."""
     quiet: bool = False
     """Show no progress."""
     json: bool = False
@@ -87,10 +87,14 @@ def _earlier_trials(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
 
 
 def _print_result(out: Path, result: dict[str, Any]) -> None:
-    chosen, final = result["chosen"], result["final"]
+    chosen, final, finalists = result["chosen"], result["final"], result["finalists"]
     metric, text = score_name(result["metric"]), partial(score_text, result["metric"])
+    numbers = ", ".join(str(each["trial"]) for each in finalists)
+    vals = ", ".join(text(each["val"]) for each in finalists)
+    run_off = [("finalists", f"trials {numbers}"), (f"their val {metric}, run-off", vals)]
     rows = [
         ("trials (pruned, failed)", f"{result['trials']} ({result['pruned']}, {result['failed']})"),
+        *(run_off if len(finalists) > 1 else []),
         ("chosen", f"trial {chosen['trial']}"),
         (f"its val {metric}", text(chosen["val_mean"])),
         (f"val {metric}, new seeds", text(final["val_mean"])),

@@ -104,7 +104,7 @@ class RunRecord:
 
     Attributes:
         folder: its folder.
-        kind: protocol, search or model.
+        kind: protocol, search, run-off or model.
         config: what it does.
         inputs: what its result depends on beside that.
         environment: machine, versions and time, one entry per session.

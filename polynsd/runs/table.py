@@ -9,6 +9,7 @@ The scores of each kind of run:
 
     protocol    splits: [{split, seed, fingerprint, val, test, best_epoch, epochs}, …]
     search      val, test, best_epoch: lists with a value per split; seed: the first one's
+    run-off     none: it compares trials, and is in no test
     model       val, test; or values: {val_score_, metric_, best_epoch_} of an estimator
 """
 

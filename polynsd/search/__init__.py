@@ -1,9 +1,11 @@
 """Search: many configurations, compared on validation; the best is trained afresh and tested once.
 
-`open_study` opens or resumes a study of Optuna, `work` trains its trials, `conclude` tests the best of them.
+`open_study` opens or resumes a study of Optuna, `work` trains its trials, `run_off` compares the best of them
+again, `conclude` tests the winner.
 `successive_halving` searches a fixed list of configurations without Optuna, as `SheafClassifier` does.
 """
 
+from polynsd.search.final import Finalist, conclude, run_off
 from polynsd.search.halving import successive_halving
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space
@@ -13,7 +15,6 @@ from polynsd.search.study import (
     SearchConfig,
     begin_with,
     best_trials,
-    conclude,
     count_finished,
     open_study,
     seconds_spent,
@@ -25,6 +26,7 @@ from polynsd.search.worker import work
 
 __all__ = [
     "Choice",
+    "Finalist",
     "Fixed",
     "Range",
     "Search",
@@ -40,6 +42,7 @@ __all__ = [
     "open_storage",
     "open_study",
     "rank_trials",
+    "run_off",
     "seconds_spent",
     "successive_halving",
     "train_together",

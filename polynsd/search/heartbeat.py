@@ -18,6 +18,7 @@ from threading import Event, Thread
 from typing import Any
 
 from polynsd.optional import load_optuna
+from polynsd.search.study import START
 
 HEARTBEAT_SECONDS = 20.0
 TIMEOUT_SECONDS = 120.0
@@ -99,7 +100,9 @@ def requeue_trial(study: Any, number: int) -> bool:
     with ignore_finished() as errors:
         study.tell(number, state=load_optuna().trial.TrialState.FAIL)  # failed without a reason means lost
         if trial.params and attempt < MAX_ATTEMPTS:
-            study.enqueue_trial(trial.params, user_attrs={"retry_of": number, "attempt": attempt + 1})
+            start = {name: value for name, value in trial.user_attrs.items() if name == START}
+            attributes = {**start, "retry_of": number, "attempt": attempt + 1}
+            study.enqueue_trial(trial.params, user_attrs=attributes)
     return not errors
 
 

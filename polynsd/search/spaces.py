@@ -50,6 +50,28 @@ CHANNELS = [[], ["signless"], ["laplacian"], ["signless", "laplacian"]]
 DROPOUT = {"low": 0.0, "high": 0.9, "step": 0.1}
 DECAY = {"low": 1e-6, "high": 1e-2, "log": True}
 
+# Ours: what the library can vary and what tends to matter.
+DEFAULT: dict[str, Any] = {
+    "model.layer.maps": ["diagonal", "orthogonal", "general"],
+    "model.layer.stalk_dim": [2, 3, 4, 5],
+    "model.layer.fixed_channels": CHANNELS,
+    "model.layer.degree": {"low": 1, "high": 16, "log": True},
+    "model.layer.basis": ["chebyshev1", "chebyshev2", "legendre", "jacobi(1, 0)"],
+    "model.layer.coefficients": ["convex", "free"],
+    "model.layer.correction": ["linear", "high-pass", "none"],
+    "model.layer.dropout": DROPOUT,
+    "model.input_dropout": DROPOUT,
+    "model.num_layers": {"low": 1, "high": 6},
+    "model.hidden_channels": [16, 32, 64, 128, 256],
+    "model.second_linear": [False, True],
+    "training.learning_rate": {"low": 1e-4, "high": 3e-2, "log": True},
+    "training.weight_decay": DECAY,
+    "training.sheaf_decay": DECAY,
+    "training.epochs": 500,
+    "training.patience": 100,
+    "training.select": ["metric", "loss"],
+}
+
 
 def get_space(
     name: str, dataset: str | None = None, model: str | None = None, maps: str | None = None
@@ -68,7 +90,8 @@ def get_space(
         kind = model or "polynsd"
         if kind not in ALL_MODELS:
             raise unknown_name("model", kind, ALL_MODELS)
-        options = _paper(dataset, kind, maps or "diagonal") if name == "paper" else _default(maps)
+        ours = {**DEFAULT, **({} if maps is None else {"model.layer.maps": maps})}
+        options = _paper(dataset, kind, maps or "diagonal") if name == "paper" else ours
         space = Space.from_dict(_used_by(kind, options))
     else:
         raise unknown_name("space", name, ("paper", "default", "FILE.yaml"))
@@ -115,30 +138,6 @@ def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
         "training.epochs": rules.epochs,
         "training.patience": rules.patience,
         "training.select": "loss",
-    }
-
-
-def _default(maps: str | None) -> dict[str, Any]:
-    """Ours: what the library can vary and what tends to matter."""
-    return {
-        "model.layer.maps": ["diagonal", "orthogonal", "general"] if maps is None else maps,
-        "model.layer.stalk_dim": [2, 3, 4, 5],
-        "model.layer.fixed_channels": CHANNELS,
-        "model.layer.degree": {"low": 1, "high": 16, "log": True},
-        "model.layer.basis": ["chebyshev1", "chebyshev2", "legendre", "jacobi(1, 0)"],
-        "model.layer.coefficients": ["convex", "free"],
-        "model.layer.correction": ["linear", "high-pass", "none"],
-        "model.layer.dropout": DROPOUT,
-        "model.input_dropout": DROPOUT,
-        "model.num_layers": {"low": 1, "high": 6},
-        "model.hidden_channels": [8, 16, 32, 64],
-        "model.second_linear": [False, True],
-        "training.learning_rate": {"low": 1e-3, "high": 5e-2, "log": True},
-        "training.weight_decay": DECAY,
-        "training.sheaf_decay": DECAY,
-        "training.epochs": 500,
-        "training.patience": 100,
-        "training.select": ["metric", "loss"],
     }
 
 

@@ -4,35 +4,30 @@
     work(search)
     result = conclude(Path("runs/mine"), search)
 
-The storage holds parameters, states and validation scores, never a test score. `conclude` is the first to
-score the test set.
+The storage holds parameters, states and validation scores, never a test score. `conclude` (`final.py`) is the
+first to score the test set.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.optional import load_optuna, load_yaml
-from polynsd.runs.files import write_json
+from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
 from polynsd.search.storage import hide_password, open_storage
 from polynsd.search.trials import Trial, rank_trials
-from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Problem
-from polynsd.training.protocol import fit_splits
 
-SEED_OFFSET = 10_000  # of the final training; more than any number of splits
 FINISHED = ("complete", "pruned", "failed")
 SURPLUS = "surplus: other workers were quicker"
+START = "start"  # the attribute of a trial that says which start it belongs to
 COLUMNS = ("trial", "state", "value", "best_so_far", "seconds", "val", "best_epoch", "epochs", "reason")
 OPTION_OF = {"look": "prune_interval"}  # a stored name that differs from its option
 
@@ -43,7 +38,7 @@ class SearchConfig:
 
     trials: int = 100
     """Number of trials of all workers and sessions together."""
-    batch: int = 8
+    batch: int = 16
     """Trials of one shape that train together; 1 lets every trial have its own."""
     sampler: str = "tpe"
     """tpe (learns from the trials so far) or random."""
@@ -51,15 +46,17 @@ class SearchConfig:
     """What ends a trial early: median, percentile(q) or none."""
     screen: int = 0
     """Train on so many splits first, and on the rest only where they look good; 0 for all at once."""
-    startup: int = 16
-    """Trials before anything is learned or pruned."""
+    startup: int = 32
+    """Trials before anything is learned or pruned: two batches, so that there are two shapes to compare."""
     prune_interval: int = 25
     """Epochs between two comparisons with other trials."""
+    finalists: int = 3
+    """The best so many are trained again with other seeds, where validation decides; 1 for no run-off."""
     seed: int = 0
     """Seed of the sampler."""
 
     def __post_init__(self) -> None:
-        for name in ("trials", "batch", "startup", "prune_interval"):
+        for name in ("trials", "batch", "startup", "prune_interval", "finalists"):
             require_at_least(name, getattr(self, name), 1)
         for name in ("screen", "seed"):
             require_at_least(name, getattr(self, name), 0)
@@ -124,13 +121,29 @@ def _require_same(study: Any, identity: dict[str, Any], url: str) -> None:
         )
 
 
-def begin_with(search: Search, starts: Sequence[Mapping[str, Any]]) -> None:
-    """Lets a study that has no trials begin with these shapes: one batch of trials for each."""
+def begin_with(
+    search: Search, starts: Sequence[Mapping[str, Any]], each: int = 4, share: float = 0.25
+) -> None:
+    """Gives the first trials of a study that has none to these starts, `each` trials to every one of them.
+
+    What a start does not name is drawn: its shape once for all its trials, free options for each. A start
+    that names everything is tried once as it is, and then in its shape alone.
+
+    Args:
+        search: from `open_study`.
+        starts: values of options by their dotted names, the best known first.
+        each: trials of one start; they train together, whatever the size of a batch.
+        share: of the study's trials that all starts may take together; those that do not fit are left out.
+    """
     if search.study.get_trials(deepcopy=False):
         return
-    for start in starts:
-        for _ in range(search.config.batch):
-            search.study.enqueue_trial(search.space.stored(start))
+    varying = set(search.space.distributions())
+    turns = [(number, turn) for number in range(len(starts)) for turn in range(each)]
+    for number, turn in turns[: int(share * search.config.trials)]:
+        values = search.space.stored(starts[number])
+        if turn and set(values) == varying:
+            values = search.space.shape(values)
+        search.study.enqueue_trial(values, user_attrs={START: number})
 
 
 def state_of(trial: Any) -> str:
@@ -208,43 +221,3 @@ def write_trials(path: Path, study: Any) -> Path:
     rows = trial_rows(study)
     params = sorted({name for row in rows for name in row} - set(COLUMNS))
     return write_rows(path, [{name: row.get(name) for name in (*COLUMNS, *params)} for row in rows])
-
-
-def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, Any]:
-    """Trains the best configuration by validation afresh, scores the test set for the first time.
-
-    The seeds are new: the validation score that won was the largest of many and owes part of that to luck,
-    which new seeds do not repeat. The training is a run folder, `final-trial-N`: it resumes where it was
-    interrupted, and is not repeated where it is done.
-
-    Args:
-        folder: of the search; gets `space.yaml`, `trials.csv`, `best.yaml` and `result.json`.
-        search: whose trials have all ended.
-        seconds: that this worker has spent on trials.
-
-    Returns:
-        What `result.json` holds.
-    """
-    start, dump_yaml = time.perf_counter(), load_yaml().safe_dump
-    folder.mkdir(parents=True, exist_ok=True)
-    search.space.save(folder / "space.yaml")
-    write_trials(folder / "trials.csv", search.study)
-    best = best_trials(search)[0]
-    configuration = plain_configuration(best.configuration)
-    (folder / "best.yaml").write_text(dump_yaml(configuration, sort_keys=False), encoding="utf-8")
-    problem = replace(search.problem, seed=search.problem.seed + SEED_OFFSET)
-    out = folder / f"final-trial-{best.number}"
-    final = fit_splits(problem, best.configuration, rules="search", out=out)
-    states = Counter(state_of(trial) for trial in search.study.get_trials(deepcopy=False))
-    result = {
-        "study": search.study.study_name,
-        **search.problem.about,
-        "metric": search.problem.task.metric,
-        "trials": sum(states[state] for state in FINISHED),
-        **{state: states[state] for state in (*FINISHED, "lost")},
-        "chosen": {"trial": best.number, "val_mean": best.value, **configuration},
-        "final": final.to_dict(),
-        "seconds": {"trials": round(seconds, 3), "final": round(time.perf_counter() - start, 3)},
-    }
-    write_json(folder / "result.json", result)
-    return result

@@ -16,7 +16,7 @@ from torch import nn
 
 from polynsd.training.configuration import Configuration, shape_key
 from polynsd.training.problem import Problem
-from polynsd.training.replica import FitResult
+from polynsd.training.replica import FitResult, Snapshots
 from polynsd.training.replicas import OnEpoch, Stop, fit_replicas
 
 
@@ -86,6 +86,7 @@ def train_together(
     splits: Sequence[int],
     on_epoch: OnEpoch | None = None,
     stop: Stop | None = None,
+    snapshots: Snapshots | None = None,
 ) -> list[list[FitResult]]:
     """Trains configurations of one shape on some splits in one call; the test set is not scored.
 
@@ -93,5 +94,13 @@ def train_together(
     With S splits, replica r (of `on_epoch` and `stop`) is split r mod S of configuration r div S.
     """
     replicas = [r for c in configurations for r in problem.replicas(c, splits, problem.seed)]
-    fits = fit_replicas(replicas, problem.data, problem.task, on_epoch=on_epoch, stop=stop, score_test=False)
+    fits = fit_replicas(
+        replicas,
+        problem.data,
+        problem.task,
+        on_epoch=on_epoch,
+        stop=stop,
+        snapshots=snapshots,
+        score_test=False,
+    )
     return [fits[start : start + len(splits)] for start in range(0, len(fits), len(splits))]

@@ -141,17 +141,22 @@ def _train_in_stages(search: Search, trials: Sequence[Trial]) -> None:
 
 
 def _train(search: Search, trials: Sequence[Trial], splits: range, prune: bool) -> None:
+    """Trains trials of one shape together; halves of them where that raises, until the cause is alone."""
     configurations = [trial.configuration for trial in trials]
     pruning = BatchPruning(trials, len(splits), search.config.prune_interval)
     callbacks = (pruning.on_epoch, pruning.stop) if prune else (None, None)
+    reason = None
     try:
         fits = train_together(search.problem, configurations, splits, *callbacks)
     except (PolyNSDError, torch.OutOfMemoryError) as error:
+        reason = str(error).splitlines()[0]
+    if reason is not None:  # only here: while an error is handled, the memory of what raised it is held
         if len(trials) == 1:
-            trials[0].fail(str(error).splitlines()[0])
-        else:  # one of the trials may be the cause
-            for trial in trials:
-                _train(search, [trial], splits, prune=False)
+            trials[0].fail(reason)
+            return
+        middle = len(trials) // 2
+        for half in (trials[:middle], trials[middle:]):
+            _train(search, half, splits, prune=False)
         return
     for index, (trial, new) in enumerate(zip(trials, fits, strict=True)):
         trial.add(new)

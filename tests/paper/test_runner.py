@@ -11,6 +11,7 @@ from polynsd import PolyNSDError
 from polynsd.optional import load_optuna
 from polynsd.runs.lock import hold_lock
 from polynsd.search import open_storage, trial_rows, trials
+from polynsd.search.final import RUN_OFF_SEED
 from polynsd.search.space import Space
 from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
@@ -18,7 +19,7 @@ from polynsd.training.problem import Source
 from polynsd_paper import runner as module
 from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, with_budget
 from polynsd_paper.records import cell_settings, differences, read_record
-from polynsd_paper.runner import RUN_OFF_SEED, CellInUseError
+from polynsd_paper.runner import CellInUseError
 
 
 @pytest.fixture

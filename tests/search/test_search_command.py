@@ -1,4 +1,4 @@
-"""`polynsd search` from end to end, and the final test of the configuration chosen on validation."""
+"""`polynsd search` from end to end."""
 
 import csv
 import json
@@ -12,8 +12,8 @@ from polynsd.cli.search import SearchCommand
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import ConfigError
 from polynsd.runs import read_run
-from polynsd.search import SearchConfig, best_trials, conclude, study, work
-from polynsd.search.study import SEED_OFFSET
+from polynsd.search import SearchConfig, conclude, work
+from polynsd.search.final import FINAL_SEED
 from polynsd.training.problem import Source
 
 CONFIG = SearchConfig(trials=5, batch=3, startup=2, prune_interval=2)
@@ -28,23 +28,31 @@ def command(tmp_path, **options):
 
 def test_from_end_to_end_and_once_more(tmp_path, capsys):
     result = command(tmp_path).run()
-    assert "test accuracy" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "test accuracy" in told
+    numbers = [finalist["trial"] for finalist in result["finalists"]]
+    assert f"trials {', '.join(map(str, numbers))}" in told
     assert result == json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["trials"] == result["complete"] + result["pruned"] == 5
     assert 0 <= result["final"]["mean"] <= 1
     with (tmp_path / "out" / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 5
-    assert float(rows[result["chosen"]["trial"]]["value"]) == result["chosen"]["val_mean"]
+    assert [float(rows[n]["value"]) for n in numbers] == [each["search"] for each in result["finalists"]]
+    assert result["chosen"]["trial"] == numbers[0]
 
     more = command(tmp_path, search=SearchConfig(trials=7, batch=3, startup=2, prune_interval=2)).run()
     assert more["trials"] == 7
-    assert more["chosen"]["val_mean"] >= result["chosen"]["val_mean"]
+    best = [max(each["search"] for each in some["finalists"]) for some in (result, more)]
+    assert best[1] >= best[0]
 
 
 def test_best_yaml_is_a_configuration(tmp_path):
     result = command(tmp_path).run()
-    best = yaml.safe_load((tmp_path / "out" / "best.yaml").read_text())
+    text = (tmp_path / "out" / "best.yaml").read_text()
+    best = yaml.safe_load(text)
+    for finalist in result["finalists"]:
+        assert f"# trial {finalist['trial']}: {finalist['search']:.4f} in the search" in text
     assert from_options(ModelConfig, best["model"]).model == "mlp"
     assert from_options(TrainConfig, best["training"]).epochs == 4
     assert best == {key: result["chosen"][key] for key in ("model", "training")}
@@ -53,7 +61,7 @@ def test_best_yaml_is_a_configuration(tmp_path):
 def test_best_yaml_trains(tmp_path, capsys):
     result = command(tmp_path).run()
     config = str(tmp_path / "out" / "best.yaml")
-    graph = ["--data", "num_nodes=60", "--splits", "2", "--seed", str(SEED_OFFSET), "--quiet"]
+    graph = ["--data", "num_nodes=60", "--splits", "2", "--seed", str(FINAL_SEED), "--quiet"]
     main(["train", "--config", config, *graph, "--out", str(tmp_path / "run")])
     assert read_run(tmp_path / "run").result["mean"] == result["final"]["mean"]
     with pytest.raises(SystemExit):
@@ -80,30 +88,6 @@ def test_helpers_leave_the_test_to_others(tmp_path):
 def test_arguments_of_a_generator_need_a_generator(tmp_path):
     with pytest.raises(ConfigError, match="leave it out"):
         command(tmp_path, dataset="texas").run()
-
-
-def test_only_the_chosen_configuration_is_tested(tmp_path, monkeypatch):
-    """Once, with new seeds, and not again when asked again."""
-    search = toy_search(trials=4)
-    work(search)
-    real, calls = study.fit_splits, []
-
-    def counting(problem, configuration, **options):
-        calls.append((configuration, problem.seed, read_run(options["out"]).state if calls else "new"))
-        return real(problem, configuration, **options)
-
-    monkeypatch.setattr(study, "fit_splits", counting)
-    result = conclude(tmp_path, search)
-    best = best_trials(search)[0]
-    chosen = best.configuration
-    assert calls == [(chosen, SEED_OFFSET, "new")]
-    assert [row["seed"] for row in result["final"]["splits"]] == [SEED_OFFSET, SEED_OFFSET + 1]
-    assert result["chosen"]["val_mean"] == best.value == max(trial.value for trial in search.study.trials)
-    assert conclude(tmp_path, search)["final"] == result["final"]
-    assert calls[1:] == [(chosen, SEED_OFFSET, "finished")]
-    run = read_run(tmp_path / f"final-trial-{best.number}")
-    assert run.result == result["final"]
-    assert len({name.partition(".")[0] for name in run.weights()}) == 2  # splits
 
 
 def test_nothing_to_choose_is_an_error_with_reasons(tmp_path):

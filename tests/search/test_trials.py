@@ -9,6 +9,7 @@ from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
 from polynsd.search import Trial, group_by_shape, rank_trials, train_together, trials, work
+from polynsd.search.worker import ask_batch, run_batch
 from polynsd.training.configuration import FREE, configure
 from polynsd.zoo import ZOO, model_options
 
@@ -92,20 +93,28 @@ def test_a_trial_that_diverges_fails_with_its_reason_and_spoils_no_other():
 
 
 def test_where_a_batch_cannot_be_trained_its_trials_are_trained_alone(monkeypatch):
-    fit_replicas = trials.fit_replicas
+    """By halves, so that all others stay together."""
+    fit_replicas, sizes = trials.fit_replicas, []
 
     def refuse(replicas, *arguments, **options):
-        if any(replica.config.learning_rate > 0.01 for replica in replicas):
+        rates = [replica.config.learning_rate for replica in replicas]
+        sizes.append(len(rates) // 2)  # splits
+        if bad in rates:
             raise ConfigError("too fast")
         return fit_replicas(replicas, *arguments, **options)
 
     monkeypatch.setattr(trials, "fit_replicas", refuse)
-    search = toy_search(trials=4)
-    work(search)
-    for trial in search.study.trials:
-        fast = trial.params["training.learning_rate"] > 0.01
-        assert trial.state.name == ("FAIL" if fast else "COMPLETE")
-        assert trial.user_attrs.get("reason") == ("too fast" if fast else None)
+    search = toy_search(trials=8, batch=8)
+    handles = ask_batch(search)
+    bad = handles[4].params["training.learning_rate"]
+    run_batch(search, handles)
+    assert sizes == [8, 4, 4, 2, 1, 1, 2]
+    assert [trial.state.name for trial in search.study.trials] == [
+        *4 * ["COMPLETE"],
+        "FAIL",
+        *3 * ["COMPLETE"],
+    ]
+    assert search.study.trials[4].user_attrs["reason"] == "too fast"
 
 
 def test_a_configuration_that_cannot_be_built_fails_with_its_reason():
