@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.runner import Runner
 
-TRAINING = TrainConfig(epochs=4, patience=4, learning_rate=0.02)
+TRAINING = published_training(epochs=4, patience=4, learning_rate=0.02)
 SEARCHED = Space.from_dict(
     {
         "model.model": "mlp",
@@ -21,8 +21,10 @@ SEARCHED = Space.from_dict(
     }
 )
 FIXED = {
-    "gcn": Configuration(ModelConfig("gcn", 4, 2), TRAINING),
-    "nsd-diagonal": Configuration(ModelConfig("nsd", 2, 1, layer=LayerConfig(stalk_dim=2)), TRAINING),
+    "gcn": Configuration(published_model("gcn", hidden_channels=4), TRAINING),
+    "nsd-diagonal": Configuration(
+        published_model("nsd", hidden_channels=2, num_layers=1, layer={"stalk_dim": 2}), TRAINING
+    ),
 }
 
 

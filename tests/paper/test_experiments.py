@@ -1,16 +1,17 @@
 """Experiments as data: every cell has a file of its own, and what it trains can be built."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 import polynsd
-from polynsd import PolyNSDError
+from polynsd import NSD, LayerConfig, ModelConfig, PolyNSD, PolyNSDError, TrainConfig
 from polynsd.data.datasets.entries import ENTRIES
 from polynsd.search.space import Space, check_space
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, configure
 from polynsd.zoo import build_model
+from polynsd_paper.experiment import published_space
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
 from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.published import parse_cell, published
@@ -46,12 +47,51 @@ def test_what_is_fixed_can_be_built(name):
 
 @pytest.mark.parametrize("model", [*MODEL_ROWS, *WITH_ADJACENCY])
 def test_every_space_holds_models_that_can_be_built(model):
-    check_space({**MODEL_ROWS, **WITH_ADJACENCY}[model].space())
+    check_space(published_space({**MODEL_ROWS, **WITH_ADJACENCY}[model].space()))
 
 
 @pytest.mark.parametrize("model", MODEL_ROWS)
 def test_deeper_spaces_hold_models_that_can_be_built(model):
-    check_space(get_experiment("platonov").configure("minesweeper", model=model).plan)
+    check_space(published_space(get_experiment("platonov").configure("minesweeper", model=model).plan))
+
+
+def trained(experiment):
+    """What the cells of the first dataset train; of a space the first configuration."""
+    plans = [cell.plan for cell in experiment.cells(experiment.datasets[:1])]
+    spaces = [published_space(plan) for plan in plans if isinstance(plan, Space)]
+    firsts = [{name: rule.examples[0] for name, rule in space.rules.items()} for space in spaces]
+    return [plan for plan in plans if isinstance(plan, Configuration)] + [configure(one) for one in firsts]
+
+
+def built(configurations):
+    """The layers of the sheaf models among them, of NSD and of the published architecture."""
+    models = [build_model(small(one.model), 7, 3) for one in configurations]
+    models += [kind.reference(7, 8, 2, 3) for kind in (NSD, PolyNSD)]
+    return [model.config for model in models if isinstance(model, PolyNSD)]
+
+
+OTHER_LAYER = {
+    "stalk_dim": 2, "maps": "general", "normalization": "sheaf", "degree": 1, "coefficients": "free",
+    "correction": "none", "mixing": "full", "norm": "layer", "gate": "shortcut", "activation": "relu",
+    "dropout": 0.3,
+}  # fmt: skip
+OTHER_DEFAULTS = {
+    LayerConfig: OTHER_LAYER,
+    ModelConfig: {"hidden_channels": 64, "num_layers": 6, "layer": LayerConfig(**OTHER_LAYER)},
+    TrainConfig: {"epochs": 7, "patience": 3, "learning_rate": 0.1, "weight_decay": 0.0, "select": "loss"},
+}
+
+
+def test_no_default_decides_what_the_paper_trains(monkeypatch):
+    """Were the defaults others, cells would train the same models by the same rules."""
+    before = [trained(experiment) for experiment in EXPERIMENTS.values()]
+    layers = [built(plans[:10]) for plans in before]
+    for kind, others in OTHER_DEFAULTS.items():
+        defaults = [others.get(field.name, getattr(kind(), field.name)) for field in fields(kind)]
+        monkeypatch.setattr(kind.__init__, "__defaults__", tuple(defaults))
+    assert ModelConfig().layer.maps == PolyNSD(7, 8, 2, 3).config.maps == "general"
+    assert [trained(experiment) for experiment in EXPERIMENTS.values()] == before
+    assert [built(plans[:10]) for plans in before] == layers
 
 
 @pytest.mark.parametrize("name", SEARCHED)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from invented_records import invent, invent_search, summary
 
 from polynsd import PolyNSDError
+from polynsd.config import published_model, published_training
 from polynsd.training.configuration import plain_configuration as plain
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.records import (
@@ -20,6 +21,7 @@ from polynsd_paper.records import (
     load_records,
     option_names,
     read_record,
+    recorded_configuration,
     records_table,
     summarize,
 )
@@ -117,6 +119,13 @@ def test_only_current_records_are_current(tmp_path):
     ]
     assert load_records(tmp_path).shape == load_records(tmp_path, experiment).shape
     assert load_records(tmp_path, "depth").empty
+
+
+def test_an_option_that_a_record_does_not_name_is_the_published_one():
+    named = {"model": {"model": "nsd", "layer": {"stalk_dim": 2}}, "training": {"epochs": 7}}
+    record = invent("x", "texas", {"model": "nsd"}, 0.5, configuration=named)
+    published = published_model("nsd", layer={"stalk_dim": 2}), published_training(epochs=7)
+    assert recorded_configuration(record) == published
 
 
 def test_all_records_of_the_repository_are_current():
