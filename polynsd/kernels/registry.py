@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from typing import Protocol
@@ -117,6 +118,9 @@ class Backend(Protocol):
 _stack = [["auto"]]  # a stack; for the whole process, because autograd works in threads of its own
 
 
+_substitutes: ContextVar[dict[str, Backend] | None] = ContextVar("polynsd_substitutes", default=None)
+
+
 def available() -> list[str]:
     """Names that `use` accepts on this machine."""
     return [name for name in NAMES if name not in PACKAGES or not _missing(name)]
@@ -155,7 +159,19 @@ def backend_for(tensor: Tensor) -> Backend:
             f"backend '{name}' was asked for, but the tensors are on '{tensor.device.type}'; "
             "move them, or use('auto')."
         )
-    return load_backend("reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name)
+    name = "reference" if name in PACKAGES and tensor.dtype not in FAST_DTYPES else name
+    substitutes = _substitutes.get()
+    return load_backend(name) if substitutes is None or name not in substitutes else substitutes[name]
+
+
+@contextmanager
+def substituted(name: str, backend: Backend) -> Iterator[None]:
+    """Inside the `with` block another backend goes by that name, in this thread."""
+    token = _substitutes.set({name: backend})
+    try:
+        yield
+    finally:
+        _substitutes.reset(token)
 
 
 @cache

@@ -22,6 +22,7 @@ from polynsd.devices import on_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.precision import exact_products
 from polynsd.training.capture import capture_step
+from polynsd.training.compiling import compile_step
 from polynsd.training.optimizer import trainable
 from polynsd.training.population import (
     IS_BEST,
@@ -142,6 +143,7 @@ class _Training:
         self.window = WINDOWS.get(self.device.type, 1)
         self.predict: Predict = lambda model: call_model(model, data)
         self.models = [self._build(replica) for replica in replicas]
+        compile_step(self.models[0], self.predict, self.config.precision)
         with exact_products():
             probes = self._probes()
         self.moving = find_replica_state(self.models, probes)

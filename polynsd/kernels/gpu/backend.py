@@ -7,6 +7,7 @@ for T and two for B.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from polynsd.kernels.gpu import blocks as gpu_blocks
 from polynsd.kernels.gpu import filter as gpu_filter
 from polynsd.kernels.gpu import training as gpu_training
 from polynsd.kernels.gpu import tuning
+from polynsd.kernels.gpu.compiling import launch
 from polynsd.kernels.ops import reference
 from polynsd.kernels.ops.operator import Csr, Pattern
 from polynsd.kernels.ops.training import BETA1, BETA2, EPSILON
@@ -53,9 +55,15 @@ def _shape(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) 
     return _Shape(R, N, off.size(1), D, C, off.size(-1) > 1, block_d, block_c, tasks, splits, slots)
 
 
-def _stride(t: Tensor) -> int:
-    """From one replica to the next: 0 where they share the tensor."""
-    return t.stride(0) if t.size(0) > 1 else 0
+def _groups(width: int, dtype: torch.dtype) -> dict[str, int]:
+    """A row of numbers as groups that a thread can load at once: 16 bytes, or a part of them."""
+    group = math.gcd(width, 16 // dtype.itemsize)
+    return {"groups": width // group, "GROUP": group}
+
+
+def _step(t: Tensor) -> int:
+    """Rows from one replica to the next: 0 where they share the tensor."""
+    return t.size(1) if t.size(0) > 1 else 0
 
 
 def filter_forward(
@@ -91,29 +99,23 @@ def _forward_step(
     k: int,
 ) -> None:
     fixed = {
-        "C": shape.C, "D": shape.D, "DENSE": shape.dense, "FIRST": k == 0,
+        **_groups(shape.C, off.dtype), "D": shape.D, "DENSE": shape.dense,
         "BLOCK_D": shape.block_d, "BLOCK_C": shape.block_c,
     }  # fmt: skip
-    strides = (_stride(current), _stride(previous), _stride(phi))
+    steps = (_step(current), _step(previous), _step(phi))
     signals = (current, following, previous, y, phi, partial, k, shape.N, shape.slots)
     if shape.tasks and shape.C:
         choice = tuning.choose_tile("forward", shape.dense, shape.block_d * shape.block_c, off.dtype)
-        gpu_filter.forward_rows[(shape.tasks, shape.chunks, shape.R)](
-            pattern.tasks,
-            pattern.col,
-            diag,
-            off,
-            *signals,
-            _stride(diag),
-            _stride(off),
-            *strides,
-            **fixed,
-            **choice,
-        )
+        launch(
+            gpu_filter.forward_rows, (shape.tasks, shape.chunks, shape.R),
+            pattern.tasks, pattern.col, diag, off, *signals, _step(diag), _step(off), *steps,
+            **fixed, **choice,
+        )  # fmt: skip
         if shape.splits:
-            gpu_filter.forward_splits[(shape.splits, shape.chunks, shape.R)](
-                pattern.splits, diag, *signals, _stride(diag), *strides, **fixed, **tuning.SPLITS
-            )
+            launch(
+                gpu_filter.forward_splits, (shape.splits, shape.chunks, shape.R),
+                pattern.splits, diag, *signals, _step(diag), *steps, **fixed, **tuning.SPLITS,
+            )  # fmt: skip
 
 
 def filter_backward(
@@ -169,25 +171,27 @@ def _backward_step(
     blocks_wanted: bool,
 ) -> None:
     fixed = {
-        "C": shape.C, "D": shape.D, "DENSE": shape.dense, "TOP": k == K - 1, "NEEDS_T": k > 1,
+        **_groups(shape.C, off.dtype), "D": shape.D, "DENSE": shape.dense, "NEEDS_T": k > 1,
         "BLOCKS": blocks_wanted, "BLOCK_D": shape.block_d, "BLOCK_C": shape.block_c,
     }  # fmt: skip
+    choice = tuning.choose_tile("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
     T, phi = signals[0], signals[-1]
-    factor = 2.0 if k else 1.0
-    strides = (_stride(T), _stride(phi), d_phi.stride(0))
+    steps = (_step(T), _step(phi), d_phi.stride(0))
     for chunk in range(shape.chunks):
-        place = {"FIRST_CHUNK": chunk == 0, "c0": chunk * shape.block_c}
-        choice = tuning.choose_tile("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)
-        gpu_filter.backward_rows[(shape.tasks, shape.R)](
-            pattern.tasks, pattern.col, diag, off, *signals, d_diag, d_off, d_phi, partial, k, factor,
-            shape.N, shape.H, shape.slots, shape.chunks, _stride(diag), _stride(off), *strides,
-            **fixed, **place, **choice,
+        is_top = k == K - 1
+        step = (k, 2.0 if k else 1.0, int(is_top), int(is_top and chunk == 0), chunk)
+        launch(
+            gpu_filter.backward_rows, (shape.tasks, shape.R),
+            pattern.tasks, pattern.col, diag, off, *signals, d_diag, d_off, d_phi, partial, *step,
+            shape.N, shape.H, shape.slots, shape.chunks, _step(diag), _step(off), *steps,
+            **fixed, **choice,
         )  # fmt: skip
         if shape.splits:
-            gpu_filter.backward_splits[(shape.splits, shape.R)](
-                pattern.splits, diag, *signals, d_diag, d_phi, partial, k, factor,
-                shape.N, shape.slots, shape.chunks, _stride(diag), *strides,
-                **fixed, **place, **tuning.SPLITS,
+            launch(
+                gpu_filter.backward_splits, (shape.splits, shape.R),
+                pattern.splits, diag, *signals, d_diag, d_phi, partial, *step,
+                shape.N, shape.slots, shape.chunks, _step(diag), *steps,
+                **fixed, **tuning.SPLITS,
             )  # fmt: skip
 
 
@@ -210,9 +214,10 @@ def take(values: Tensor, index: Tensor) -> Tensor:
     if out.numel():
         block = triton.next_power_of_2(F)
         rows = max(1, 1024 // block)
-        gpu_blocks.take[(triton.cdiv(index.numel(), rows), R)](
-            values, index, out, n, index.numel(), F=F, BLOCK_F=block, ROWS=rows
-        )
+        launch(
+            gpu_blocks.take, (triton.cdiv(index.numel(), rows), R), values, index, out, n, index.numel(),
+            BLOCK_F=block, ROWS=rows, **_groups(F, values.dtype),
+        )  # fmt: skip
     return out
 
 
@@ -226,12 +231,14 @@ def segment_sum(pattern: Pattern, values: Tensor, by_col: bool) -> Tensor:
         return out
     partial = values.new_empty(R, slots, F)
     block = triton.next_power_of_2(F)
-    tiles = {"F": F, "BLOCK_F": block, "BLOCK_E": max(1, min(128, 1024 // block)), "num_warps": 2}
-    gpu_blocks.sum_rows[(tasks, R)](
-        pattern.tasks, pattern.twin, values, out, partial, H, N, slots, BY_COL=by_col, **tiles
-    )
+    tiles = {"BLOCK_F": block, "BLOCK_E": max(1, min(128, 1024 // block)), "num_warps": 2}
+    tiles |= _groups(F, values.dtype)
+    launch(
+        gpu_blocks.sum_rows, (tasks, R), pattern.tasks, pattern.twin, values, out, partial, H, N, slots,
+        BY_COL=by_col, **tiles,
+    )  # fmt: skip
     if splits:
-        gpu_blocks.sum_splits[(splits, R)](pattern.splits, out, partial, N, slots, **tiles)
+        launch(gpu_blocks.sum_splits, (splits, R), pattern.splits, out, partial, N, slots, **tiles)
     return out
 
 
@@ -244,9 +251,10 @@ def block_multiply(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -
     if out.numel():
         block = triton.next_power_of_2(d)
         rows = max(1, 1024 // block**2)
-        gpu_blocks.multiply[(triton.cdiv(n, rows),)](
-            a, b, out, n, TRANSPOSE_A=transpose_a, TRANSPOSE_B=transpose_b, D=d, BLOCK_D=block, ROWS=rows
-        )
+        launch(
+            gpu_blocks.multiply, (triton.cdiv(n, rows),), a, b, out, n,
+            TRANSPOSE_A=transpose_a, TRANSPOSE_B=transpose_b, D=d, BLOCK_D=block, ROWS=rows,
+        )  # fmt: skip
     return out
 
 
@@ -258,7 +266,7 @@ def block_apply(block: Tensor, x: Tensor, transpose: bool) -> Tensor:
     out, (n, _, C), tile = torch.empty_like(x), x.shape, _signal_tile(x)
     if out.numel():
         grid = (triton.cdiv(n, tile["ROWS"]), triton.cdiv(C, tile["BLOCK_C"]))
-        gpu_blocks.apply[grid](block, x, out, n, C, TRANSPOSE=transpose, **tile)
+        launch(gpu_blocks.apply, grid, block, x, out, n, TRANSPOSE=transpose, **tile)
     return out
 
 
@@ -267,10 +275,10 @@ def block_outer(left: Tensor, right: Tensor) -> Tensor:
     if left.size(1) > LARGEST_BLOCK:
         return reference.block_outer(left, right)
     left, right = left.contiguous(), right.contiguous()
-    n, d, C = left.shape
+    n, d, _ = left.shape
     out, tile = left.new_empty(n, d, d), _signal_tile(left)
     if out.numel():
-        gpu_blocks.outer[(triton.cdiv(n, tile["ROWS"]),)](left, right, out, n, C, **tile)
+        launch(gpu_blocks.outer, (triton.cdiv(n, tile["ROWS"]),), left, right, out, n, **tile)
     return out
 
 
@@ -278,7 +286,8 @@ def _signal_tile(x: Tensor) -> dict[str, int]:
     """About a thousand numbers of a signal `[n, d, C]`: some rows, all of d, some channels."""
     d, C = x.shape[1:]
     block_d, block_c = triton.next_power_of_2(d), min(triton.next_power_of_2(max(C, 1)), 64)
-    return {"D": d, "BLOCK_D": block_d, "BLOCK_C": block_c, "ROWS": max(1, 1024 // (block_d * block_c))}
+    rows = max(1, 1024 // (block_d * block_c))
+    return {**_groups(C, x.dtype), "D": d, "BLOCK_D": block_d, "BLOCK_C": block_c, "ROWS": rows}
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -291,9 +300,10 @@ def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     if A.numel():
         block = triton.next_power_of_2(d)
         rows = max(1, 256 // block**2)
-        gpu_blocks.jacobi[(triton.cdiv(n, rows),)](
-            A, values, vectors, n, SWEEPS=10, D=d, BLOCK_D=block, ROWS=rows, num_warps=1
-        )
+        launch(
+            gpu_blocks.jacobi, (triton.cdiv(n, rows),), A, values, vectors, n,
+            SWEEPS=10, D=d, BLOCK_D=block, ROWS=rows, num_warps=1,
+        )  # fmt: skip
     return values, vectors
 
 
@@ -301,7 +311,7 @@ def dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
     """[r, n] → [R, n]."""
     x, out = x.contiguous(), x.new_empty(key.size(0), x.size(1))
     tensors = (x, key.contiguous(), rate.double().contiguous(), out)
-    _launch_on_rows(gpu_training.dropout, out, *tensors, x.size(1), _stride(x))
+    _launch_on_rows(gpu_training.dropout, out, *tensors, x.size(1), _step(x))
     return out
 
 
@@ -311,10 +321,11 @@ def csr_product(matrix: Csr, values: Tensor, z: Tensor) -> Tensor:
     R, (_, F, C), N = max(values.size(0), z.size(0)), z.shape, matrix.rowptr.numel() - 1
     out, block = z.new_empty(R, N, C), min(triton.next_power_of_2(C), 128)
     if out.numel():
-        tiles = {"C": C, "BLOCK_C": block, "BLOCK_E": max(1, 1024 // block), "num_warps": 2}
-        gpu_training.csr_product[(N, triton.cdiv(C, block), R)](
-            *matrix, values, z, out, N, F, _stride(values), _stride(z), **tiles
-        )
+        tiles = {**_groups(C, z.dtype), "BLOCK_C": block, "BLOCK_E": max(1, 1024 // block), "num_warps": 2}
+        launch(
+            gpu_training.csr_product, (N, triton.cdiv(C, block), R),
+            *matrix, values, z, out, N, F, _step(values), _step(z), **tiles,
+        )  # fmt: skip
     return out
 
 
@@ -339,4 +350,4 @@ def copy_rows(target: Tensor, source: Tensor, wanted: Tensor) -> None:
 
 def _launch_on_rows(kernel: Any, rows: Tensor, *args: Any) -> None:
     if rows.numel():
-        kernel[(triton.cdiv(rows.size(1), 1024), rows.size(0))](*args, BLOCK=1024)
+        launch(kernel, (triton.cdiv(rows.size(1), 1024), rows.size(0)), *args, BLOCK=1024)

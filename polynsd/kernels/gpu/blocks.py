@@ -1,19 +1,25 @@
-"""Triton kernels beside the filter: sums at nodes, products and eigenvalues of small matrices."""
+"""Triton kernels beside the filter: sums at nodes, products and eigenvalues of small matrices.
+
+As in `filter.py`, numbers of nodes, half-edges and matrices are arguments, and rows of F or C numbers come as
+groups of GROUP.
+"""
 
 import triton
 import triton.language as tl
 
+ANY = ["n", "groups", "num_edges", "num_nodes", "num_slots", "num_values"]
 
-@triton.jit
+
+@triton.jit(do_not_specialize=ANY)
 def sum_rows(
-    tasks, twin, values, out, partial, num_edges, num_nodes, num_slots,
-    BY_COL: tl.constexpr, F: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
+    tasks, twin, values, out, partial, num_edges, num_nodes, num_slots, groups,
+    BY_COL: tl.constexpr, GROUP: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     """Σ_h values[h] (of the twins if BY_COL) over the half-edges of a task."""
     task, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
     node, begin = tl.load(tasks + 4 * task).to(tl.int64), tl.load(tasks + 4 * task + 1)
     end, slot = tl.load(tasks + 4 * task + 2), tl.load(tasks + 4 * task + 3).to(tl.int64)
-    f = tl.arange(0, BLOCK_F)[None, :]
+    f, F = tl.arange(0, BLOCK_F)[None, :], groups * GROUP
     total = tl.zeros([BLOCK_E, BLOCK_F], out.dtype.element_ty)
     for start in range(begin, end, BLOCK_E):
         h = start + tl.arange(0, BLOCK_E)[:, None]
@@ -30,16 +36,16 @@ def sum_rows(
         tl.store(out + (r * num_nodes + node) * F + g, row, mask=g < F)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def sum_splits(
-    splits, out, partial, num_nodes, num_slots,
-    F: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
+    splits, out, partial, num_nodes, num_slots, groups,
+    GROUP: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     """The whole row from its pieces."""
     split, r = tl.program_id(0), tl.program_id(1).to(tl.int64)
     node = tl.load(splits + 3 * split).to(tl.int64)
     first, end = tl.load(splits + 3 * split + 1), tl.load(splits + 3 * split + 2)
-    f = tl.arange(0, BLOCK_F)[None, :]
+    f, F = tl.arange(0, BLOCK_F)[None, :], groups * GROUP
     total = tl.zeros([BLOCK_E, BLOCK_F], out.dtype.element_ty)
     for start in range(first, end, BLOCK_E):
         slot = start + tl.arange(0, BLOCK_E)[:, None]
@@ -49,22 +55,22 @@ def sum_splits(
     tl.store(out + (r * num_nodes + node) * F + g, tl.sum(total, 0), mask=g < F)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def take(
-    values, index, out, num_values, num_places,
-    F: tl.constexpr, BLOCK_F: tl.constexpr, ROWS: tl.constexpr,
+    values, index, out, num_values, num_places, groups,
+    GROUP: tl.constexpr, BLOCK_F: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """out[h] = values[index[h]]."""
     r = tl.program_id(1).to(tl.int64)
     h = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
-    f = tl.arange(0, BLOCK_F)[None, :]
+    f, F = tl.arange(0, BLOCK_F)[None, :], groups * GROUP
     here = (h < num_places) & (f < F)
     source = tl.load(index + h, mask=h < num_places, other=0).to(tl.int64)
     value = tl.load(values + (r * num_values + source) * F + f, mask=here, other=0)
     tl.store(out + (r * num_places + h.to(tl.int64)) * F + f, value, mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def multiply(
     a, b, out, n, TRANSPOSE_A: tl.constexpr, TRANSPOSE_B: tl.constexpr,
     D: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr,
@@ -82,15 +88,15 @@ def multiply(
     tl.store(out + m * (D * D) + i * D + j, total, mask=(m < n) & (i < D) & (j < D))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def apply(
-    block, x, out, n, C, TRANSPOSE: tl.constexpr,
+    block, x, out, n, groups, TRANSPOSE: tl.constexpr, GROUP: tl.constexpr,
     D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """y_ic = Σ_j B_ij x_jc."""
     m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
     i = tl.arange(0, BLOCK_D)[None, :, None]
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, None, :]
+    c, C = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, None, :], groups * GROUP
     total = tl.zeros([ROWS, BLOCK_D, BLOCK_C], out.dtype.element_ty)
     for j in tl.static_range(D):
         at = j * D + i if TRANSPOSE else i * D + j
@@ -99,16 +105,16 @@ def apply(
     tl.store(out + (m * D + i) * C + c, total, mask=(m < n) & (i < D) & (c < C))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def outer(
-    left, right, out, n, C,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
+    left, right, out, n, groups,
+    GROUP: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """B_ij = Σ_c l_ic r_jc."""
     m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
     i = tl.arange(0, BLOCK_D)[None, :, None]
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    k = tl.arange(0, BLOCK_D)[None, :]
+    k, C = tl.arange(0, BLOCK_D)[None, :], groups * GROUP
     for j in tl.static_range(D):
         total = tl.zeros([ROWS, BLOCK_D, BLOCK_C], out.dtype.element_ty)
         for start in range(0, C, BLOCK_C):
@@ -138,7 +144,7 @@ def _rotate_rows(A, i, p, q, c, s):
     return tl.where(i == p, c * at_p - s * at_q, tl.where(i == q, s * at_p + c * at_q, A))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def jacobi(
     A, values, vectors, n, SWEEPS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr
 ):

@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+ANY = ["N", "F", "groups", "values_step", "z_step"]
+
 
 @triton.jit
 def _hash32(z):
@@ -12,8 +14,8 @@ def _hash32(z):
     return z ^ (z >> 16)
 
 
-@triton.jit
-def dropout(x, keys, rates, out, n, x_stride, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize_on_alignment=["keys", "rates"])
+def dropout(x, keys, rates, out, n, x_step, BLOCK: tl.constexpr):
     """out[i] = x[i] / (1 − rate) where hash(i, key) ≥ rate · 2³², or zero."""
     r = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -21,33 +23,33 @@ def dropout(x, keys, rates, out, n, x_stride, BLOCK: tl.constexpr):
     bits = _hash32(_hash32(i.to(tl.uint32) ^ key) + key)
     keep = bits.to(tl.float64) >= rate * 4294967296.0
     scale = tl.where(rate < 1, 1 / tl.where(rate < 1, 1 - rate, 1.0), 0.0).to(out.dtype.element_ty)
-    value = tl.load(x + r * x_stride + i, mask=i < n, other=0)
+    value = tl.load(x + r * x_step + i, mask=i < n, other=0)
     tl.store(out + r * n + i, tl.where(keep, value * scale, 0.0), mask=i < n)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ANY)
 def csr_product(
-    rowptr, col, entry, values, z, out, N, F, values_stride, z_stride,
-    C: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_E: tl.constexpr,
+    rowptr, col, entry, values, z, out, N, F, values_step, z_step, groups,
+    GROUP: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     """out[v] = Σ values[entry[e]] z[col[e]] over the entries e of row v."""
     v, r = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    c, C = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C), groups * GROUP
     begin, end = tl.load(rowptr + v), tl.load(rowptr + v + 1)
     total = tl.zeros([BLOCK_E, BLOCK_C], out.dtype.element_ty)
     for start in range(begin, end, BLOCK_E):
         e = start + tl.arange(0, BLOCK_E)
         inside = e < end
         value = tl.load(
-            values + r * values_stride + tl.load(entry + e, mask=inside, other=0), mask=inside, other=0
+            values + r * values_step + tl.load(entry + e, mask=inside, other=0), mask=inside, other=0
         )
         source = tl.load(col + e, mask=inside, other=0).to(tl.int64)
-        place = r * z_stride + source[:, None] * C + c[None, :]
+        place = (r * z_step + source[:, None]) * C + c[None, :]
         total += value[:, None] * tl.load(z + place, mask=inside[:, None] & (c < C)[None, :], other=0)
     tl.store(out + (r * N + v) * C + c, tl.sum(total, 0), mask=c < C)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def adam(
     theta, gradient, mean, square, decay, scale, factors, n,
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPSILON: tl.constexpr, BLOCK: tl.constexpr,
@@ -68,7 +70,7 @@ def adam(
     tl.store(theta + place, old - step * m / (tl.sqrt(v) * correction + EPSILON), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def copy_rows(target, source, wanted, n, BLOCK: tl.constexpr):
     """target[r] = source[r] where wanted[r]."""
     r = tl.program_id(1).to(tl.int64)
