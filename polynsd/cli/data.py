@@ -150,7 +150,7 @@ class DataFetch:
 
 @dataclass(frozen=True)
 class DataMake:
-    """Generate a synthetic graph: heterophily, minesweeper, streets, chain."""
+    """Generate a synthetic graph: heterophily, minesweeper, streets, chain, planted."""
 
     name: Positional[str]
     """Name of the generator."""

@@ -17,6 +17,7 @@ from polynsd.data.generators import (
     hop_eccentricity,
     make_graph,
     minesweeper,
+    planted_sheaf,
     street_graph,
     syntax_chain,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "names",
     "num_splits",
     "open_graph",
+    "planted_sheaf",
     "random_split",
     "save_graph",
     "stratified_split",

@@ -7,9 +7,11 @@
 | `learner.py`      | raw numbers of the maps from the states at both ends of an edge             |
 | `laplacian.py`    | L = δᵀδ and its normalisations as a matrix-free operator                    |
 | `direct_sum.py`   | the same for stalks of learned and fixed coordinates                        |
+| `alignment.py`    | agreement of learned and given transports up to a change of basis           |
 | `inverse_sqrt.py` | D^{−1/2} of small blocks with a bounded gradient                            |
 """
 
+from polynsd.sheaf.alignment import transport_alignment, transports
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import Diagonal, General, Identity, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
@@ -27,4 +29,6 @@ __all__ = [
     "SheafLearner",
     "get_family",
     "inverse_sqrt",
+    "transport_alignment",
+    "transports",
 ]

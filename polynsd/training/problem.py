@@ -89,7 +89,7 @@ class Source:
     dataset: str | None = None
     """A benchmark by name (polynsd data list) or a graph file; otherwise a graph is generated."""
     generate: str = "heterophily"
-    """The generator: heterophily, minesweeper, streets or chain."""
+    """The generator: heterophily, minesweeper, streets, chain or planted."""
     data: tuple[str, ...] = ()
     """Arguments of the generator, e.g. --data degree=6 heterophily=0.9."""
     protocol: str | None = None

@@ -19,6 +19,7 @@ import numpy as np
 from polynsd.data.generators.chain import syntax_chain
 from polynsd.data.generators.heterophily import heterophilous_graph
 from polynsd.data.generators.minesweeper import minesweeper
+from polynsd.data.generators.planted import planted_sheaf
 from polynsd.data.generators.streets import eccentricity_labels, hop_eccentricity, street_graph
 from polynsd.data.graph import Graph
 from polynsd.errors import ConfigError, unknown_name
@@ -33,6 +34,7 @@ __all__ = [
     "make_graph",
     "minesweeper",
     "parse_arguments",
+    "planted_sheaf",
     "street_graph",
     "syntax_chain",
 ]
@@ -54,6 +56,7 @@ GENERATORS: Mapping[str, GraphGenerator] = MappingProxyType(
         "minesweeper": GraphGenerator(minesweeper, "roc_auc"),
         "streets": GraphGenerator(street_graph, "accuracy"),
         "chain": GraphGenerator(syntax_chain, "accuracy"),
+        "planted": GraphGenerator(planted_sheaf, "accuracy"),
     }
 )
 

@@ -36,6 +36,7 @@ def test_every_generator_makes_a_graph():
         "minesweeper": {},
         "streets": {"num_nodes": 50},
         "chain": {},
+        "planted": {},
     }.items():
         assert isinstance(GENERATORS[name].function(**arguments), Graph)
 
