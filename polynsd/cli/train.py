@@ -55,7 +55,7 @@ class Train:
         parser.add_argument("--rules", default="default")
         parser.add_argument("--dataset", default=None)
         parser.add_argument("--config", default=None)
-        parser.add_argument("--model.model", dest="model", default=ModelConfig.model)
+        parser.add_argument("--model", default=ModelConfig.model)
         try:
             options, _ = parser.parse_known_args(list(arguments))
         except argparse.ArgumentError:  # an option without its value: tyro will say so

@@ -4,9 +4,10 @@ import importlib.util
 
 import pytest
 import torch
+from published_block import published
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from polynsd import PolyNSD, SheafLaplacian, Topology, kernels
+from polynsd import SheafLaplacian, Topology, kernels
 from polynsd.kernels.ops import batching
 from polynsd.testing import random_edges, random_maps, random_tensor
 
@@ -19,7 +20,7 @@ def replicas(maps):
     models = []
     for seed in range(3):
         torch.manual_seed(seed)
-        models.append(PolyNSD(5, 4, 2, 3, maps=maps, stalk_dim=3, edge_weights=True).double())
+        models.append(published(5, 4, 2, 3, maps=maps, stalk_dim=3, edge_weights=True).double())
     parameters, buffers = stack_module_state(models)
 
     def loss(parameters, buffers):

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from published_block import published
 from scale_graphs import awkward_graph, shaken
 
-from polynsd import NSD, PolyNSD, PolySheafConv, kernels
+from polynsd import NSD, PolySheafConv, kernels
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.errors import ConfigError
 from polynsd.kernels.ops import edges
 from polynsd.scale import autocast, grad_scaler
@@ -27,7 +29,7 @@ def relative(a, b):
 @pytest.mark.parametrize("maps", MAPS)
 def test_bf16_agrees_with_float32(maps, backend):
     data = awkward_graph(dtype=torch.float32)
-    model = shaken(PolyNSD(5, 8, 2, 3, maps=maps, degree=3, stalk_dim=2), 0, torch.float32, 0.1)
+    model = shaken(published(5, 8, 2, 3, maps=maps, degree=3, stalk_dim=2), 0, torch.float32, 0.1)
     with kernels.use(backend):
         (full, exact), (output, gradient) = (passes(model, data, p) for p in ("float32", "bf16"))
     assert output.dtype == torch.bfloat16
@@ -36,7 +38,10 @@ def test_bf16_agrees_with_float32(maps, backend):
     assert relative(gradient, exact) < 5e-2
 
 
-@pytest.mark.parametrize("model", [NSD(5, 4, 1, 3), PolySheafConv(5, 4, lambda_max="lanczos")])
+CONV = PolySheafConv(5, 4, **PUBLISHED_LAYER | {"lambda_max": "lanczos"})
+
+
+@pytest.mark.parametrize("model", [NSD(5, 4, 1, 3), CONV])
 def test_other_models_and_layers(model):
     data = awkward_graph(dtype=torch.float32)
     (full, _), (output, gradient) = (passes(model, data, p) for p in ("float32", "bf16"))
@@ -48,12 +53,12 @@ def test_kernels_see_full_precision(monkeypatch):
     seen, take = set(), edges._on_flat
     monkeypatch.setattr(edges, "_on_flat", lambda f, t, *rest: (seen.add(t.dtype), take(f, t, *rest))[1])
     data = awkward_graph(dtype=torch.float32)
-    passes(PolyNSD(5, 4, 2, 3), data, "bf16")
+    passes(published(5, 4, 2, 3), data, "bf16")
     assert seen == {torch.float32}
 
 
 def test_float64_is_not_lowered():
-    data, model = awkward_graph(), shaken(PolyNSD(5, 4, 1, 3))
+    data, model = awkward_graph(), shaken(published(5, 4, 1, 3))
     (full, _), (output, _) = (passes(model, data, p) for p in ("float32", "bf16"))
     assert torch.equal(full, output)
 

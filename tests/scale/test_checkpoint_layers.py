@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from published_block import published
 from scale_graphs import awkward_graph
 from torch.func import functional_call
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from polynsd import ModelConfig, PolyNSD
+from polynsd import ModelConfig
 from polynsd.errors import ConfigError
 from polynsd.training.population import map_replicas
 from polynsd.zoo import build_model
@@ -33,7 +34,9 @@ class CountedDropout(TorchFunctionMode):
 def step(is_checkpointed, mode=None, **options):
     """(output, gradients, numbers kept for the backward pass)."""
     torch.manual_seed(0)
-    model = PolyNSD(5, 6, 3, 3, degree=3, dropout=0.3, checkpoint_layers=is_checkpointed, **options).double()
+    model = published(
+        5, 6, 3, 3, degree=3, dropout=0.3, checkpoint_layers=is_checkpointed, **options
+    ).double()
     kept = 0
 
     def pack(t):
@@ -61,7 +64,7 @@ def test_the_same_with_less_memory(options, mode):
 
 
 def test_backward_twice():
-    model = PolyNSD(5, 4, 2, 3, dropout=0.4, checkpoint_layers=True).double()
+    model = published(5, 4, 2, 3, dropout=0.4, checkpoint_layers=True).double()
     with CountedDropout():
         loss = model(DATA.x, DATA.edge_index).square().sum()
     first, again = (torch.autograd.grad(loss, list(model.parameters()), retain_graph=True) for _ in range(2))
@@ -69,7 +72,7 @@ def test_backward_twice():
 
 
 def test_evaluation_keeps_nothing_and_needs_nothing():
-    model = PolyNSD(5, 4, 2, 3, checkpoint_layers=True).double().eval()
+    model = published(5, 4, 2, 3, checkpoint_layers=True).double().eval()
     with torch.no_grad():
         inside = model(DATA.x, DATA.edge_index)
     assert torch.equal(inside, model(DATA.x, DATA.edge_index).detach())
@@ -80,7 +83,7 @@ def test_autocast_is_the_same_the_second_time():
     found = []
     for flag in (False, True):
         torch.manual_seed(0)
-        model = PolyNSD(5, 4, 2, 3, checkpoint_layers=flag)
+        model = published(5, 4, 2, 3, checkpoint_layers=flag)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = model(data.x, data.edge_index).float().square().sum()
         found.append(torch.autograd.grad(loss, list(model.parameters())))
@@ -98,7 +101,7 @@ def test_replicas_are_looped_over_where_vmap_cannot_go():
     found = []
     for flag in (False, True):
         torch.manual_seed(0)
-        model = PolyNSD(5, 4, 2, 3, checkpoint_layers=flag).double()
+        model = published(5, 4, 2, 3, checkpoint_layers=flag).double()
         rows = {name: torch.stack([p, 2 * p]).detach() for name, p in model.named_parameters()}
         rows = {name: p.requires_grad_() for name, p in rows.items()}
         call = map_replicas(lambda one: functional_call(model, one, (DATA.x, DATA.edge_index)), not flag)  # noqa: B023

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from published_block import published
 from scale_graphs import awkward_graph, path_graph, thirds
 
-from polynsd import PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import TrainConfig, heterophilous_graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.scale import Halos, fit_in_parts, members, partition, predict_in_parts, receptive_field
 from polynsd.scale.halo import PartHalos
@@ -16,7 +17,7 @@ TASK = get_task("accuracy")
 
 
 def small():
-    return PolyNSD(5, 3, 2, 3, degree=1, stalk_dim=2)
+    return published(5, 3, 2, 3, degree=1, stalk_dim=2)
 
 
 def doubled():
@@ -63,7 +64,7 @@ def test_one_update_per_epoch_is_full_batch_training(build, options):
 
 def test_the_seed_decides_and_the_global_state_is_left():
     data, split = awkward_graph(dtype=torch.float32), thirds(40)
-    build = lambda: PolyNSD(5, 3, 1, 3, degree=1, stalk_dim=2, dropout=0.3)  # noqa: E731
+    build = lambda: published(5, 3, 1, 3, degree=1, stalk_dim=2, dropout=0.3)  # noqa: E731
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
     runs = [
@@ -95,7 +96,7 @@ def test_the_best_epoch_is_restored_and_patience_ends_it():
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_it_learns_with_shallow_halos_in_every_precision(precision):
     data, split = heterophilous_graph(300, heterophily=0.9, seed=0).to_pyg(), thirds(300)
-    build = lambda: PolyNSD(data.num_features, 8, 1, int(data.y.max()) + 1, degree=2, stalk_dim=2)  # noqa: E731
+    build = lambda: published(data.num_features, 8, 1, int(data.y.max()) + 1, degree=2, stalk_dim=2)  # noqa: E731
     config = TrainConfig(epochs=15, learning_rate=0.02)
     result = fit_in_parts(
         build, data, split, TASK, config, num_parts=6, depth=1, eval_depth="exact", precision=precision
@@ -109,7 +110,7 @@ def test_what_selects_may_differ_from_the_metric(select, other):
     """As in full-batch training, which it then is."""
     data, split = awkward_graph(), thirds(40)
     data.y = data.y.clamp(max=1)
-    task, build = get_task(other), lambda: PolyNSD(5, 3, 2, 2, degree=1, stalk_dim=2).double()
+    task, build = get_task(other), lambda: published(5, 3, 2, 2, degree=1, stalk_dim=2).double()
     config = TrainConfig(epochs=25, patience=25, learning_rate=0.05, select=select)
     one, _, expected = history(fit, build, data, split, task, config, seed=1)
     result, _, epochs = history(
@@ -141,7 +142,7 @@ def test_precision_is_that_of_the_rules_and_of_training_only(monkeypatch):
 def test_numbers_can_be_predicted():
     data = path_graph(30, torch.float32)
     data.y = data.x[:, 0] + 0.5 * data.x[:, 1]
-    build = lambda: PolyNSD(-1, 4, 1, 1, degree=1, stalk_dim=2)  # noqa: E731
+    build = lambda: published(-1, 4, 1, 1, degree=1, stalk_dim=2)  # noqa: E731
     config = TrainConfig(epochs=30, learning_rate=0.05)
     result = fit_in_parts(build, data, thirds(30), get_task("r2"), config, num_parts=3, update="epoch")
     assert result.val_metric > 0.3
@@ -169,7 +170,7 @@ def test_refusals():
         with pytest.raises(ConfigError, match=message):
             run(**options)
     with pytest.raises(ConfigError, match="lambda_max='analytic'"):
-        fit_in_parts(lambda: PolyNSD(5, 3, 1, 3, lambda_max="lanczos"), data, split, TASK, num_parts=3)
+        fit_in_parts(lambda: published(5, 3, 1, 3, lambda_max="lanczos"), data, split, TASK, num_parts=3)
     with pytest.raises(DataError, match="select='auc' needs two classes"):
         run(config=TrainConfig(select="auc"))
     with pytest.raises(DataError, match="not finite"):

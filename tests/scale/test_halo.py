@@ -5,10 +5,10 @@ import torch
 import torch_geometric.loader
 from hypothesis import given
 from hypothesis import strategies as st
+from published_block import published
 from scale_graphs import awkward_graph, path_graph, shaken, thirds
 from torch_geometric.data import Data
 
-from polynsd import PolyNSD
 from polynsd.errors import ConfigError, GraphError
 from polynsd.scale import Halos, halo_drift, members, neighbor_batches, partition, receptive_field
 from polynsd.testing.strategies import edge_lists
@@ -89,7 +89,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("maps", ["diagonal", "general"])
 def test_drift_shrinks_to_nothing(maps):
-    data, model = path_graph(120), shaken(PolyNSD(5, 3, 2, 3, degree=2, stalk_dim=2, maps=maps), size=0.1)
+    data, model = path_graph(120), shaken(published(5, 3, 2, 3, degree=2, stalk_dim=2, maps=maps), size=0.1)
     exact = receptive_field(model)
     table = halo_drift(
         model, data, partition(data, 6), range(exact + 1), task=get_task("accuracy"), train=thirds(120).train
@@ -107,7 +107,7 @@ def test_drift_shrinks_to_nothing(maps):
 
 
 def test_some_parts_say_enough():
-    data, model = path_graph(60), shaken(PolyNSD(5, 3, 1, 3, degree=1, stalk_dim=2))
+    data, model = path_graph(60), shaken(published(5, 3, 1, 3, degree=1, stalk_dim=2))
     some = members(partition(data, 6))[:2]
     (row,) = halo_drift(model, data, some, [0])
     assert row.gradient is None
@@ -116,7 +116,7 @@ def test_some_parts_say_enough():
 
 def test_a_global_model_is_compared_with_the_whole_graph():
     data = path_graph(30)
-    model = shaken(PolyNSD(5, 3, 1, 3, degree=2, stalk_dim=2, lambda_max="lanczos"), size=0.1)
+    model = shaken(published(5, 3, 1, 3, degree=2, stalk_dim=2, lambda_max="lanczos"), size=0.1)
     labels = partition(data, 3)
     near, all_of_it = halo_drift(model, data, labels, [1, 30], task=get_task("accuracy"))
     assert near.output > 1e-6
@@ -124,7 +124,7 @@ def test_a_global_model_is_compared_with_the_whole_graph():
 
 
 def test_all_nodes_count_unless_told():
-    data, model = path_graph(20), shaken(PolyNSD(5, 3, 1, 3, degree=1, stalk_dim=2))
+    data, model = path_graph(20), shaken(published(5, 3, 1, 3, degree=1, stalk_dim=2))
     (row,) = halo_drift(model, data, partition(data, 4), [receptive_field(model)], task=get_task("accuracy"))
     assert row.gradient is not None
     assert row.gradient < 1e-12

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published_block import published
 from scale_graphs import awkward_graph, path_graph, shaken
 from torch_geometric.data import Data
 
@@ -39,7 +40,7 @@ def distance(a, b):
 def test_exact_halos_give_what_the_whole_graph_gives(maps, normalization, degree, num_layers):
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
         data = awkward_graph(degree, dtype=dtype)
-        model = PolyNSD(
+        model = published(
             5, 3, num_layers, 2, maps=maps, degree=degree, stalk_dim=2, normalization=normalization
         )
         model = shaken(model, dtype=dtype, size=0.2)
@@ -56,7 +57,7 @@ def test_on_any_graph(edges, maps, degree, data):
     edge_index, n = edges
     x = torch.randn(n, 5, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
     graph = Data(x=x, edge_index=edge_index)
-    model = shaken(PolyNSD(*SIZES, maps=maps, degree=degree, stalk_dim=2), size=0.2)
+    model = shaken(published(*SIZES, maps=maps, degree=degree, stalk_dim=2), size=0.2)
     num_parts = data.draw(st.integers(1, n))
     assert distance(predict_in_parts(model, graph, num_parts, method="bfs"), whole(model, graph)) < 1e-12
 
@@ -68,9 +69,9 @@ def test_on_any_graph(edges, maps, degree, data):
         NSD(*SIZES, stalk_dim=2, normalization="degree"),
         IdentitySheaf(*SIZES, degree=2, stalk_dim=2),
         PolySpectralGNN(*SIZES, degree=2),
-        PolyNSD(*SIZES, stalk_dim=2, degree=2, shared_maps=True, shared_filter=True, second_linear=True),
-        PolyNSD(*SIZES, stalk_dim=2, degree=2, edge_weights=True, fixed_channels=("laplacian", "signless")),
-        PolyNSD(*SIZES, stalk_dim=2, degree=2, edge_dim=2),
+        published(*SIZES, stalk_dim=2, degree=2, shared_maps=True, shared_filter=True, second_linear=True),
+        published(*SIZES, stalk_dim=2, degree=2, edge_weights=True, fixed_channels=("laplacian", "signless")),
+        published(*SIZES, stalk_dim=2, degree=2, edge_dim=2),
         GCN(*SIZES),
         MLP(*SIZES),
     ],
@@ -92,7 +93,7 @@ def test_sparse_features():
     g = torch.Generator().manual_seed(0)
     x = (torch.rand(600, 700, generator=g) < 0.01).double()
     data = Data(x=x, edge_index=torch.randint(0, 600, (2, 900), generator=g))
-    model = PolyNSD(700, 3, 1, 2, degree=1, stalk_dim=2).double()
+    model = published(700, 3, 1, 2, degree=1, stalk_dim=2).double()
     assert distance(predict_in_parts(model, data, 3), whole(model, data)) < 1e-12
 
 
@@ -106,20 +107,20 @@ def test_max_nodes_is_kept(layerwise, monkeypatch):
         return halo
 
     monkeypatch.setattr(Halos, "around", watched)
-    model = shaken(PolyNSD(*SIZES, degree=2, stalk_dim=2))
+    model = shaken(published(*SIZES, degree=2, stalk_dim=2))
     found = predict_in_parts(model, data, max_nodes=20, layerwise=layerwise)
     assert max(sizes) <= 20
     assert distance(found, whole(model, data)) < 1e-12
 
 
 def test_max_nodes_below_one_halo_is_refused():
-    model = PolyNSD(*SIZES, degree=2).double()
+    model = published(*SIZES, degree=2).double()
     with pytest.raises(ConfigError, match=r"node \d+ alone needs the \d+ nodes within 6 hops"):
         predict_in_parts(model, path_graph(60), max_nodes=5)
 
 
 def test_shallow_halos_are_approximate_and_say_so(caplog):
-    data, model = path_graph(40), shaken(PolyNSD(*SIZES, degree=2, stalk_dim=2))
+    data, model = path_graph(40), shaken(published(*SIZES, degree=2, stalk_dim=2))
     expected = whole(model, data)
     with caplog.at_level(logging.WARNING, "polynsd"):
         shallow = predict_in_parts(model, data, 8, depth=1)
@@ -132,7 +133,7 @@ def test_shallow_halos_are_approximate_and_say_so(caplog):
 
 
 def test_a_global_model_needs_a_depth(caplog):
-    data, model = path_graph(), PolyNSD(*SIZES, lambda_max="lanczos").double()
+    data, model = path_graph(), published(*SIZES, lambda_max="lanczos").double()
     with pytest.raises(ConfigError, match="lambda_max='analytic'"):
         predict_in_parts(model, data, 4)
     assert predict_in_parts(model, data, 4, depth=8).shape == (16, 2)
@@ -140,7 +141,7 @@ def test_a_global_model_needs_a_depth(caplog):
 
 
 def test_the_model_is_left_in_its_mode():
-    model = PolyNSD(*SIZES, degree=1, dropout=0.5).double().train()
+    model = published(*SIZES, degree=1, dropout=0.5).double().train()
     first, again = (predict_in_parts(model, path_graph(), 4) for _ in range(2))
     assert model.training
     assert torch.equal(first, again)
@@ -148,17 +149,17 @@ def test_the_model_is_left_in_its_mode():
 
 
 def test_lazy_models_learn_their_size():
-    assert predict_in_parts(PolyNSD(-1, 3, 1, 2).double(), path_graph(), 2).shape == (16, 2)
+    assert predict_in_parts(published(-1, 3, 1, 2).double(), path_graph(), 2).shape == (16, 2)
 
 
 def test_bf16_is_near():
-    data, model = awkward_graph(dtype=torch.float32), shaken(PolyNSD(*SIZES, degree=2), 0, torch.float32)
+    data, model = awkward_graph(dtype=torch.float32), shaken(published(*SIZES, degree=2), 0, torch.float32)
     found = predict_in_parts(model, data, 4, precision="bf16")
     assert 0 < distance(found.float(), whole(model, data)) < 2e-2
 
 
 def test_refusals():
-    data, model = path_graph(), PolyNSD(*SIZES).double()
+    data, model = path_graph(), published(*SIZES).double()
     for sizes in ({}, {"num_parts": 2, "max_nodes": 9}):
         with pytest.raises(ConfigError, match="either num_parts or max_nodes"):
             predict_in_parts(model, data, **sizes)

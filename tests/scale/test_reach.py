@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from published_block import published
 from scale_graphs import path_graph, shaken
 from torch import nn
 
-from polynsd import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+from polynsd import NSD, IdentitySheaf, PolySpectralGNN
 from polynsd.errors import ConfigError
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
@@ -14,17 +15,17 @@ from polynsd.zoo import GCN, MLP
 SIZES = (5, 3, 2, 2)  # in, hidden, layers, out
 torch.manual_seed(0)  # one in which no hidden unit of the GCN is dead
 CASES = [
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2), 6),
-    (PolyNSD(*SIZES, degree=3, stalk_dim=2, maps="general"), 8),
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2, maps="orthogonal"), 5),
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2, maps="orthogonal", edge_weights=True), 6),
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2, normalization="sheaf", fixed_channels=("signless",)), 6),
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2, shared_maps=True), 5),
-    (PolyNSD(*SIZES, degree=2, stalk_dim=2, norm="layer", mixing="full"), 6),
-    (PolyNSD(*SIZES, degree=0, stalk_dim=2), 4),  # the correction is of degree 1
-    (PolyNSD(*SIZES, degree=0, stalk_dim=2, correction="none"), 0),
-    (PolyNSD(*SIZES, stalk_dim=2, filter="diffusion", normalization="none"), 2),
-    (PolyNSD(*SIZES, stalk_dim=2, filter="diffusion", normalization="degree", lambda_max="lanczos"), 3),
+    (published(*SIZES, degree=2, stalk_dim=2), 6),
+    (published(*SIZES, degree=3, stalk_dim=2, maps="general"), 8),
+    (published(*SIZES, degree=2, stalk_dim=2, maps="orthogonal"), 5),
+    (published(*SIZES, degree=2, stalk_dim=2, maps="orthogonal", edge_weights=True), 6),
+    (published(*SIZES, degree=2, stalk_dim=2, normalization="sheaf", fixed_channels=("signless",)), 6),
+    (published(*SIZES, degree=2, stalk_dim=2, shared_maps=True), 5),
+    (published(*SIZES, degree=2, stalk_dim=2, norm="layer", mixing="full"), 6),
+    (published(*SIZES, degree=0, stalk_dim=2), 4),  # the correction is of degree 1
+    (published(*SIZES, degree=0, stalk_dim=2, correction="none"), 0),
+    (published(*SIZES, stalk_dim=2, filter="diffusion", normalization="none"), 2),
+    (published(*SIZES, stalk_dim=2, filter="diffusion", normalization="degree", lambda_max="lanczos"), 3),
     (NSD(*SIZES, stalk_dim=2), 4),
     (IdentitySheaf(*SIZES, degree=3, stalk_dim=2), 7),
     (PolySpectralGNN(*SIZES, degree=3), 7),
@@ -51,12 +52,12 @@ def test_field_is_exact_and_tight(model, field):
 
 def test_what_belongs_to_the_whole_graph_is_refused():
     with pytest.raises(ConfigError, match="lambda_max='analytic'"):
-        receptive_field(PolyNSD(*SIZES, lambda_max="lanczos"))
+        receptive_field(published(*SIZES, lambda_max="lanczos"))
     for normalization in ("none", "degree"):
         with pytest.raises(ConfigError, match="normalization='sheaf-augmented'"):
-            receptive_field(PolyNSD(*SIZES, normalization=normalization))
+            receptive_field(published(*SIZES, normalization=normalization))
     with pytest.raises(ConfigError, match=r"norm='batch' takes means over the whole graph.*norm='layer'"):
-        receptive_field(PolyNSD(*SIZES, norm="batch"))
+        receptive_field(published(*SIZES, norm="batch"))
 
 
 def test_a_stranger_is_refused():
@@ -65,5 +66,5 @@ def test_a_stranger_is_refused():
 
 
 def test_a_layer_reaches_one_hop_beyond_its_degree():
-    assert layer_reach(PolyNSD(*SIZES, degree=3).config) == 4
-    assert layer_reach(PolyNSD(*SIZES, degree=0, correction="none").config) == 0
+    assert layer_reach(published(*SIZES, degree=3).config) == 4
+    assert layer_reach(published(*SIZES, degree=0, correction="none").config) == 0

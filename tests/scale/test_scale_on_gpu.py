@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from published_block import published
 from scale_graphs import awkward_graph, shaken, thirds
 
-from polynsd import PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import TrainConfig, heterophilous_graph
 from polynsd.scale import autocast, fit_in_parts, predict_in_parts
 from polynsd.training import get_task
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 def test_parts_visit_the_device(maps, layerwise):
     data = awkward_graph(weighted=True)
     del data.edge_attr
-    model = shaken(PolyNSD(5, 3, 2, 2, maps=maps, degree=2, stalk_dim=2), size=0.2)
+    model = shaken(published(5, 3, 2, 2, maps=maps, degree=2, stalk_dim=2), size=0.2)
     with torch.no_grad():
         expected = model(data.x, data.edge_index, data.edge_weight)
     found = predict_in_parts(model, data, 5, device="cuda", layerwise=layerwise)
@@ -30,7 +31,7 @@ def test_training_learns(precision, is_checkpointed):
     data, split = heterophilous_graph(300, heterophily=0.9, seed=0).to_pyg(), thirds(300)
 
     def build():
-        return PolyNSD(15, 8, 2, 4, degree=2, dropout=0.2, checkpoint_layers=is_checkpointed)
+        return published(15, 8, 2, 4, degree=2, dropout=0.2, checkpoint_layers=is_checkpointed)
 
     config = TrainConfig(epochs=30, learning_rate=0.02)
     result = fit_in_parts(
@@ -44,7 +45,7 @@ def test_training_learns(precision, is_checkpointed):
 @pytest.mark.parametrize("maps", ["diagonal", "orthogonal", "general"])
 def test_bf16_agrees_with_float32(maps):
     data = awkward_graph(dtype=torch.float32).to("cuda")
-    model = shaken(PolyNSD(5, 8, 2, 3, maps=maps, degree=3, stalk_dim=2), 0, torch.float32, 0.1).to("cuda")
+    model = shaken(published(5, 8, 2, 3, maps=maps, degree=3, stalk_dim=2), 0, torch.float32, 0.1).to("cuda")
     outputs = []
     for precision in ("float32", "bf16"):
         with autocast(precision, "cuda"):

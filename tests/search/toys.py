@@ -13,8 +13,10 @@ NODES, FEATURES = 30, 4
 QUICK = {
     "model.model": "mlp",
     "model.hidden_channels": [2, 3, 4],
+    "model.num_layers": 2,
     "model.layer.dropout": {"low": 0.0, "high": 0.5},
     "training.learning_rate": {"low": 1e-3, "high": 0.1, "log": True},
+    "training.weight_decay": 5e-4,
     "training.epochs": 4,
 }
 

@@ -5,9 +5,10 @@ import warnings
 
 import pytest
 import torch
+from published_block import published
 from toy_gpu import ToyGPU
 
-from polynsd import ConfigError, PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import ConfigError, TrainConfig, heterophilous_graph
 from polynsd.cli import main
 from polynsd.config import load_config, save_config
 from polynsd.data import stratified_split
@@ -179,7 +180,7 @@ def split(data):
 
 
 def small_model():
-    return PolyNSD(5, 4, 1, 2, stalk_dim=2, degree=2, dropout=0.3)
+    return published(5, 4, 1, 2, stalk_dim=2, degree=2, dropout=0.3)
 
 
 def trained(data, split, mode):

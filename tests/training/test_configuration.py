@@ -4,10 +4,11 @@ import pytest
 
 from polynsd.cli import main
 from polynsd.cli.train import Train
-from polynsd.config import TrainConfig
+from polynsd.config import ModelConfig, TrainConfig, published_training
 from polynsd.errors import ConfigError
 from polynsd.training import configuration
-from polynsd.training.configuration import RULES, WEBKB, get_rules
+from polynsd.training.configuration import RULES, WEBKB, configure, get_rules
+from polynsd.zoo import SHEAF_MODELS, build_model
 
 
 def number(text):
@@ -65,27 +66,41 @@ def asked(monkeypatch):
     return parse
 
 
+def rule(epochs, patience, rate, decay=5e-4, select="metric"):
+    return published_training(
+        epochs=epochs, patience=patience, learning_rate=rate, weight_decay=decay, select=select
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ([], TrainConfig()),
-        (["--rules", "paper", "--dataset", "texas"], TrainConfig(500, 200, 0.02, select="loss")),
-        (["--rules", "paper", "--dataset", "chameleon"], TrainConfig(500, 200, 0.01, select="loss")),
-        (["--rules=paper", "--dataset=texas"], TrainConfig(500, 200, 0.02, select="loss")),
-        (["--rules", "paper"], TrainConfig(500, 200, 0.01, select="loss")),
-        (["--rules", "paper-acc", "--dataset", "cornell"], TrainConfig(500, 200, 0.02, select="acc")),
-        (["--rules", "platonov", "--dataset", "texas"], TrainConfig(1000, 1000, 3e-5, 0.0)),
-        # the defaults of the default rules, said aloud
-        (["--rules", "paper", "--patience", "100"], TrainConfig(500, 100, 0.01, select="loss")),
-        (["--patience", "100", "--rules", "paper"], TrainConfig(500, 100, 0.01, select="loss")),
+        (["--rules", "paper", "--dataset", "texas"], rule(500, 200, 0.02, select="loss")),
+        (["--rules", "paper", "--dataset", "chameleon"], rule(500, 200, 0.01, select="loss")),
+        (["--rules=paper", "--dataset=texas"], rule(500, 200, 0.02, select="loss")),
+        (["--rules", "paper"], rule(500, 200, 0.01, select="loss")),
+        (["--rules", "paper-acc", "--dataset", "cornell"], rule(500, 200, 0.02, select="acc")),
+        (["--rules", "platonov", "--dataset", "texas"], rule(1000, 1000, 3e-5, 0.0)),
+        # what other rules have, said aloud
+        (["--rules", "paper", "--patience", "100"], rule(500, 100, 0.01, select="loss")),
+        (["--patience", "100", "--rules", "paper"], rule(500, 100, 0.01, select="loss")),
         (["--rules", "paper", "--dataset", "texas", "--learning-rate", "0.01", "--select", "metric"],
-         TrainConfig(500, 200, 0.01)),
-        (["--rules", "platonov", "--weight-decay", "5e-4"], TrainConfig(1000, 1000, 3e-5, 5e-4)),
+         rule(500, 200, 0.01)),
+        (["--rules", "platonov", "--weight-decay", "5e-4"], rule(1000, 1000, 3e-5, 5e-4)),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "rules",
 )  # fmt: skip
 def test_rules_give_the_defaults_and_options_replace_them(asked, arguments, expected):
     assert asked(*arguments).training == expected
+
+
+@pytest.mark.parametrize("model", SHEAF_MODELS)
+def test_the_layers_of_a_model_have_its_own_defaults(asked, model):
+    layer = asked("--model", model, "--dropout", "0.25").model.layer
+    assert layer == configure({"model.model": model, "model.layer.dropout": 0.25}).model.layer
+    own = SHEAF_MODELS[model](5, 4, 1, 3, dropout=0.25)
+    assert build_model(ModelConfig(model, layer=layer), 5, 3).config == own.config
 
 
 @pytest.mark.parametrize("arguments", [["--rules"], ["--dataset"], ["--rules", "paper", "--dataset"]])

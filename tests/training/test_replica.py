@@ -4,9 +4,10 @@ from functools import partial
 
 import pytest
 import torch
+from published_block import published
 from torch import nn
 
-from polynsd import ConfigError, DataError, PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import ConfigError, DataError, TrainConfig, heterophilous_graph
 from polynsd.data import random_split, stratified_split
 from polynsd.training import Replica, fit, fit_replicas, get_task, probe
 from polynsd.training import replicas as engine
@@ -100,11 +101,11 @@ def test_roc_auc_of_three_classes(data, split):
 @pytest.mark.parametrize("epochs", [1, 2, 5])
 def test_a_loss_that_is_not_finite_is_noticed_also_after_the_last_step(data, split, epochs):
     config = TrainConfig(epochs=epochs, learning_rate=1e38)
-    (result,) = trained(data, split, partial(PolyNSD, 5, 4, 1, 3), config=config)
+    (result,) = trained(data, split, partial(published, 5, 4, 1, 3), config=config)
     assert result.diverged
     assert all(p.isfinite().all() for p in result.model.parameters())
     with pytest.raises(DataError, match="lower learning_rate"):
-        fit(partial(PolyNSD, 5, 4, 1, 3), data, split, ACCURACY, config)
+        fit(partial(published, 5, 4, 1, 3), data, split, ACCURACY, config)
 
 
 def test_too_bold_an_estimate_of_memory_is_corrected(data, split, monkeypatch):

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from published_block import published
 from torch import nn
 from torch_geometric.nn import GAT, models
 
@@ -56,15 +57,17 @@ class GraphAttention(GAT):
 
 
 MODELS = {
-    "polynsd": lambda: PolyNSD(5, 4, 2, 2, stalk_dim=2, degree=3, dropout=0.4, input_dropout=0.1),
-    "orthogonal": lambda: PolyNSD(5, 4, 1, 2, maps="orthogonal", stalk_dim=3, dropout=0.2, edge_weights=True),
-    "general": lambda: PolyNSD(
+    "polynsd": lambda: published(5, 4, 2, 2, stalk_dim=2, degree=3, dropout=0.4, input_dropout=0.1),
+    "orthogonal": lambda: published(
+        5, 4, 1, 2, maps="orthogonal", stalk_dim=3, dropout=0.2, edge_weights=True
+    ),
+    "general": lambda: published(
         5, 4, 1, 2, maps="general", stalk_dim=2, fixed_channels=("laplacian",), dropout=0.2
     ),
-    "general, sheaf": lambda: PolyNSD(
+    "general, sheaf": lambda: published(
         5, 4, 1, 2, maps="general", stalk_dim=2, normalization="sheaf"
     ).double(),
-    "checkpointed": lambda: PolyNSD(5, 4, 2, 2, stalk_dim=2, dropout=0.3, checkpoint_layers=True),
+    "checkpointed": lambda: published(5, 4, 2, 2, stalk_dim=2, dropout=0.3, checkpoint_layers=True),
     "looks at values": lambda: Looking(5, 4, 1, 2, stalk_dim=2, dropout=0.3),
     "nsd": lambda: NSD(5, 4, 2, 2, stalk_dim=2, dropout=0.3),
     "identity": lambda: IdentitySheaf(5, 4, 1, 2, stalk_dim=2, dropout=0.3),
@@ -144,7 +147,7 @@ def test_the_test_set_is_scored_only_where_asked(data, splits):
 
 def test_models_may_differ_in_their_dropout(data, splits):
     builds = [
-        partial(PolyNSD, 5, 4, 2, 2, stalk_dim=2, dropout=p, input_dropout=q)
+        partial(published, 5, 4, 2, 2, stalk_dim=2, dropout=p, input_dropout=q)
         for p, q in ((0, 0), (0.5, 0), (0.2, 0.7))
     ]
     replicas = [Replica(build, splits[0], 1, FEW) for build in builds]
@@ -157,10 +160,10 @@ def test_models_may_differ_in_their_dropout(data, splits):
 
 
 def test_models_may_not_differ_in_anything_else(data, splits):
-    shapes = [partial(PolyNSD, 5, width, 1, 2, stalk_dim=2) for width in (4, 8)]
+    shapes = [partial(published, 5, width, 1, 2, stalk_dim=2) for width in (4, 8)]
     with pytest.raises(ConfigError, match="same shape; that of replica 1"):
         trained([Replica(build, splits[0]) for build in shapes], data)
-    codes = [partial(PolyNSD, 5, 4, 1, 2, stalk_dim=2, activation=name) for name in ("elu", "tanh")]
+    codes = [partial(published, 5, 4, 1, 2, stalk_dim=2, activation=name) for name in ("elu", "tanh")]
     with pytest.raises(ConfigError, match="replica 1 computes something else"):
         trained([Replica(build, splits[0]) for build in codes], data)
     rules = [TrainConfig(select=name) for name in ("loss", "metric")]

@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
+from published_block import published
 from torch import nn
 from torch_geometric.data import Data
 
-from polynsd import DataError, GraphError, PolyNSD, ShapeError, TrainConfig, heterophilous_graph
+from polynsd import DataError, GraphError, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
 from polynsd.training import Configuration, Problem, fit, fit_splits, get_task
 from polynsd.training.optimizer import weight_decays
@@ -28,7 +29,7 @@ def split(data):
 
 
 def small_model():
-    return PolyNSD(5, 4, 1, 2, stalk_dim=2, degree=2, dropout=0.3)
+    return published(5, 4, 1, 2, stalk_dim=2, degree=2, dropout=0.3)
 
 
 def test_same_seed_same_result_and_global_random_state_untouched(data, split):
@@ -98,17 +99,16 @@ def test_map_learners_have_their_own_decay():
 
 
 def test_learns_what_it_is_meant_to_learn(data, split):
-    result = fit(lambda: PolyNSD(5, 8, 2, 2, degree=4), data, split, ACCURACY, TrainConfig(epochs=80), seed=0)
+    config = TrainConfig(epochs=80, learning_rate=0.01)
+    result = fit(lambda: published(5, 8, 2, 2, degree=4), data, split, ACCURACY, config, seed=0)
     assert result.val_metric > 0.8  # guessing gives 0.5
 
 
 def test_regression(data, split):
     target = data.clone()
     target.y = data.x[:, :2].square().sum(-1)
-    task = get_task("r2")
-    result = fit(
-        lambda: PolyNSD(5, 8, 1, task.num_outputs(target.y)), target, split, task, TrainConfig(epochs=60)
-    )
+    task, config = get_task("r2"), TrainConfig(epochs=60, learning_rate=0.01)
+    result = fit(lambda: published(5, 8, 1, task.num_outputs(target.y)), target, split, task, config)
     assert 0.3 < result.val_metric <= 1
 
 
@@ -185,6 +185,6 @@ def test_edge_weights_and_edge_features_are_used(data, split):
         fit(build, weighted, split, ACCURACY, SHORT)
     featured = data.clone()
     featured.edge_attr = torch.ones(data.num_edges, 2)
-    fit(lambda: PolyNSD(5, 4, 1, 2, edge_dim=2), featured, split, ACCURACY, SHORT)
+    fit(lambda: published(5, 4, 1, 2, edge_dim=2), featured, split, ACCURACY, SHORT)
     with pytest.raises(ShapeError, match="set edge_dim"):
-        fit(lambda: PolyNSD(5, 4, 1, 2, edge_dim=3), featured, split, ACCURACY, SHORT)
+        fit(lambda: published(5, 4, 1, 2, edge_dim=3), featured, split, ACCURACY, SHORT)

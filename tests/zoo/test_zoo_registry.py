@@ -201,7 +201,7 @@ def test_the_command_line_takes_names_and_values_in_turn(tmp_path):
 )
 def test_mistakes_on_the_command_line_are_told(words, message, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["train", *GRAPH, "--model", "gat", "--options", *words])
+        main(["train", *GRAPH, "--model", "gat", "--hidden-channels", "16", "--options", *words])
     assert stop.value.code == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
 

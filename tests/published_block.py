@@ -1,0 +1,9 @@
+"""Models with the published layers, for tests whose numbers would be others with other defaults."""
+
+from polynsd import PolyNSD
+from polynsd.config import PUBLISHED_LAYER
+
+
+def published(*sizes, **options):
+    """A `PolyNSD` with the published value of every option of its layers that is not given."""
+    return PolyNSD(*sizes, **PUBLISHED_LAYER | options)
