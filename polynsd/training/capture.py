@@ -51,7 +51,7 @@ class CapturedStep:
         required: whether a step that cannot be recorded is an error; otherwise it goes on as it is.
     """
 
-    def __init__(self, step: Step, warmup: int = 3, required: bool = False) -> None:
+    def __init__(self, step: Step, warmup: int = 2, required: bool = False) -> None:
         require_at_least("warmup", warmup, 2)
         self.reason: str | None = None  # why the step was not recorded
         self._step, self._left, self._required = step, warmup, required

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from contextvars import copy_context
 
 import torch
 from torch import nn
@@ -33,7 +34,7 @@ def compile_step(model: nn.Module, predict: Predict, precision: str) -> None:
         return
     _compiled.add(key)
     try:
-        _compile(model, predict, precision)
+        copy_context().run(_compile, model, predict, precision)  # Triton's mode may outlive an error
     except Exception as error:
         logger.debug("kernels are compiled one by one: %s", error)
 

@@ -36,8 +36,11 @@ class Probe:
     output: Tensor  # [N, O] in evaluation mode
 
 
-def probe(model: nn.Module, predict: Predict) -> Probe:
-    """One pass in training mode, through a copy of the model, and one in evaluation mode."""
+def probe(model: nn.Module, predict: Predict, counts_bytes: bool = True) -> Probe:
+    """One pass in training mode, through a copy of the model, and one in evaluation mode.
+
+    Without `counts_bytes` nothing is kept for a backward pass, and `saved_bytes` is 0.
+    """
     materialize(model, predict)
     twin = copy.deepcopy(model).train()
     before, random_state = {name: b.clone() for name, b in twin.named_buffers()}, _random_state(model)
@@ -50,7 +53,11 @@ def probe(model: nn.Module, predict: Predict) -> Probe:
             saved[storage.data_ptr()] = storage.nbytes()
         return t
 
-    with DropoutRates() as stream, torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+    with (
+        torch.set_grad_enabled(counts_bytes),
+        DropoutRates() as stream,
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t),
+    ):
         output = predict(twin)
     if not torch.equal(_random_state(model), random_state):
         raise ConfigError(

@@ -172,7 +172,7 @@ class _Training:
         for replica, model in zip(self.replicas, self.models, strict=True):
             shared = next((probe for build, probe in by_build if build == replica.build), None)
             if shared is None:
-                shared = probe(model, self.predict)
+                shared = probe(model, self.predict, counts_bytes=not by_build)
                 check_output(shared.output, self.y, self.task)
                 by_build.append((replica.build, shared))
             probes.append(shared)
@@ -181,15 +181,18 @@ class _Training:
     def _require_alike(self, probes: Sequence[Probe]) -> None:
         """The code of one model, run with another's parameters, must do what the other does."""
         firsts = {id(probe): number for number, probe in reversed(list(enumerate(probes)))}
-        for number in sorted(firsts.values())[1:]:
-            rows = self.all_rows.take(torch.tensor([number], device=self.device))
-            here = self._population(rows).outputs(rows.theta, rows.moving)[0]
-            expected = probes[number].output
-            if not torch.allclose(here, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max() + 1)):
-                raise ConfigError(
-                    "the models of a batch must differ in nothing but parameters and dropout rates; replica "
-                    f"{number} computes something else than replica 0. Train it in another call."
-                )
+        others = sorted(firsts.values())[1:]
+        for start in range(0, len(others), self.size):
+            numbers = others[start : start + self.size]
+            rows = self.all_rows.take(torch.tensor(numbers, device=self.device))
+            outputs = self._population(rows).outputs(rows.theta, rows.moving)
+            for number, here in zip(numbers, outputs, strict=True):
+                expected = probes[number].output
+                if not torch.allclose(here, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max() + 1)):
+                    raise ConfigError(
+                        "the models of a batch must differ in nothing but parameters and dropout rates; "
+                        f"replica {number} computes something else than replica 0. Train it in another call."
+                    )
 
     def _members(self, start: int) -> Tensor:
         numbers = range(len(self.replicas))[start : start + self.size]
