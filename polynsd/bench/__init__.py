@@ -7,5 +7,6 @@
 | `filters`   | one row of `bench kernels`, and the bytes that a filter has to move              |
 | `steps`     | one row of `bench step`                                                          |
 | `protocols` | one row of `bench protocol`                                                      |
+| `searches`  | one row of `bench search`                                                        |
 | `results`   | all rows as data and as a table; how time grows with K and with the edges        |
 """

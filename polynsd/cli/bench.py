@@ -1,7 +1,8 @@
 """`polynsd bench`: how fast, and in how much memory, on every backend in one run.
 
 `bench kernels` times the polynomial filter alone, `bench step` a whole training step, both against
-`assembled`, the published way, in the same run; `bench protocol` times all splits of a graph.
+`assembled`, the published way, in the same run; `bench protocol` times all splits of a graph, `bench search`
+a whole search.
 See `polynsd.bench` for what the numbers mean.
 """
 
@@ -25,10 +26,12 @@ from polynsd.config import published_model
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.files import require_file_name, write_json
+from polynsd.training.problem import Source
 
 GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
 FAST_BACKENDS = {"cpu": "cpu", "cuda": "gpu"}
 EPOCHS = {"cpu": 50, "cuda": 500}  # of `bench protocol`
+SEARCH_EPOCHS = {"cpu": 10, "cuda": 100}
 
 
 @dataclass(frozen=True)
@@ -221,13 +224,72 @@ class BenchProtocol:
 
 
 @dataclass(frozen=True)
+class BenchSearch:
+    """Time a small search, from the first trial to the tested winner, and say what takes the time."""
+
+    dataset: str | None = None
+    """A benchmark by name or a graph file; otherwise a graph is generated."""
+    space: str = "default"
+    """What is tried: default, paper, or a YAML file."""
+    maps: str | None = None
+    """The family of maps; what the space says unless given."""
+    trials: int = 32
+    """Number of trials."""
+    batch: int = 16
+    """Trials of one shape that train together."""
+    splits: int = 3
+    """Number of splits."""
+    epochs: int | None = None
+    """Per training, none stopped early; 10 on a CPU, 100 on a GPU unless given."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    json: Path | None = None
+    """A file for environment and rows."""
+
+    def run(self) -> Row:
+        from polynsd.bench.searches import TimedSearch, measure_search  # needs Optuna
+        from polynsd.search import SearchConfig, get_space
+
+        require_device(self.device)
+        require_file_name(self.json)
+        epochs = SEARCH_EPOCHS[self.device] if self.epochs is None else self.epochs
+        require_at_least("epochs", epochs, 1)
+        problem = Source(self.dataset, splits=self.splits, device=self.device).problem()
+        space = get_space(self.space, self.dataset, None, self.maps)
+        config = SearchConfig(trials=self.trials, batch=self.batch)
+        row = measure_search(TimedSearch(problem, space, config, epochs))
+        facts = {"graph": problem.about["dataset"], "nodes": problem.data.num_nodes}
+        record: Row = {"environment": describe_environment(self.device), "rows": [{**facts, **row}]}
+        if self.json is not None:
+            write_json(self.json, record)
+        self._print(record)
+        return record
+
+    def _print(self, record: Row) -> None:
+        columns: results.Columns = {
+            "graph": lambda row: row["graph"],
+            "s per cell": results.number_cell("seconds", 2),
+            "again": results.number_cell("seconds_again", 2),
+            "s per trial": results.number_cell("seconds_per_trial", 3),
+            **{
+                part.replace("_", " "): results.number_cell(part, 0, " %", 100.0)
+                for part in ("first_use", "training", "rest")
+            },
+        }
+        rows, device = record["rows"], record["environment"]["device_name"]
+        title = f"{self.trials} trials of {rows[0]['epochs']} epochs on {self.splits} splits; {device}"
+        print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+
+
+@dataclass(frozen=True)
 class Bench:
-    """Time the filter (kernels) or a training step (step) on every backend, or a protocol (protocol)."""
+    """Time the filter (kernels) or a training step (step) on every backend, a protocol or a search."""
 
     what: (
         Annotated[BenchKernels, subcommand("kernels")]
         | Annotated[BenchStep, subcommand("step")]
         | Annotated[BenchProtocol, subcommand("protocol")]
+        | Annotated[BenchSearch, subcommand("search")]
     )
 
     def run(self) -> Row:

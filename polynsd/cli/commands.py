@@ -86,7 +86,7 @@ COMMANDS = {
     ),
     "bench": Command(
         "polynsd.cli.bench:Bench",
-        "Time the filter (kernels) or a training step (step) on every backend, or a protocol (protocol).",
+        "Time the filter (kernels) or a training step (step) on every backend, a protocol or a search.",
     ),
     "data list": Command(
         "polynsd.cli.data:DataList",

@@ -13,6 +13,7 @@ from polynsd.bench.measures import Times, peak_memory
 from polynsd.bench.results import explain_missing, measure_row, with_speedups
 from polynsd.bench.samples import Case, load_sample
 from polynsd.cli import main, parse_command
+from polynsd.search import Space
 
 FACTS = {"graph", "source", "nodes", "edges", "backend", "maps", "K", "d", "C"}
 TINY = ["--graphs", "texas", "--maps", "diagonal", "--stalk-dims", "2", "--channels", "2"]
@@ -54,6 +55,17 @@ def test_step_writes_what_it_prints(tmp_path, capsys):
     assert f"{record['rows'][1]['speedup']:.2f}x" in out
 
 
+def test_the_parts_of_a_search_make_up_its_time(tmp_path, capsys):
+    pytest.importorskip("optuna")
+    plain = {"model.layer.maps": "identity", "model.layer.stalk_dim": 1, "model.hidden_channels": 2}
+    Space.from_dict({**plain, "training.learning_rate": [0.01, 0.02]}).save(tmp_path / "space.yaml")
+    arguments = ["search", "--space", str(tmp_path / "space.yaml"), "--splits", "1"]
+    (row,) = record_of([*arguments, "--trials", "1", "--batch", "1", "--epochs", "1"], tmp_path)["rows"]
+    assert row["first_use"] + row["training"] + row["rest"] == pytest.approx(1)
+    assert row["seconds"] == row["seconds_per_trial"] > 0
+    assert "first use" in capsys.readouterr().out
+
+
 def test_kernels_measure_constant_memory_and_growth(tmp_path, capsys):
     record = record_of(["kernels", *TINY, "--degrees", "2,6,18"], tmp_path)
     own = {"forward_ms", "step_ms", "peak_mib", "bytes", "gbs", "fraction_of_copy", "speedup"}
@@ -91,7 +103,7 @@ def test_lists_are_separated_by_commas_or_spaces(words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Expected one of {kernels, step, protocol}"),
+        ([], "Expected one of {kernels, step, protocol, search}"),
         (["step", "--graphs", "texs"], "unknown graph 'texs'; choose from: chameleon, minesweeper"),
         (["kernels", "--backends", "cup"], "unknown backend 'cup'; choose from: assembled, auto, cpu"),
         (["step", "--device", "gpu"], "unknown device 'gpu'; choose from: cpu, cuda."),

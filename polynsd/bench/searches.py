@@ -1,0 +1,65 @@
+"""One row of `bench search`: what a searched cell (one model on one graph) costs, and what takes the time.
+
+The same search, from the first trial to the tested winner, runs three times in one process: for the first
+time, again, and again with twice as many epochs. Nothing is pruned and nothing stops early, so what differs
+is known:
+
+| part        | seconds                                                                                  |
+|-------------|------------------------------------------------------------------------------------------|
+| `first_use` | the first search less the second: kernels compiled or loaded, and whatever else starts   |
+| `training`  | the third search less the second: the epochs                                             |
+| `rest`      | what is left of the second: models built and captured, trials sampled, results written   |
+
+Kernels that an earlier process has left in Triton's or Numba's cache are not compiled again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from polynsd.bench.samples import Row
+from polynsd.search import SearchConfig, Space, conclude, open_study, work
+from polynsd.training.problem import Problem
+
+
+@dataclass(frozen=True)
+class TimedSearch:
+    """A search of a space for a fixed number of epochs per trial."""
+
+    problem: Problem
+    space: Space
+    config: SearchConfig
+    epochs: int
+
+    def run(self) -> float:
+        """Seconds from the first trial to the tested winner; nothing is kept."""
+        space = self.space
+        for rule in ("training.epochs", "training.patience"):
+            space = space.fixed(rule, self.epochs)
+        config = replace(self.config, pruner="none", startup=max(self.config.startup, self.config.trials))
+        with TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            search = open_study(f"sqlite:///{folder}/study.db", "bench", space, self.problem, config)
+            work(search)
+            conclude(Path(folder), search)
+            return time.perf_counter() - start
+
+
+def measure_search(search: TimedSearch) -> Row:
+    """Seconds of the first search, per trial too, and the shares of its parts."""
+    first, again = search.run(), search.run()
+    training = replace(search, epochs=2 * search.epochs).run() - again
+    parts = {"first_use": first - again, "training": training, "rest": again - training}
+    return {
+        "trials": search.config.trials,
+        "batch": search.config.batch,
+        "splits": len(search.problem.splits),
+        "epochs": search.epochs,
+        "seconds": first,
+        "seconds_again": again,
+        "seconds_per_trial": first / search.config.trials,
+        **{name: seconds / first for name, seconds in parts.items()},
+    }
