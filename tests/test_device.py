@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from published_block import published
 from torch.nn.functional import dropout
 
 from polynsd import ConfigError, PolyNSD, TrainConfig, heterophilous_graph
@@ -33,7 +34,7 @@ def loss_and_gradients(model, data, device, dtype):
 def test_float32_on_any_device_agrees_with_float64_on_the_cpu(device, maps, normalization):
     data = heterophilous_graph(80, seed=1).to_pyg()
     torch.manual_seed(0)
-    model = PolyNSD(15, 6, 2, 4, maps=maps, degree=8, normalization=normalization)
+    model = published(15, 6, 2, 4, maps=maps, degree=8, normalization=normalization)
     truth = loss_and_gradients(model, data, "cpu", torch.float64)
     found = loss_and_gradients(model, data, device, torch.float32)
     assert (found - truth).norm() <= 1e-5 * truth.norm()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from polynsd.cli import main
-from polynsd.config import ModelConfig, from_options
+from polynsd.config import PUBLISHED_LAYER, ModelConfig, from_options
 from polynsd.data import get_splits, load, save_graph
 from polynsd.data.generators import make_graph
 from polynsd.runs import read_run
@@ -343,9 +343,10 @@ def losses(folder):
 
 
 def test_bf16_trains_on_a_cpu(tmp_path):
-    names = ("bf16", "float32")
+    names, published = ("bf16", "float32"), tmp_path / "published.json"
+    published.write_text(json.dumps({"model": {"layer": PUBLISHED_LAYER}}))
     for name in names:
-        train(tmp_path / name, "--splits", "2", "--precision", name)
+        train(tmp_path / name, "--splits", "2", "--precision", name, "--config", str(published))
     low, high = (losses(tmp_path / name) for name in names)
     assert all(a != b for a, b in zip(low, high, strict=True))
     assert low == pytest.approx(high, rel=0.02)

@@ -17,7 +17,7 @@ from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Source
 from polynsd_paper import runner as module
-from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, with_budget
+from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, published_space, with_budget
 from polynsd_paper.records import cell_settings, differences, read_record
 from polynsd_paper.runner import CellInUseError
 
@@ -95,7 +95,7 @@ def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp
     assert record.search["val"] == finals[0]["val"]
     values = sorted((trial.value for trial in study.trials if trial.value is not None), reverse=True)
     assert sorted((final["search"] for final in finals), reverse=True) == values[:3]
-    chosen = cell().plan.configuration(study.trials[finals[0]["trial"]].params)
+    chosen = published_space(cell().plan).configuration(study.trials[finals[0]["trial"]].params)
     assert record.configuration == plain_configuration(chosen)
     assert not {seed for batch in trainings["search"] for seed in batch} & {s.seed for s in record.scores}
 

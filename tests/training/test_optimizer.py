@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from published_block import published
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -184,7 +185,7 @@ def test_a_training_with_averages_goes_on_as_if_it_had_not_been_interrupted(data
 
 def test_training_in_parts_follows_the_same_rules(data, split):
     config = replace(PLAIN, **OPTIONS["all"] | {"ema": 0.0})
-    build = lambda: PolyNSD(5, 3, 1, 2, stalk_dim=2, degree=1).double()  # noqa: E731
+    build = lambda: published(5, 3, 1, 2, stalk_dim=2, degree=1).double()  # noqa: E731
     one = fit(build, data, split, ACCURACY, config)
     other = fit_in_parts(build, data, split, ACCURACY, config, num_parts=3, update="epoch")
     assert other.val_loss == pytest.approx(one.val_loss, abs=1e-8)
