@@ -11,7 +11,7 @@ from polynsd import PolyNSD, kernels
 from polynsd.kernels.gpu import backend as gpu
 from polynsd.kernels.gpu import blocks, training
 from polynsd.kernels.gpu import filter as gpu_filter
-from polynsd.kernels.gpu.compiling import compile_only
+from polynsd.kernels.gpu.compiling import _Zeros, compile_only
 from polynsd.kernels.gpu.schedule import interpreted
 from polynsd.kernels.ops.blocks import apply
 from polynsd.testing import example_graph, random_tensor
@@ -44,12 +44,12 @@ def launches(monkeypatch):
     return seen
 
 
-def run_filter(graph, d, C, K, replicas=1):
+def run_filter(graph, d, C, K, replicas=1, backend=gpu):
     pattern, N, H = graph.pattern, graph.num_nodes, graph.num_half_edges
     diag, off = (torch.zeros(replicas, size, d, d) for size in (N, H))
     x, phi = torch.zeros(replicas, N, d, C), torch.zeros(replicas, K + 1)
-    y, *last = gpu.filter_forward(pattern, diag, off, x, phi)
-    gpu.filter_backward(pattern, diag, off, x, phi, tuple(last), y, True)
+    y, *last = backend.filter_forward(pattern, diag, off, x, phi)
+    backend.filter_backward(pattern, diag, off, x, phi, tuple(last), y, True)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,15 @@ def test_degree_width_replicas_and_graph_compile_nothing_new(launches, change):
     known = set(launches)
     assert len(known) == 6  # forward and backward, with T and without, on rows and on pieces of rows
     run_filter(**(case | change))
+    assert launches == known
+
+
+def test_one_degree_compiles_for_all(launches):
+    """Under `compile_only`; the first and the second degree need fewer kernels than the others."""
+    run_filter(hub(), 4, 32, K=4)
+    known = set(launches)
+    launches.clear()
+    run_filter(hub(), 4, 32, K=1, backend=_Zeros())
     assert launches == known
 
 

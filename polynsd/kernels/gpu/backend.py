@@ -276,17 +276,17 @@ def block_outer(left: Tensor, right: Tensor) -> Tensor:
         return reference.block_outer(left, right)
     left, right = left.contiguous(), right.contiguous()
     n, d, _ = left.shape
-    out, tile = left.new_empty(n, d, d), _signal_tile(left)
+    out, tile = left.new_empty(n, d, d), _signal_tile(left, triton.next_power_of_2(d))
     if out.numel():
         launch(gpu_blocks.outer, (triton.cdiv(n, tile["ROWS"]),), left, right, out, n, **tile)
     return out
 
 
-def _signal_tile(x: Tensor) -> dict[str, int]:
-    """About a thousand numbers of a signal `[n, d, C]`: some rows, all of d, some channels."""
+def _signal_tile(x: Tensor, copies: int = 1) -> dict[str, int]:
+    """About a thousand numbers of so many copies of a signal: some rows, all of d, some channels."""
     d, C = x.shape[1:]
     block_d, block_c = triton.next_power_of_2(d), min(triton.next_power_of_2(max(C, 1)), 64)
-    rows = max(1, 1024 // (block_d * block_c))
+    rows = max(1, 1024 // (copies * block_d * block_c))
     return {**_groups(C, x.dtype), "D": d, "BLOCK_D": block_d, "BLOCK_C": block_c, "ROWS": rows}
 
 

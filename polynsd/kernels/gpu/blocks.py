@@ -111,17 +111,17 @@ def outer(
     GROUP: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """B_ij = Σ_c l_ic r_jc."""
+    m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None, None]
+    i, j = tl.arange(0, BLOCK_D)[None, :, None, None], tl.arange(0, BLOCK_D)[None, None, :, None]
+    C = groups * GROUP
+    total = tl.zeros([ROWS, BLOCK_D, BLOCK_D, BLOCK_C], out.dtype.element_ty)
+    for start in range(0, C, BLOCK_C):
+        c = start + tl.arange(0, BLOCK_C)[None, None, None, :]
+        a = tl.load(left + (m * D + i) * C + c, mask=(m < n) & (i < D) & (c < C), other=0)
+        total += a * tl.load(right + (m * D + j) * C + c, mask=(m < n) & (j < D) & (c < C), other=0)
     m = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None, None]
-    i = tl.arange(0, BLOCK_D)[None, :, None]
-    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    k, C = tl.arange(0, BLOCK_D)[None, :], groups * GROUP
-    for j in tl.static_range(D):
-        total = tl.zeros([ROWS, BLOCK_D, BLOCK_C], out.dtype.element_ty)
-        for start in range(0, C, BLOCK_C):
-            c = start + tl.arange(0, BLOCK_C)[None, None, :]
-            a = tl.load(left + (m * D + i) * C + c, mask=(m < n) & (i < D) & (c < C), other=0)
-            total += a * tl.load(right + (m * D + j) * C + c, mask=(m < n) & (c < C), other=0)
-        tl.store(out + row * (D * D) + k * D + j, tl.sum(total, 2), mask=(row < n) & (k < D))
+    i, j = tl.arange(0, BLOCK_D)[None, :, None], tl.arange(0, BLOCK_D)[None, None, :]
+    tl.store(out + (m * D + i) * D + j, tl.sum(total, 3), mask=(m < n) & (i < D) & (j < D))
 
 
 @triton.jit
