@@ -20,9 +20,9 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
 from polynsd.optional import load_yaml
-from polynsd.sheaf.families import CHANNELS, Diagonal, MapFamily, Orthogonal, get_family
+from polynsd.sheaf.families import CHANNELS, Conformal, Diagonal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
-from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS
+from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS, PLACES, TRUNKS
 from polynsd.spectral.bases import get_basis
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 
@@ -33,6 +33,9 @@ SELECTIONS = ("metric", "loss", "acc", "auc")
 SCHEDULES = ("constant", "cosine")
 UPDATES = ("elu", "relu", "tanh", "identity")
 NORMS = ("none", "layer", "batch")
+TRUNK_USES = ("maps", "state", "both")
+LEARNER_INPUTS = ("state", "features", "degree")
+JUMPS = ("last", "max", "concat")
 
 C = TypeVar("C")
 
@@ -47,17 +50,32 @@ class LayerConfig:
     stalk_dim: int = 4
     """d, the dimension of the learned stalks."""
     maps: str = "diagonal"
-    """identity, diagonal, orthogonal, orthogonal(cayley | matrix_exp | euler), general."""
+    """identity, diagonal, orthogonal, orthogonal(cayley | matrix_exp | euler), conformal (a positive number
+    times an orthogonal matrix), general."""
+    maps_on: str = "edges"
+    """edges: a map for every incidence; nodes: one for every node, F_{v⊴e} = F_v. With orthogonal and conformal
+    maps that is a flat sheaf, whose filter costs no more than that of identity maps."""
     fixed_channels: tuple[str, ...] = ()
     """Stalk coordinates with fixed maps: laplacian (D − A), signless (D + A)."""
     normalization: str = "sheaf-augmented"
-    """none, sheaf, sheaf-augmented, degree."""
+    """none, sheaf, sheaf-augmented, degree, random-walk (means over neighbours)."""
     learner: str = "concat"
-    """What the map learner sees of a node: concat (everything) or pooled (mean over the stalk)."""
+    """What the maps are read from: the state (concat), its mean over the stalk (pooled), or a trunk: a
+    perceptron at every node (mlp), a GraphSAGE with root term (gnn)."""
+    learner_hops: int = 3
+    """Layers of the trunk; a gnn reads so many hops."""
+    learner_width: int = 64
+    """Numbers per node that the trunk computes."""
+    learner_inputs: tuple[str, ...] = ("state",)
+    """What the trunk sees: state, features (the encoded ones of the input), degree (its logarithm)."""
+    trunk: str = "maps"
+    """Where the trunk's output goes: maps, state (added to the update), both. With identity maps, both is
+    state: the control of equal reach and size."""
     map_activation: str = "tanh"
     """Applied to the raw numbers of the maps: tanh, elu, identity."""
     map_start: str = "random"
-    """random maps, or constant: one map for all incidences, whose differences are learned."""
+    """random maps; constant: one map for all incidences, whose differences are learned; identity: the model
+    starts as the one with identity maps."""
     edge_weights: bool = False
     """Learn a symmetric weight in (0, 1) for every edge."""
     edge_dim: int = 0
@@ -78,7 +96,10 @@ class LayerConfig:
     """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix on all D·C numbers of a
     node; idle: W₁ and W₂ exist but are not applied."""
     norm: str = "none"
-    """Normalises the state before learner and filter: none, layer, batch; the residual is left alone."""
+    """Normalisation of the state: none, layer, batch."""
+    norm_position: str = "before"
+    """before learner and filter, where the residual is left alone; after: of the sum that the layer returns,
+    with a shortcut before the activation."""
     gate: str = "tanh"
     """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none); shortcut: none at all but a linear map
     inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can."""
@@ -89,7 +110,7 @@ class LayerConfig:
     map_dropout: float | None = None
     """Dropout of what the map learner sees, with its own mask; as dropout unless given."""
     dropout_position: str = "before"
-    """before the mixing, or after the filter."""
+    """before the mixing, after the filter, or last: after the activation."""
     correction_state: str = "filtered"
     """The state in the correction's constant term: filtered (h), or residual (x)."""
 
@@ -97,6 +118,8 @@ class LayerConfig:
         require_at_least("stalk_dim", self.stalk_dim, 1)
         require_at_least("degree", self.degree, 0)
         require_at_least("edge_dim", self.edge_dim, 0)
+        require_at_least("learner_hops", self.learner_hops, 1)
+        require_at_least("learner_width", self.learner_width, 1)
         require_fraction("dropout", self.dropout)
         require_fraction("map_dropout", self.learner_dropout)
         for option, choices in _CHOICES.items():
@@ -106,20 +129,44 @@ class LayerConfig:
         for channel in self.fixed_channels:
             require_choice("fixed channel", channel, CHANNELS)
         self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
+        self._check_learner()
         if not self.family.is_learned and (self.edge_weights or self.edge_dim or self.map_start != "random"):
             raise ConfigError(
                 f"maps='{self.maps}' learns nothing from edges; leave edge_weights, edge_dim and map_start "
                 "out."
             )
         get_basis(self.basis)
+        if self.normalization == "random-walk" and not self.family.orthogonal_columns:
+            raise ConfigError(f"normalization='random-walk' needs maps with diagonal FᵀF; got maps='{self.maps}'.")
+        if self.norm_position == "after" and self.norm == "none":
+            raise ConfigError("norm_position='after' needs a norm; use norm='layer' or norm='batch'.")
         if self.correction_state == "residual" and self.correction != "linear":
             raise ConfigError("correction_state='residual' needs correction='linear'.")
         is_published_order = self.dropout_position == "after" or self.correction_state == "residual"
         if self.gate == "shortcut" and is_published_order:
             raise ConfigError(
                 "gate='shortcut' has no residual and one dropout for filter and shortcut; use "
-                "dropout_position='before' and correction_state='filtered'."
+                "dropout_position='before' or 'last', and correction_state='filtered'."
             )
+
+    def _check_learner(self) -> None:
+        for name in self.learner_inputs:
+            require_choice("learner input", name, LEARNER_INPUTS)
+        if "state" not in self.learner_inputs:
+            raise ConfigError(f"learner_inputs must contain 'state'; got {self.learner_inputs}.")
+        has_trunk = self.learner in TRUNKS
+        if not has_trunk and (self.trunk != "maps" or self.learner_inputs != ("state",)):
+            raise ConfigError(
+                f"learner='{self.learner}' has no trunk for trunk='{self.trunk}' and learner_inputs="
+                f"{self.learner_inputs}; use learner='mlp' or learner='gnn'."
+            )
+        if self.trunk == "state" and self.family.is_learned:
+            raise ConfigError(
+                f"trunk='state' leaves nothing to read maps='{self.maps}' from; use trunk='both', or "
+                "maps='identity'."
+            )
+        if self.maps_on == "nodes" and self.edge_dim:
+            raise ConfigError("maps on nodes see no edge features; use maps_on='edges', or leave edge_dim out.")
 
     @property
     def family(self) -> MapFamily:
@@ -131,14 +178,26 @@ class LayerConfig:
         return self.dropout if self.map_dropout is None else self.map_dropout
 
     @property
+    def adds_trunk(self) -> bool:
+        """Whether the trunk's output is added to the state."""
+        return self.trunk != "maps"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the sheaf is that of the plain graph up to a rotation of every stalk."""
+        return self.maps_on == "nodes" and isinstance(self.family, Orthogonal | Conformal)
+
+    @property
     def total_stalk_dim(self) -> int:
         """D = d + number of fixed channels."""
         return self.stalk_dim + len(self.fixed_channels)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "normalization": NORMALIZATIONS,
+    "normalization": (*NORMALIZATIONS, "random-walk"),
+    "maps_on": PLACES,
     "learner": LEARNERS,
+    "trunk": TRUNK_USES,
     "map_activation": tuple(ACTIVATIONS),
     "map_start": MAP_STARTS,
     "filter": FILTERS,
@@ -147,9 +206,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "lambda_max": BOUNDS,
     "mixing": MIXINGS,
     "norm": NORMS,
+    "norm_position": ("before", "after"),
     "gate": GATES,
     "activation": UPDATES,
-    "dropout_position": ("before", "after"),
+    "dropout_position": ("before", "after", "last"),
     "correction_state": ("filtered", "residual"),
 }
 
@@ -162,9 +222,14 @@ class LayerOptions(TypedDict, total=False):
 
     stalk_dim: int
     maps: str
+    maps_on: str
     fixed_channels: tuple[str, ...]
     normalization: str
     learner: str
+    learner_hops: int
+    learner_width: int
+    learner_inputs: tuple[str, ...]
+    trunk: str
     map_activation: str
     map_start: str
     edge_weights: bool
@@ -177,6 +242,7 @@ class LayerOptions(TypedDict, total=False):
     lambda_max: str
     mixing: str
     norm: str
+    norm_position: str
     gate: str
     activation: str
     dropout: float
@@ -192,6 +258,7 @@ class ModelOptions(LayerOptions, total=False):
     second_linear: bool
     shared_filter: bool
     shared_maps: bool
+    jumping: str
     checkpoint_layers: bool
 
 
@@ -234,6 +301,8 @@ class ModelConfig:
     """One set of filter coefficients for all layers."""
     shared_maps: bool = False
     """One sheaf for all layers."""
+    jumping: str = "last"
+    """What the decoder sees: the last state, the max over the states of all layers, or their concat."""
     checkpoint_layers: bool = False
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
     layer: LayerConfig = LayerConfig()
@@ -245,6 +314,7 @@ class ModelConfig:
         require_at_least("hidden_channels", self.hidden_channels, 1)
         require_at_least("num_layers", self.num_layers, 1)
         require_fraction("input_dropout", self.input_dropout)
+        require_choice("jumping", self.jumping, JUMPS)
         if not isinstance(cast(object, self.options), dict):
             raise ConfigError(f"options must map names to values; got {self.options!r}.")
 
@@ -342,9 +412,14 @@ def _is_yaml(path: Path) -> bool:
 PUBLISHED_LAYER: dict[str, Any] = {
     "stalk_dim": 4,
     "maps": "diagonal",
+    "maps_on": "edges",
     "fixed_channels": (),
     "normalization": "sheaf-augmented",
     "learner": "concat",
+    "learner_hops": 3,
+    "learner_width": 64,
+    "learner_inputs": ("state",),
+    "trunk": "maps",
     "map_activation": "tanh",
     "map_start": "random",
     "edge_weights": False,
@@ -357,6 +432,7 @@ PUBLISHED_LAYER: dict[str, Any] = {
     "lambda_max": "analytic",
     "mixing": "both",
     "norm": "none",
+    "norm_position": "before",
     "gate": "tanh",
     "activation": "elu",
     "dropout": 0.0,
@@ -371,6 +447,7 @@ PUBLISHED_MODEL: dict[str, Any] = {
     "second_linear": False,
     "shared_filter": False,
     "shared_maps": False,
+    "jumping": "last",
     "checkpoint_layers": False,
 }
 PUBLISHED_TRAINING: dict[str, Any] = {

@@ -7,7 +7,9 @@
 
 so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 + tanh ε − m(λ), not
 by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), r(λ) = m(λ) is the part through the graph; W₃
-adds the same to all frequencies, and nothing of the state stays as it is.
+adds the same to all frequencies, and nothing of the state stays as it is. With the norm and dropout last it is
+the block of tuned graph convolutions, x⁺ = dropout(φ(norm(z + W₃x + b))). What the learner's trunk computes, t,
+can be added to the state beside being read as maps: z + V t.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from torch.nn import functional
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.kernels.ops import blocks
+from polynsd.kernels.ops import blocks, edges
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum
-from polynsd.sheaf.families import append_channels, fixed_maps
+from polynsd.sheaf.families import Identity, append_channels, fixed_maps
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner, constant_maps
+from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
@@ -43,6 +46,16 @@ ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": lambda z: z,
 }
+
+
+Laplacian = SheafLaplacian | SimilarLaplacian | DirectSum
+
+
+class LearnedSheaf(NamedTuple):
+    """What a layer makes of a state before it filters."""
+
+    laplacian: Laplacian
+    trunk: Tensor | None  # [..., N, width] what is added to the state, if anything
 
 
 class LayerResponse(NamedTuple):
@@ -67,7 +80,8 @@ class SheafLayer(nn.Module):
         channels: C, per stalk coordinate.
         config: the parts.
         filter: a filter to share with other layers; by default the layer has its own.
-        learns_maps: False for a layer that is always given another layer's Laplacian.
+        learns_maps: False for a layer that is always given another layer's sheaf.
+        context_size: numbers per node that the learner's trunk sees beside the state.
     """
 
     def __init__(
@@ -76,11 +90,13 @@ class SheafLayer(nn.Module):
         config: LayerConfig,
         filter: PolynomialFilter | Diffusion | None = None,  # noqa: A002
         learns_maps: bool = True,
+        context_size: int = 0,
     ) -> None:
         super().__init__()
         self.channels, self.config = channels, config
         D = config.total_stalk_dim
-        self.learner = self._build_learner() if learns_maps and config.family.is_learned else None
+        learns = learns_maps and (config.family.is_learned or config.adds_trunk)
+        self.learner = self._build_learner(context_size) if learns else None
         self.filter = build_filter(config) if filter is None else filter
         self.stalk_mixing = _square(D) if config.mixing in ("both", "stalk", "idle") else None
         self.channel_mixing = _square(channels) if config.mixing in ("both", "channel", "idle") else None
@@ -88,9 +104,12 @@ class SheafLayer(nn.Module):
         self.norm = NORMS[config.norm](D * channels)
         self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate in ("tanh", "linear") else None
         self.shortcut = nn.Linear(D * channels, D * channels) if config.gate == "shortcut" else None
+        self.addition = (
+            nn.Linear(config.learner_width, D * channels, bias=False) if config.adds_trunk else None
+        )
         self.reset_parameters()
 
-    def _build_learner(self) -> SheafLearner:
+    def _build_learner(self, context_size: int) -> SheafLearner:
         config = self.config
         return SheafLearner(
             config.total_stalk_dim,
@@ -102,6 +121,11 @@ class SheafLayer(nn.Module):
             edge_weights=config.edge_weights,
             edge_dim=config.edge_dim,
             start=config.map_start,
+            place=config.maps_on,
+            extra=context_size + ("degree" in config.learner_inputs),
+            width=config.learner_width,
+            hops=config.learner_hops,
+            dropout=config.learner_dropout,
         )
 
     def reset_parameters(self) -> None:
@@ -122,6 +146,8 @@ class SheafLayer(nn.Module):
             self.shortcut.reset_parameters()
             if isinstance(self.filter, PolynomialFilter):
                 self.filter.start_as_adjacency()
+        if self.addition is not None:
+            self.addition.reset_parameters()
 
     def forward(
         self,
@@ -130,11 +156,11 @@ class SheafLayer(nn.Module):
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
+        context: Tensor | None = None,
     ) -> Tensor:
         """[..., N, D, C] → [..., N, D, C]; `edge_weight` and `edge_attr` are on half-edges."""
-        return self.diffuse(x, self.laplacian(x, topology, edge_weight, edge_attr, batch))
+        return self.diffuse(x, *self.learn(x, topology, edge_weight, edge_attr, batch, context))
 
-    @in_full_precision
     def laplacian(
         self,
         x: Tensor,
@@ -142,59 +168,113 @@ class SheafLayer(nn.Module):
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
-    ) -> SheafLaplacian | DirectSum:
-        """The sheaf that this layer sees in a state."""
-        config = self.config
-        if self.learner is None and config.family.is_learned:
+        context: Tensor | None = None,
+    ) -> Laplacian:
+        """The sheaf Laplacian that this layer sees in a state."""
+        return self.learn(x, topology, edge_weight, edge_attr, batch, context).laplacian
+
+    @in_full_precision
+    def learn(
+        self,
+        x: Tensor,
+        topology: Topology,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> LearnedSheaf:
+        """The sheaf that this layer sees in a state, and what its trunk adds to the state.
+
+        `context` `[..., N, context_size]` is what the trunk sees beside the state.
+        """
+        config, learner = self.config, self.learner
+        if learner is None and (config.family.is_learned or config.adds_trunk):
             raise ConfigError("this layer learns no maps of its own (shared_maps); ask the first layer.")
-        if self.learner is None:
-            if edge_attr is not None:
-                raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
-            maps = constant_maps(config.family, topology, x, config.stalk_dim)
-        else:
-            y = self._normalize(x, is_counted=False)  # it is when the filter sees it
-            maps = self.learner(self._dropout(y, config.learner_dropout), topology, edge_attr)
-        return self._build_laplacian(maps, topology, edge_weight, batch)
+        if edge_attr is not None and not config.family.is_learned:
+            raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
+        build = partial(self._build_laplacian, topology, edge_weight, batch)
+        if learner is None:
+            return LearnedSheaf(build(constant_maps(config.family, topology, x, config.stalk_dim)), None)
+        y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
+        if "degree" in config.learner_inputs:
+            degree = (topology.degree.to(x.dtype) + 1).log()[:, None].expand(*x.shape[:-2], 1)
+            context = degree if context is None else torch.cat([context, degree], -1)
+        t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, context)
+        trunk = t if config.adds_trunk else None
+        if not config.family.is_learned:
+            return LearnedSheaf(build(constant_maps(config.family, topology, x, config.stalk_dim)), trunk)
+        if not config.is_flat:
+            return LearnedSheaf(build(learner.maps_on_edges(t, topology, edge_attr)), trunk)
+        scale, rotation = config.family.split(learner.raw_maps(t, topology), config.stalk_dim)  # type: ignore[attr-defined]
+        weight = learner.edge_scale(t, topology)
+        maps = constant_maps(Identity(), topology, x, config.stalk_dim)
+        for factor in (None if scale is None else edges.at_rows(scale, topology.pattern), weight):
+            maps = maps if factor is None else maps * factor
+        return LearnedSheaf(build(maps, rotation), trunk)
 
     def _build_laplacian(
-        self, maps: Tensor, topology: Topology, edge_weight: Tensor | None, batch: Tensor | None
-    ) -> SheafLaplacian | DirectSum:
-        """Learned and fixed coordinates; apart, where the learned blocks are dense."""
+        self,
+        topology: Topology,
+        edge_weight: Tensor | None,
+        batch: Tensor | None,
+        maps: Tensor,
+        rotation: Tensor | None = None,
+    ) -> Laplacian:
+        """Learned and fixed coordinates; apart, where the learned blocks are dense or stalks are turned."""
         config = self.config
+        is_mean = config.normalization == "random-walk"
 
-        def laplacian(maps: Tensor, stalk_dim: int, orthogonal_columns: bool) -> SheafLaplacian:
-            return SheafLaplacian(
+        def laplacian(
+            maps: Tensor, stalk_dim: int, orthogonal_columns: bool, P: Tensor | None = None
+        ) -> SheafLaplacian | SimilarLaplacian:
+            L = SheafLaplacian(
                 topology,
                 maps,
-                config.normalization,
+                "sheaf-augmented" if is_mean else config.normalization,
                 edge_weight=edge_weight,
                 orthogonal_columns=orthogonal_columns,
                 stalk_dim=stalk_dim,
                 batch=batch,
             )
+            if not is_mean:
+                return L if P is None else SimilarLaplacian(L, P)
+            S = L.node_scale
+            assert S is not None
+            return SimilarLaplacian(L, *((1 / S, S) if P is None else (P / S, P.mT * S)))
 
         orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
-        if not channels or blocks.is_elementwise(maps):
+        if rotation is None and (not channels or blocks.is_elementwise(maps)):
             return laplacian(append_channels(maps, channels, topology, d), config.total_stalk_dim, orthogonal)
+        learned = laplacian(maps, d, orthogonal, rotation)
+        if not channels:
+            return learned
         fixed = fixed_maps(channels, topology, maps.dtype)
-        return DirectSum([laplacian(maps, d, orthogonal), laplacian(fixed, len(channels), True)])
+        return DirectSum([learned, laplacian(fixed, len(channels), True)])
 
-    def diffuse(self, x: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
-        """The update of a state by a given Laplacian."""
-        early, y = self.config.dropout_position == "before", self._normalize(x)
-        y = self._dropout(y, self.config.dropout) if early else y
+    def diffuse(self, x: Tensor, L: Laplacian, trunk: Tensor | None = None) -> Tensor:
+        """The update of a state by a given sheaf."""
+        config, activate = self.config, ACTIVATION[self.config.activation]
+        position, y = config.dropout_position, self._normalize_before(x)
+        y = self._dropout(y, config.dropout) if position == "before" else y
         h = self._mix(y)
         z = self._filter(h, L)
-        if self.config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
+        if config.correction_state == "residual" and isinstance(self.filter.alpha, Tensor):
             z = z + self.filter.alpha * (x - h)  # α(x − Lh/λ_max) instead of α(h − Lh/λ_max)
-        z = z if early else self._dropout(z, self.config.dropout)
-        activate = ACTIVATION[self.config.activation]
+        z = self._dropout(z, config.dropout) if position == "after" else z
+        added = None
+        if self.addition is not None:
+            assert trunk is not None
+            added = self.addition(trunk).unflatten(-1, x.shape[-2:])
         if self.shortcut is not None:
-            return activate(z + self.shortcut(y.flatten(-2)).unflatten(-1, y.shape[-2:]))
-        return self.residual_gain() * x - activate(z)
+            z = z + self.shortcut(y.flatten(-2)).unflatten(-1, y.shape[-2:])
+            result = activate(self._normalize_after(z if added is None else z + added))
+        else:
+            result = self.residual_gain() * x - activate(z)
+            result = self._normalize_after(result if added is None else result + added)
+        return self._dropout(result, config.dropout) if position == "last" else result
 
     @in_full_precision
-    def _filter(self, h: Tensor, L: SheafLaplacian | DirectSum) -> Tensor:
+    def _filter(self, h: Tensor, L: Laplacian) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:
@@ -214,8 +294,14 @@ class SheafLayer(nn.Module):
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)
 
-    def _normalize(self, x: Tensor, is_counted: bool = True) -> Tensor:
+    def _normalize_before(self, x: Tensor, is_counted: bool = True) -> Tensor:
         """norm(x); running statistics count a state once, though learner and filter both see it."""
+        return self._normalize(x, is_counted) if self.config.norm_position == "before" else x
+
+    def _normalize_after(self, x: Tensor) -> Tensor:
+        return self._normalize(x) if self.config.norm_position == "after" else x
+
+    def _normalize(self, x: Tensor, is_counted: bool = True) -> Tensor:
         if self.norm is None:
             return x
         normalize = partial(_batch_norm, self.norm, is_counted) if self.config.norm == "batch" else self.norm

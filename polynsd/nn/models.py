@@ -16,7 +16,7 @@ has more than one cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from torch.nn import functional
 from typing_extensions import Unpack
 
 from polynsd.config import (
+    JUMPS,
     PUBLISHED_LAYER,
     PUBLISHED_MODEL,
     LayerConfig,
@@ -34,7 +35,7 @@ from polynsd.config import (
     from_options,
     published_layer,
 )
-from polynsd.errors import ConfigError, require_at_least, require_fraction
+from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
 from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear, prepare_graph
@@ -54,6 +55,7 @@ class PolyNSD(nn.Module):
         second_linear: a second linear layer in the encoder.
         shared_filter: one set of filter coefficients for all layers.
         shared_maps: one sheaf, seen by the first layer and used by all.
+        jumping: what the decoder sees: the `last` state, the `max` over all layers, or their `concat`.
         checkpoint_layers: keep only the states between layers for the backward pass and compute the layers
             again there: less memory, about a third more time, the same gradients.
         **options: the fields of `polynsd.LayerConfig`: `stalk_dim`, `degree`, `maps`, `basis`, `dropout`, …
@@ -75,17 +77,19 @@ class PolyNSD(nn.Module):
         second_linear: bool = False,
         shared_filter: bool = False,
         shared_maps: bool = False,
+        jumping: str = "last",
         checkpoint_layers: bool = False,
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__()
+        require_choice("jumping", jumping, JUMPS)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("hidden_channels", hidden_channels, 1)
         require_fraction("input_dropout", input_dropout)
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.config = self._layer_config(options)
         self.dropout, self.input_dropout = self.config.dropout, input_dropout
-        self.shared_maps, self.checkpoint_layers = shared_maps, checkpoint_layers
+        self.shared_maps, self.jumping, self.checkpoint_layers = shared_maps, jumping, checkpoint_layers
         if checkpoint_layers and self.config.norm == "batch":
             raise ConfigError(
                 "checkpoint_layers computes every layer twice, and norm='batch' would count its state twice; "
@@ -102,10 +106,11 @@ class PolyNSD(nn.Module):
                 replace(self.config, map_dropout=self.config.learner_dropout if index else 0.0),
                 shared,
                 learns_maps=index == 0 or not shared_maps,
+                context_size=width if "features" in self.config.learner_inputs else 0,
             )
             for index in range(num_layers)
         )
-        self.decoder = linear(width, out_channels)
+        self.decoder = linear(width * num_layers if jumping == "concat" else width, out_channels)
 
     @classmethod
     def reference(
@@ -169,12 +174,21 @@ class PolyNSD(nn.Module):
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
         state = self.encode(x)
+        context = state.flatten(-2) if "features" in self.config.learner_inputs else None
         layers: list[Any] = list(self.layers)
-        L = layers[0].laplacian(state, *graph) if self.shared_maps else None
+        sheaf = layers[0].learn(state, *graph, context) if self.shared_maps else None
+        states = []
         for layer in layers:
-            step, rest = (layer.forward, graph) if L is None else (layer.diffuse, (L,))
+            step, rest = (layer.forward, (*graph, context)) if sheaf is None else (layer.diffuse, sheaf)
             state = run_checkpointed(step, state, *rest) if self.checkpoint_layers else step(state, *rest)
-        return self.decoder(state.flatten(-2))
+            states.append(state.flatten(-2))
+        return self.decode(states)
+
+    def decode(self, states: Sequence[Tensor]) -> Tensor:
+        """The states `[N, D · hidden_channels]` of all layers → [N, out_channels]."""
+        if self.jumping == "max":
+            return self.decoder(torch.stack(tuple(states)).amax(0))
+        return self.decoder(states[-1] if self.jumping == "last" else torch.cat(tuple(states), -1))
 
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state [N, D, hidden_channels]."""

@@ -69,23 +69,26 @@ def predict_in_parts(
 
 def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], device: torch.device) -> Tensor:
     """[N, out], one layer at a time: halos of one layer's reach suffice; all states are kept."""
-    reach = layer_reach(model.config)
+    reach, sees_features = layer_reach(model.config), "features" in model.config.learner_inputs
 
     def update(layer: Any, learner: Any, state: Tensor, seen: Tensor, core: Tensor) -> Tensor:
-        """The new states `[num_core, D, C]` under the Laplacian that `learner` makes of the states `seen`."""
+        """The new states `[num_core, D, C]` under the sheaf that `learner` makes of the states `seen`."""
         halo = halos.around(core, reach).to(device)
         data, (x_seen, x) = halo.data, (t[halo.nodes].to(device) for t in (seen, state))
         edge_attr = data.edge_attr if model.config.edge_dim else None
         graph = prepare_graph(x_seen.flatten(1), data.edge_index, data.edge_weight, edge_attr)
-        updated: Tensor = layer.diffuse(x, learner.laplacian(x_seen, *graph))
+        context = first[halo.nodes].to(device).flatten(-2) if sees_features else None
+        updated: Tensor = layer.diffuse(x, *learner.learn(x_seen, *graph, context))
         return updated[: halo.num_core]
 
     x = halos.data.x
     state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))
+    states = []
     for layer in model.layers:
         learner, seen = (model.layers[0], first) if model.shared_maps else (layer, state)
         state = halos.assemble(cores, partial(update, layer, learner, state, seen))
-    return halos.assemble(cores, lambda core: model.decoder(state[core].to(device).flatten(-2)))
+        states = [state] if model.jumping == "last" else [*states, state]
+    return halos.assemble(cores, lambda core: model.decode([s[core].to(device).flatten(-2) for s in states]))
 
 
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:

@@ -9,7 +9,8 @@ One sheaf layer with a filter of degree K reads, at node v,
 
 So a layer with learned maps reaches K + 1 hops, and layers add up: L (K + 1). Where D_u does not depend
 on the state (identity maps, orthogonal maps without learned weights, maps shared by all layers), the extra
-hop comes once: L K + 1. Without a normaliser there is none: L K.
+hop comes once: L K + 1. Without a normaliser there is none: L K. A learner that is a graph network of h hops
+adds them to every layer: L (K + 1 + h).
 
 λ_max must be a constant. It is 2 under the normalizations `sheaf` and `sheaf-augmented` with
 `lambda_max="analytic"`; everything else is a maximum over the whole graph, which no part of it knows.
@@ -34,7 +35,7 @@ def receptive_field(model: nn.Module) -> int:
     """The number of hops around a node that decide its output; raises where the whole graph does."""
     if isinstance(model, PolyNSD):
         config, num_layers, reach = model.config, len(model.layers), layer_reach(model.config)
-        if _normalizer_is_learned(config) and not model.shared_maps:
+        if (_normalizer_is_learned(config) or _trunk_hops(config)) and not model.shared_maps:
             return num_layers * reach
         return (num_layers - 1) * layer_degree(config) + reach
     if isinstance(model, MLP):
@@ -49,11 +50,17 @@ def layer_reach(config: LayerConfig) -> int:
             "norm='batch' takes means over the whole graph, so no part of it can be trained alone; build the "
             "model with norm='layer'."
         )
-    degree = layer_degree(config)
+    degree, hops = layer_degree(config), _trunk_hops(config)
     if not degree:
-        return 0
+        return hops
     _require_local(config)
-    return degree if config.normalization == "none" else degree + 1
+    return degree + hops + (config.normalization != "none")
+
+
+def _trunk_hops(config: LayerConfig) -> int:
+    """Hops that the learner reads before it says anything of a node."""
+    is_used = config.family.is_learned or config.adds_trunk
+    return config.learner_hops if config.learner == "gnn" and is_used else 0
 
 
 def layer_degree(config: LayerConfig) -> int:
@@ -72,7 +79,7 @@ def _require_local(config: LayerConfig) -> None:
             f"lambda_max='{config.lambda_max}' is estimated on the whole graph, so no part of it can be "
             "computed alone; build the model with lambda_max='analytic'."
         )
-    if not config.normalization.startswith("sheaf"):
+    if not config.normalization.startswith("sheaf") and config.normalization != "random-walk":
         raise ConfigError(
             f"normalization='{config.normalization}' takes λ_max over the whole graph, so no part of it can "
             "be computed alone; build the model with normalization='sheaf-augmented'."

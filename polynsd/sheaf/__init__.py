@@ -6,6 +6,7 @@
 | `orthogonal.py`   | four parametrisations of orthogonal matrices                                |
 | `learner.py`      | raw numbers of the maps from the states at both ends of an edge             |
 | `laplacian.py`    | L = δᵀδ and its normalisations as a matrix-free operator                    |
+| `similar.py`      | operators that a change of basis makes symmetric: flat sheaves, random walks |
 | `direct_sum.py`   | the same for stalks of learned and fixed coordinates                        |
 | `alignment.py`    | agreement of learned and given transports up to a change of basis           |
 | `inverse_sqrt.py` | D^{−1/2} of small blocks with a bounded gradient                            |
@@ -13,12 +14,14 @@
 
 from polynsd.sheaf.alignment import transport_alignment, transports
 from polynsd.sheaf.direct_sum import DirectSum
-from polynsd.sheaf.families import Diagonal, General, Identity, MapFamily, Orthogonal, get_family
+from polynsd.sheaf.families import Conformal, Diagonal, General, Identity, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner
+from polynsd.sheaf.similar import SimilarLaplacian
 
 __all__ = [
+    "Conformal",
     "Diagonal",
     "DirectSum",
     "General",
@@ -27,6 +30,7 @@ __all__ = [
     "Orthogonal",
     "SheafLaplacian",
     "SheafLearner",
+    "SimilarLaplacian",
     "get_family",
     "inverse_sqrt",
     "transport_alignment",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from polynsd.sheaf.laplacian import SheafLaplacian, check_signal_shape
+from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.topology import Topology
 
 
@@ -23,10 +24,12 @@ class DirectSum:
         parts: Laplacians on the same graph.
     """
 
-    is_symmetric = True
-
-    def __init__(self, parts: Sequence[SheafLaplacian]) -> None:
+    def __init__(self, parts: Sequence[SheafLaplacian | SimilarLaplacian]) -> None:
         self.parts = tuple(parts)
+
+    @property
+    def is_symmetric(self) -> bool:
+        return all(part.is_symmetric for part in self.parts)
 
     @property
     def topology(self) -> Topology:
@@ -54,7 +57,11 @@ class DirectSum:
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """The function on every part and its coordinates, put together again."""
         pieces = self.check_signal(x).split([part.stalk_dim for part in self.parts], -2)
-        return torch.cat([function(*pair) for pair in zip(self.parts, pieces, strict=True)], -2)
+        results = [
+            part.apply(function, piece) if isinstance(part, SimilarLaplacian) else function(part, piece)
+            for part, piece in zip(self.parts, pieces, strict=True)
+        ]
+        return torch.cat(results, -2)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return self.apply(lambda part, piece: part @ piece, x)

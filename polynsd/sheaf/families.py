@@ -120,12 +120,48 @@ class Orthogonal:
         """Matrix blocks `[..., H, d, d]`."""
         return METHODS[self.method].build(raw, d)
 
+    def split(self, raw: Tensor, d: int) -> tuple[None, Tensor]:
+        """(None, Q): a map is a rotation alone."""
+        return None, self.build(raw, d)
+
     def neutral(self, d: int) -> Tensor:
         """Some Q, the same everywhere: QᵀQ = I."""
         return torch.zeros(self.num_params(d))
 
     def __repr__(self) -> str:
         return f"orthogonal({self.method})"
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """F = c Q with c > 0 and Q orthogonal: transport that turns and stretches. c = exp(first raw number)."""
+
+    method: str = "householder"
+    is_learned = True
+    orthogonal_columns = True
+
+    @property
+    def rotation(self) -> Orthogonal:
+        """The family of Q."""
+        return Orthogonal(self.method)
+
+    def num_params(self, d: int) -> int:
+        return 1 + self.rotation.num_params(d)
+
+    def build(self, raw: Tensor, d: int) -> Tensor:
+        """Matrix blocks `[..., H, d, d]`."""
+        c, Q = self.split(raw, d)
+        return c * Q
+
+    def split(self, raw: Tensor, d: int) -> tuple[Tensor, Tensor]:
+        """(c `[..., H, 1, 1]`, Q `[..., H, d, d]`)."""
+        return raw[..., :1, None].exp(), self.rotation.build(raw[..., 1:], d)
+
+    def neutral(self, d: int) -> Tensor:
+        return torch.zeros(self.num_params(d))
+
+    def __repr__(self) -> str:
+        return f"conformal({self.method})"
 
 
 @dataclass(frozen=True)
@@ -153,6 +189,7 @@ FAMILIES: dict[str, Callable[..., MapFamily]] = {
     "identity": Identity,
     "diagonal": Diagonal,
     "orthogonal": Orthogonal,
+    "conformal": Conformal,
     "general": General,
 }
 

@@ -1,13 +1,24 @@
-"""`SheafLearner`: predicts the restriction maps from the features at both ends of an edge.
+"""`SheafLearner`: predicts the restriction maps from what nodes know.
 
-    raw_{v⊴e} = ρ( A₁ x_v + A₂ x_u + A₃ e_{vu} + b ),    F_{v⊴e} = w_e · family(raw_{v⊴e})
+A trunk turns the state of every node into t_v, a head turns t into the raw numbers of the maps:
 
-A linear layer on the concatenation [x_v ‖ x_u] is the sum of two node projections, so it is
-computed as such: nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other
-end. There is no b and A is random, as published (`random`), or all incidences start with one map and
-their differences are learned (`constant`: A = 0, b transports by the identity), so that the first diffusion
-is that of the graph. The optional symmetric edge weight
-w_e = σ(a·[x_v‖x_u]) σ(a·[x_u‖x_v]) ∈ (0, 1) scales both maps of an edge.
+    on edges    raw_{v⊴e} = ρ( A₁ t_v + A₂ t_u + A₃ e_{vu} + b ),    F_{v⊴e} = w_e · family(raw_{v⊴e})
+    on nodes    raw_v     = ρ( A t_v + b ),                          F_{v⊴e} = w_e · family(raw_v)
+
+| trunk    | t_v                                                                                    |
+|----------|----------------------------------------------------------------------------------------|
+| `concat` | the state x_v itself, as published                                                     |
+| `pooled` | its mean over the stalk                                                                |
+| `mlp`    | a perceptron of x_v: t ← GELU(W t + c), once per hop                                   |
+| `gnn`    | GraphSAGE with a root term: t_v ← GELU(W t_v + c + W' mean_u t_u), once per hop        |
+
+A linear layer on the concatenation [t_v ‖ t_u] is the sum of two node projections, so it is computed as such:
+nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other end.
+
+Maps start `random` (no b, A random, as published), `constant` (A = 0 and b such that all maps are one, which
+transports by the identity up to a scale) or as the `identity`: raw = neutral + ρ(A t + b) with A = 0, b = 0, so
+that the model is the one without learned maps until it learns otherwise, and weight decay draws it back there.
+The optional symmetric edge weight w_e = σ(a·[t_v‖t_u]) σ(a·[t_u‖t_v]) ∈ (0, 1) scales both maps of an edge.
 """
 
 from __future__ import annotations
@@ -16,14 +27,21 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import skip_init
 
+from polynsd import kernels
 from polynsd.errors import ShapeError, require_at_least, require_choice
+from polynsd.kernels import BlockOperator
 from polynsd.kernels.ops import edges
+from polynsd.memo import TensorMemo
 from polynsd.sheaf.families import MapFamily
 from polynsd.topology import Topology
 
-LEARNERS = ("concat", "pooled")
-MAP_STARTS = ("random", "constant")
+LEARNERS = ("concat", "pooled", "mlp", "gnn")
+TRUNKS = ("mlp", "gnn")  # learners with parameters between the state and the head
+MAP_STARTS = ("random", "constant", "identity")
+PLACES = ("edges", "nodes")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "elu": nn.functional.elu,
@@ -34,10 +52,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class EndpointLinear(nn.Module):
     """A linear map of [x_v ‖ x_u ‖ e_vu] on every half-edge (v, u), without bias."""
 
-    def __init__(self, in_channels: int, out_channels: int, edge_dim: int = 0) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, edge_dim: int = 0, is_random: bool = True
+    ) -> None:
         super().__init__()
         self.in_channels, self.edge_dim = in_channels, edge_dim
-        self.linear = nn.Linear(2 * in_channels + edge_dim, out_channels, bias=False)
+        self.linear = _linear(2 * in_channels + edge_dim, out_channels, is_random)
 
     def forward(self, x: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
         """[..., N, in] → [..., H, out]."""
@@ -53,6 +73,69 @@ class EndpointLinear(nn.Module):
         self.linear.reset_parameters()
 
 
+class NodeLinear(nn.Module):
+    """A linear map of x_v at every node, without bias."""
+
+    def __init__(self, in_channels: int, out_channels: int, is_random: bool = True) -> None:
+        super().__init__()
+        self.linear = _linear(in_channels, out_channels, is_random)
+
+    def forward(self, x: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
+        """[..., N, in] → [..., N, out]."""
+        return self.linear(x)
+
+    def reset_parameters(self) -> None:
+        """PyTorch's default for linear layers."""
+        self.linear.reset_parameters()
+
+
+def _linear(in_channels: int, out_channels: int, is_random: bool) -> nn.Linear:
+    """Without bias; zeros draw no random numbers, so that all other weights are those of the control."""
+    if is_random:
+        return nn.Linear(in_channels, out_channels, bias=False)
+    layer = skip_init(nn.Linear, in_channels, out_channels, bias=False)
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
+class Trunk(nn.Module):
+    """t ← GELU(W t + c + W' mean_u t_u) as many times as there are hops; W' in a `gnn` only.
+
+    Args:
+        in_channels: numbers per node that it sees.
+        width: numbers per node of t.
+        hops: how often; a `gnn` reads so many hops of the graph.
+        sees_neighbours: whether there is a W'.
+        dropout: of t between two hops.
+    """
+
+    def __init__(
+        self, in_channels: int, width: int, hops: int, sees_neighbours: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        sizes = [in_channels] + [width] * (hops - 1)
+        self.dropout = dropout
+        self.own = nn.ModuleList(nn.Linear(size, width) for size in sizes)
+        self.others = nn.ModuleList(
+            nn.Linear(size, width, bias=False) for size in (sizes if sees_neighbours else [])
+        )
+
+    def forward(self, t: Tensor, topology: Topology, edge_weight: Tensor | None = None) -> Tensor:
+        """[..., N, in_channels] → [..., N, width]."""
+        for hop, own in enumerate(self.own):
+            t = functional.dropout(t, self.dropout, self.training) if hop else t
+            update = own(t)
+            if self.others:
+                update = update + self.others[hop](neighbour_mean(t, topology, edge_weight))
+            t = functional.gelu(update)
+        return t
+
+    def reset_parameters(self) -> None:
+        """PyTorch's default for linear layers."""
+        for layer in (*self.own, *self.others):
+            layer.reset_parameters()  # type: ignore[operator]
+
+
 class SheafLearner(nn.Module):
     """Restriction maps from node states.
 
@@ -61,11 +144,16 @@ class SheafLearner(nn.Module):
         channels: C.
         family: the family of maps to predict.
         map_dim: d ≤ D, the dimension that the maps act on (D less the fixed channels).
-        kind: `concat` sees all D·C numbers of a node, `pooled` their mean over the stalk (C numbers).
+        kind: the trunk, see the table above.
         activation: ρ: `tanh`, `elu` or `identity`.
         edge_weights: whether to learn w_e.
         edge_dim: number of edge features; 0 for none.
-        start: `random` maps, or one `constant` map for all incidences.
+        start: `random`, `constant` or `identity`.
+        place: maps on `edges` or on `nodes`.
+        extra: numbers per node that the trunk sees beside the state.
+        width: numbers per node of t (`mlp`, `gnn`).
+        hops: of the trunk (`mlp`, `gnn`).
+        dropout: inside the trunk (`mlp`, `gnn`).
     """
 
     def __init__(
@@ -80,44 +168,84 @@ class SheafLearner(nn.Module):
         edge_weights: bool = False,
         edge_dim: int = 0,
         start: str = "random",
+        place: str = "edges",
+        extra: int = 0,
+        width: int = 64,
+        hops: int = 3,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         require_choice("learner", kind, LEARNERS)
         require_choice("map start", start, MAP_STARTS)
         require_choice("map activation", activation, ACTIVATIONS)
+        require_choice("place of the maps", place, PLACES)
         require_at_least("edge_dim", edge_dim, 0)
         self.family, self.map_dim, self.kind, self.activation = family, map_dim, kind, activation
-        self.edge_dim = edge_dim
-        width = channels if kind == "pooled" else stalk_dim * channels
-        self.maps = EndpointLinear(width, family.num_params(map_dim), edge_dim)
-        self.bias = nn.Parameter(torch.empty(family.num_params(map_dim))) if start == "constant" else None
-        self.weights = EndpointLinear(width, 1, edge_dim) if edge_weights else None
-        self._start_constant()
+        self.edge_dim, self.start, self.place = edge_dim, start, place
+        seen = (channels if kind == "pooled" else stalk_dim * channels) + extra
+        self.trunk = Trunk(seen, width, hops, kind == "gnn", dropout) if kind in TRUNKS else None
+        self.width = seen if self.trunk is None else width
+        numbers, is_random = family.num_params(map_dim), start == "random"
+        self.maps: EndpointLinear | NodeLinear | None = None
+        if family.is_learned and place == "edges":
+            self.maps = EndpointLinear(self.width, numbers, edge_dim, is_random)
+        elif family.is_learned:
+            self.maps = NodeLinear(self.width, numbers, is_random)
+        self.bias = nn.Parameter(torch.empty(numbers)) if numbers and not is_random else None
+        self.weights = EndpointLinear(self.width, 1, edge_dim) if edge_weights else None
+        self._start_maps()
+
+    def read(
+        self,
+        x: Tensor,
+        topology: Topology,
+        edge_weight: Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Tensor:
+        """t `[..., N, width]` of a state `[..., N, D, C]` and what else is known of the nodes."""
+        seen = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
+        seen = seen if context is None else torch.cat([seen, context], -1)
+        return seen if self.trunk is None else self.trunk(seen, topology, edge_weight)
+
+    def raw_maps(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
+        """[..., H | N, num_params] the numbers of the maps on half-edges or nodes."""
+        assert self.maps is not None
+        raw, activate = self.maps(t, topology, edge_attr), ACTIVATIONS[self.activation]
+        raw = activate(raw if self.bias is None else raw + self.bias)
+        return raw + self.family.neutral(self.map_dim).to(raw) if self.start == "identity" else raw
+
+    def edge_scale(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor | None:
+        """w_e `[..., H, 1, 1]`, equal on both halves of an edge; None where it is not learned."""
+        if self.weights is None:
+            return None
+        score = self.weights(t, topology, edge_attr).sigmoid()
+        return (score * edges.swap_halves(score, topology.pattern, -2))[..., None]
 
     def forward(self, x: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
         """[..., N, D, C] → maps on half-edges, in the family's shape."""
+        return self.maps_on_edges(self.read(x, topology), topology, edge_attr)
+
+    def maps_on_edges(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
+        """Maps on half-edges, in the family's shape, also where they belong to nodes."""
         self._check_edge_attr(edge_attr)
-        x = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
-        raw = self.maps(x, topology, edge_attr)
-        raw = ACTIVATIONS[self.activation](raw if self.bias is None else raw + self.bias)
-        maps = self.family.build(raw, self.map_dim)
-        if self.weights is None:
-            return maps
-        score = self.weights(x, topology, edge_attr).sigmoid()
-        return maps * (score * edges.swap_halves(score, topology.pattern, -2))[..., None]
+        maps = self.family.build(self.raw_maps(t, topology, edge_attr), self.map_dim)
+        maps = edges.at_rows(maps, topology.pattern) if self.place == "nodes" else maps
+        scale = self.edge_scale(t, topology, edge_attr)
+        return maps if scale is None else maps * scale
 
     def reset_parameters(self) -> None:
-        """PyTorch's default for linear layers, or A = 0 and the neutral b."""
-        self.maps.reset_parameters()
-        if self.weights is not None:
-            self.weights.reset_parameters()
-        self._start_constant()
+        """PyTorch's default for linear layers, or A = 0 and b as the start of the maps says."""
+        for part in (self.trunk, self.maps if self.bias is None else None, self.weights):
+            if part is not None:
+                part.reset_parameters()
+        self._start_maps()
 
-    def _start_constant(self) -> None:
-        if self.bias is not None:
+    def _start_maps(self) -> None:
+        if self.bias is not None and self.maps is not None:
             nn.init.zeros_(self.maps.linear.weight)
+            neutral = self.family.neutral(self.map_dim)
             with torch.no_grad():
-                self.bias.copy_(self.family.neutral(self.map_dim))
+                self.bias.copy_(neutral if self.start == "constant" else torch.zeros_like(neutral))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
         num_features = 0 if edge_attr is None else edge_attr.size(-1)
@@ -128,7 +256,26 @@ class SheafLearner(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        return f"{self.family}, map_dim={self.map_dim}, kind={self.kind}"
+        return f"{self.family} on {self.place}, map_dim={self.map_dim}, kind={self.kind}"
+
+
+_adjacency = TensorMemo[tuple[BlockOperator, Tensor]]()
+
+
+def neighbour_mean(x: Tensor, topology: Topology, edge_weight: Tensor | None = None) -> Tensor:
+    """Σ_u w_vu x_u / Σ_u w_vu for x `[..., N, F]`; zero at a node without neighbours."""
+
+    def find() -> tuple[BlockOperator, Tensor]:
+        weight = x.new_ones(topology.num_half_edges) if edge_weight is None else edge_weight.to(x.dtype)
+        off = weight[..., None, None]
+        total = edges.sum_at_nodes(off, topology.pattern)
+        inverse = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+        return BlockOperator(topology.pattern, torch.zeros_like(inverse), off), inverse.squeeze(-1)
+
+    known = edge_weight is None and not torch.compiler.is_compiling()
+    key = (id(topology.col), x.dtype, str(x.device))
+    adjacency, inverse = _adjacency(topology.row, find, *key) if known else find()
+    return inverse * kernels.block_product(adjacency, x.unsqueeze(-2)).squeeze(-2)
 
 
 def constant_maps(family: MapFamily, topology: Topology, like: Tensor, d: int) -> Tensor:
