@@ -156,6 +156,8 @@ class SheafLearner(nn.Module):
         dropout: inside the trunk (`mlp`, `gnn`).
     """
 
+    neutral: Tensor
+
     def __init__(
         self,
         stalk_dim: int,
@@ -192,6 +194,7 @@ class SheafLearner(nn.Module):
         elif family.is_learned:
             self.maps = NodeLinear(self.width, numbers, is_random)
         self.bias = nn.Parameter(torch.empty(numbers)) if numbers and not is_random else None
+        self.register_buffer("neutral", family.neutral(map_dim), persistent=False)
         self.weights = EndpointLinear(self.width, 1, edge_dim) if edge_weights else None
         self._start_maps()
 
@@ -212,7 +215,7 @@ class SheafLearner(nn.Module):
         assert self.maps is not None
         raw, activate = self.maps(t, topology, edge_attr), ACTIVATIONS[self.activation]
         raw = activate(raw if self.bias is None else raw + self.bias)
-        return raw + self.family.neutral(self.map_dim).to(raw) if self.start == "identity" else raw
+        return raw + self.neutral if self.start == "identity" else raw
 
     def edge_scale(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor | None:
         """w_e `[..., H, 1, 1]`, equal on both halves of an edge; None where it is not learned."""
@@ -243,9 +246,8 @@ class SheafLearner(nn.Module):
     def _start_maps(self) -> None:
         if self.bias is not None and self.maps is not None:
             nn.init.zeros_(self.maps.linear.weight)
-            neutral = self.family.neutral(self.map_dim)
             with torch.no_grad():
-                self.bias.copy_(neutral if self.start == "constant" else torch.zeros_like(neutral))
+                self.bias.copy_(self.neutral if self.start == "constant" else torch.zeros_like(self.neutral))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
         num_features = 0 if edge_attr is None else edge_attr.size(-1)
