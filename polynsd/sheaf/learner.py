@@ -64,8 +64,8 @@ class EndpointLinear(nn.Module):
         own, other, edge = self.linear.weight.split(
             [self.in_channels, self.in_channels, self.edge_dim], dim=-1
         )
-        raw = edges.at_rows(x @ own.mT, topology.pattern, -2)
-        raw = raw + edges.at_columns(x @ other.mT, topology.pattern, -2)
+        raw = edges.at_rows(functional.linear(x, own), topology.pattern, -2)
+        raw = raw + edges.at_columns(functional.linear(x, other), topology.pattern, -2)
         return raw if edge_attr is None else raw + edge_attr @ edge.mT
 
     def reset_parameters(self) -> None:

@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from polynsd.errors import ConfigError
+from polynsd.kernels.ops.linear import linear
 from polynsd.kernels.ops.training import dropout, hash32
 
 OTHER_DROPOUTS = (
@@ -35,12 +36,19 @@ class _Interception(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.dropout:
             return self.dropout(*args, **kwargs)
+        if func is functional.linear and _gains_from_pieces(*args, **kwargs):
+            return linear(*args, **kwargs)
         if func in OTHER_DROPOUTS:
             raise ConfigError(f"replicas know functional.dropout only; the model calls {func.__name__}.")
         return func(*args, **kwargs)
 
     def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
         raise NotImplementedError
+
+
+def _gains_from_pieces(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:  # noqa: A002
+    """Whether the weight's gradient is a sum over so many rows that a GPU should share them out."""
+    return input.is_cuda and input.dim() == 2 and not torch.is_autocast_enabled("cuda")
 
 
 class DropoutRates(_Interception):
