@@ -137,7 +137,9 @@ class LayerConfig:
             )
         get_basis(self.basis)
         if self.normalization == "random-walk" and not self.family.orthogonal_columns:
-            raise ConfigError(f"normalization='random-walk' needs maps with diagonal FᵀF; got maps='{self.maps}'.")
+            raise ConfigError(
+                f"normalization='random-walk' needs maps with diagonal FᵀF; got maps='{self.maps}'."
+            )
         if self.norm_position == "after" and self.norm == "none":
             raise ConfigError("norm_position='after' needs a norm; use norm='layer' or norm='batch'.")
         if self.correction_state == "residual" and self.correction != "linear":
@@ -166,7 +168,9 @@ class LayerConfig:
                 "maps='identity'."
             )
         if self.maps_on == "nodes" and self.edge_dim:
-            raise ConfigError("maps on nodes see no edge features; use maps_on='edges', or leave edge_dim out.")
+            raise ConfigError(
+                "maps on nodes see no edge features; use maps_on='edges', or leave edge_dim out."
+            )
 
     @property
     def family(self) -> MapFamily:

@@ -55,11 +55,11 @@ def in_full_precision(method: M) -> M:
     """A method that autocast does not reach: its first argument becomes float32 (or stays float64)."""
 
     @wraps(method)
-    def run(self: Any, x: Tensor, *args: Any) -> Any:
+    def run(self: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not _is_lowered(x.device.type):
-            return method(self, x, *args)
+            return method(self, x, *args, **kwargs)
         with torch.autocast(x.device.type, enabled=False):
-            return method(self, x if x.dtype == torch.float64 else x.float(), *args)
+            return method(self, x if x.dtype == torch.float64 else x.float(), *args, **kwargs)
 
     return cast(M, run)
 

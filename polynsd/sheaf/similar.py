@@ -67,7 +67,11 @@ class SimilarLaplacian:
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """P⁻¹ function(A, P x)."""
         y = function(self.base, blocks.apply(self.P, self.check_signal(x)))
-        return blocks.apply(self.P, y, transpose=True) if self._inverse is None else blocks.apply(self._inverse, y)
+        return (
+            blocks.apply(self.P, y, transpose=True)
+            if self._inverse is None
+            else blocks.apply(self._inverse, y)
+        )
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return self.apply(lambda base, turned: base @ turned, x)

@@ -23,6 +23,7 @@ FAMILIES = (
     "orthogonal(cayley)",
     "orthogonal(matrix_exp)",
     "orthogonal(euler)",
+    "conformal(householder)",
     "general",
 )
 

@@ -10,6 +10,7 @@ from polynsd import kernels
 from polynsd.kernels.ops.blocks import block_apply, block_multiply, block_outer, symmetric_eigen
 from polynsd.kernels.ops.edges import gather, segment_sum, swap
 from polynsd.kernels.ops.filter import _apply_filter, filter_gradient
+from polynsd.kernels.ops.linear import linear_map, weight_gradient
 from polynsd.testing import assert_close, pairwise_cases, random_sheaf, random_tensor
 
 N, D, C = 8, 2, 3
@@ -55,6 +56,9 @@ CASES = {
     "segment_sum": (OPS.segment_sum, edge_values(H), (*PATTERN, False)),
     "segment_sum at columns": (OPS.segment_sum, edge_values(H), (*PATTERN, True)),
     "swap": (OPS.swap, edge_values(H), (PATTERN.twin,)),
+    "linear": (OPS.linear, (random_tensor(2, N, C), random_tensor(2, D, C, seed=1)), ()),
+    "linear of shared features": (OPS.linear, (random_tensor(1, N, C), random_tensor(2, D, C, seed=1)), ()),
+    "weight_gradient": (OPS.weight_gradient, (random_tensor(2, N, D), random_tensor(2, N, C, seed=1)), ()),
     "block_multiply": (
         OPS.block_multiply,
         (random_tensor(5, D, D), random_tensor(5, D, D, seed=1)),
@@ -86,6 +90,8 @@ FUNCTIONS = {
     OPS.gather: gather,
     OPS.segment_sum: segment_sum,
     OPS.swap: swap,
+    OPS.linear: linear_map,
+    OPS.weight_gradient: weight_gradient,
     OPS.block_multiply: block_multiply,
     OPS.block_apply: block_apply,
     OPS.block_outer: block_outer,

@@ -38,7 +38,10 @@ BAD_OPTIONS = [
     ({"basis": "chebychev1"}, r"unknown basis 'chebychev1'.*Did you mean 'chebyshev1'\?"),
     ({"basis": "gegenbauer(-1)"}, r"gegenbauer needs lambda > 0; got -1"),
     ({"basis": "jacobi(0.5, -1.2)"}, r"jacobi needs alpha > -1 and beta > -1"),
-    ({"normalization": "symmetric"}, r"unknown normalization 'symmetric'; choose from: degree, none, sheaf"),
+    (
+        {"normalization": "symmetric"},
+        r"unknown normalization 'symmetric'; choose from: degree, none, random-walk",
+    ),
     ({"coefficients": "convx"}, r"Did you mean 'convex'\?"),
     ({"correction": "highpass"}, r"Did you mean 'high-pass'\?"),
     ({"fixed_channels": ("lowpass",)}, r"unknown fixed channel 'lowpass'; choose from: laplacian, signless"),

@@ -25,9 +25,14 @@ def test_convolutions_keep_it(maps, normalization):
         {"basis": "jacobi(0.5, -0.3)", "coefficients": "free", "correction": "high-pass"},
         {"coefficients": "interpolation", "correction": "none", "gate": "linear"},
         {"dropout": 0.5, "dropout_position": "after"},
+        {
+            "maps": "conformal", "maps_on": "nodes", "learner": "gnn", "trunk": "both", "gate": "shortcut",
+            "norm": "layer", "norm_position": "after", "learner_inputs": ("state", "features", "degree"),
+        },
+        {"learner": "mlp", "normalization": "random-walk", "map_start": "identity", "edge_weights": True},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_models_keep_it(options):
     layer = PUBLISHED_LAYER | {"stalk_dim": 2, "degree": 3} | options
     check_layer(lambda: PolyNSD(IN, 3, 2, 4, **layer), IN)

@@ -116,4 +116,6 @@ def test_constant_maps_follow_the_state():
 
 
 def test_a_learner_prints_its_family():
-    assert "orthogonal(cayley), map_dim=2, kind=pooled" in repr(learner("orthogonal(cayley)", kind="pooled"))
+    assert "orthogonal(cayley) on edges, map_dim=2, kind=pooled" in repr(
+        learner("orthogonal(cayley)", kind="pooled")
+    )

@@ -10,6 +10,8 @@
 | `polynsd::block_multiply`  | products of small matrices                    | itself                     |
 | `polynsd::block_apply`     | B x or Bᵀ x of small matrices and signals     | itself, and `block_outer`  |
 | `polynsd::block_outer`     | l rᵀ of signals, summed over channels         | `polynsd::block_apply`     |
+| `polynsd::linear`          | x Wᵀ of replicas                              | itself, `weight_gradient`  |
+| `polynsd::weight_gradient` | gᵀ x, summed over the nodes in pieces         | `polynsd::linear`          |
 | `polynsd::symmetric_eigen` | eigenvalues, eigenvectors of small matrices   | none                       |
 | `polynsd::csr_product`     | X z with a sparse matrix X of constants       | itself, transposed         |
 | `polynsd::dropout`         | a share of the entries set to zero, by a key  | itself                     |

@@ -32,17 +32,27 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 
 @custom_op("polynsd::weight_gradient", mutates_args=())
 def _weight_gradient(g: Tensor, x: Tensor) -> Tensor:
-    R, N, tiles = max(g.size(0), x.size(0)), g.size(1), -(-g.size(2) // TILE) * -(-x.size(2) // TILE)
-    pieces = min(WORKERS // max(R * tiles, 1), N // SHORTEST) if g.is_cuda else 1
+    R, N = max(g.size(0), x.size(0)), g.size(1)
+    tiles = R * -(-g.size(2) // TILE) * -(-x.size(2) // TILE)
+    most = min(WORKERS // max(tiles, 1), N // SHORTEST) if g.is_cuda else 1
+    return sum_of_products(g, x, _count_pieces(N, most)).mT.contiguous()
+
+
+def _count_pieces(rows: int, most: int) -> int:
+    """At most so many; equal ones where rows can be divided so, because the rest would have to be copied."""
+    return next((count for count in range(most, most // 2, -1) if rows % count == 0), max(most, 1))
+
+
+def sum_of_products(g: Tensor, x: Tensor, pieces: int) -> Tensor:
+    """xᵀ g `[R, in, out]` of g `[R, N, out]` and x `[R, N, in]`, computed in pieces of the rows."""
     if pieces < 2:
-        return torch.matmul(x.mT, g).mT.contiguous()
+        return torch.matmul(x.mT, g)
+    R, rows = max(g.size(0), x.size(0)), g.size(1) // pieces * pieces
     g, x = (t.expand(R, *t.shape[1:]) for t in (g, x))
-    rows = N // pieces * pieces
-    inside = [t[:, :rows].unflatten(1, (pieces, -1)) for t in (x, g)]
-    total = torch.matmul(inside[0].mT, inside[1]).sum(1)
-    if rows < N:
-        total = total + torch.matmul(x[:, rows:].mT, g[:, rows:])
-    return total.mT.contiguous()
+    cut_x, cut_g = (t[:, :rows].unflatten(1, (pieces, -1)) for t in (x, g))
+    total = torch.matmul(cut_x.mT, cut_g).sum(1)
+    rest = (x[:, rows:], g[:, rows:])
+    return total + torch.matmul(rest[0].mT, rest[1]) if rest[0].size(1) else total
 
 
 @_weight_gradient.register_fake
