@@ -53,8 +53,8 @@ class LayerConfig:
     """identity, diagonal, orthogonal, orthogonal(cayley | matrix_exp | euler), conformal (a positive number
     times an orthogonal matrix), general."""
     maps_on: str = "edges"
-    """edges: a map for every incidence; nodes: one for every node, F_{v⊴e} = F_v. With orthogonal and conformal
-    maps that is a flat sheaf, whose filter costs no more than that of identity maps."""
+    """edges: a map for every incidence; nodes: one for every node, F_{v⊴e} = F_v. With orthogonal and
+    conformal maps that is a flat sheaf, whose filter costs no more than that of identity maps."""
     fixed_channels: tuple[str, ...] = ()
     """Stalk coordinates with fixed maps: laplacian (D − A), signless (D + A)."""
     normalization: str = "sheaf-augmented"

@@ -7,9 +7,9 @@
 
 so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 + tanh ε − m(λ), not
 by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), r(λ) = m(λ) is the part through the graph; W₃
-adds the same to all frequencies, and nothing of the state stays as it is. With the norm and dropout last it is
-the block of tuned graph convolutions, x⁺ = dropout(φ(norm(z + W₃x + b))). What the learner's trunk computes, t,
-can be added to the state beside being read as maps: z + V t.
+adds the same to all frequencies, and nothing of the state stays as it is. With norm and dropout at the end it
+is the block of tuned graph convolutions, x⁺ = dropout(φ(norm(z + W₃x + b))). What the learner's trunk
+computes, t, can be added to the state beside being read as maps: z + V t.
 """
 
 from __future__ import annotations

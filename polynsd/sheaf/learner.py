@@ -16,8 +16,8 @@ A linear layer on the concatenation [t_v ‖ t_u] is the sum of two node project
 nothing of size H × 2dC is ever built. Swapping v and u gives the map at the other end.
 
 Maps start `random` (no b, A random, as published), `constant` (A = 0 and b such that all maps are one, which
-transports by the identity up to a scale) or as the `identity`: raw = neutral + ρ(A t + b) with A = 0, b = 0, so
-that the model is the one without learned maps until it learns otherwise, and weight decay draws it back there.
+transports by the identity up to a scale) or as the `identity`: raw = neutral + ρ(A t + b) with A = 0, b = 0.
+Then the model is the one with identity maps until it learns otherwise, and weight decay draws it back there.
 The optional symmetric edge weight w_e = σ(a·[t_v‖t_u]) σ(a·[t_u‖t_v]) ∈ (0, 1) scales both maps of an edge.
 """
 
@@ -205,7 +205,7 @@ class SheafLearner(nn.Module):
         edge_weight: Tensor | None = None,
         context: Tensor | None = None,
     ) -> Tensor:
-        """t `[..., N, width]` of a state `[..., N, D, C]` and what else is known of the nodes."""
+        """What the trunk makes, `[..., N, width]`, of a state `[..., N, D, C]` and what else is known of the nodes."""
         seen = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
         seen = seen if context is None else torch.cat([seen, context], -1)
         return seen if self.trunk is None else self.trunk(seen, topology, edge_weight)

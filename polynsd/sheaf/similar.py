@@ -1,6 +1,6 @@
-"""`SimilarLaplacian`: an operator P⁻¹ A P that is filtered as the symmetric A is, because p(P⁻¹AP) = P⁻¹ p(A) P.
+"""`SimilarLaplacian`: an operator P⁻¹ A P with a symmetric A.
 
-Two operators of the library are of this kind, with P block diagonal:
+It is filtered as A is, because p(P⁻¹ A P) = P⁻¹ p(A) P. Two operators of the library are of this kind, with P block diagonal:
 
 * The sheaf of maps on nodes, F_{v⊴e} = c_v O_v with O_v orthogonal, is flat: its Laplacian is
   L = Oᵀ (L_w ⊗ I_d) O with the graph Laplacian L_w of the weights w_e c_v c_u. So a filter is: turn every
@@ -48,7 +48,7 @@ class SimilarLaplacian:
 
     @property
     def stalk_dim(self) -> int:
-        """d."""
+        """D, that of A."""
         return self.base.stalk_dim
 
     @property

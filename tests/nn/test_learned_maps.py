@@ -14,7 +14,8 @@ ADJACENCY = torch.zeros(NUM_NODES, NUM_NODES, dtype=torch.float64)
 ADJACENCY[TOPOLOGY.row, TOPOLOGY.col] = 1
 BLOCK = PUBLISHED_LAYER | {
     "stalk_dim": 2, "degree": 2, "gate": "shortcut", "activation": "relu", "coefficients": "free",
-    "correction": "none", "norm": "batch", "norm_position": "after", "dropout_position": "last", "mixing": "full",
+    "correction": "none", "norm": "batch", "norm_position": "after", "dropout_position": "last",
+    "mixing": "full",
     "learner": "gnn", "learner_width": 6, "learner_hops": 2, "trunk": "both", "map_start": "identity",
     "learner_inputs": ("state", "features", "degree"),
 }  # fmt: skip
