@@ -83,7 +83,7 @@ def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], de
 
     x = halos.data.x
     state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))
-    states = []
+    states: list[Tensor] = []
     for layer in model.layers:
         learner, seen = (model.layers[0], first) if model.shared_maps else (layer, state)
         state = halos.assemble(cores, partial(update, layer, learner, state, seen))

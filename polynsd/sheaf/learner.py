@@ -133,7 +133,7 @@ class Trunk(nn.Module):
     def reset_parameters(self) -> None:
         """PyTorch's default for linear layers."""
         for layer in (*self.own, *self.others):
-            layer.reset_parameters()  # type: ignore[operator]
+            layer.reset_parameters()
 
 
 class SheafLearner(nn.Module):
@@ -205,7 +205,7 @@ class SheafLearner(nn.Module):
         edge_weight: Tensor | None = None,
         context: Tensor | None = None,
     ) -> Tensor:
-        """What the trunk makes, `[..., N, width]`, of a state `[..., N, D, C]` and what else is known of the nodes."""
+        """What the trunk makes of a state `[..., N, D, C]` and a context `[..., N, extra]`: `[..., N, width]`."""
         seen = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
         seen = seen if context is None else torch.cat([seen, context], -1)
         return seen if self.trunk is None else self.trunk(seen, topology, edge_weight)

@@ -1,6 +1,7 @@
 """`SimilarLaplacian`: an operator P⁻¹ A P with a symmetric A.
 
-It is filtered as A is, because p(P⁻¹ A P) = P⁻¹ p(A) P. Two operators of the library are of this kind, with P block diagonal:
+It is filtered as A is, because p(P⁻¹ A P) = P⁻¹ p(A) P. Two operators of the library are of this kind, with
+P block diagonal:
 
 * The sheaf of maps on nodes, F_{v⊴e} = c_v O_v with O_v orthogonal, is flat: its Laplacian is
   L = Oᵀ (L_w ⊗ I_d) O with the graph Laplacian L_w of the weights w_e c_v c_u. So a filter is: turn every

@@ -2,7 +2,7 @@
 
 ∂W = gᵀ x sums over all N nodes into a small matrix. A library computes every tile of the result in one
 place, which for a `[64, 64]` result of 10,000 rows leaves most of a GPU idle (300 µs on an H200 where 20
-suffice). The rows are therefore cut into pieces whose products are computed side by side and added afterwards.
+suffice). The rows are therefore cut into pieces, whose products are computed side by side and then added.
 """
 
 from __future__ import annotations
