@@ -36,7 +36,7 @@ from polynsd.data.graph import Graph
 from polynsd.data.splits import Masks, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least
 
-FRACTIONS = (0.2, 0.2, 0.6)
+FRACTIONS = (0.3, 0.2, 0.5)
 NUM_SPLITS = 10
 
 
@@ -46,9 +46,9 @@ def planted_sheaf(
     num_communities: int = 40,
     degree: int = 10,
     homophily: float = 0.9,
-    feature_noise: float = 1.5,
+    feature_noise: float = 1.0,
     frame_noise: float = 0.1,
-    frame_spread: float = 0.75,
+    frame_spread: float = 0.65,
     seed: int = 0,
 ) -> Graph:
     """A graph of N·k/2 edges whose nodes see their community's field in frames of their own.
@@ -65,7 +65,7 @@ def planted_sheaf(
         seed: The same arguments and seed give the same graph.
 
     Returns:
-        A graph with ten stratified 20/20/60 splits and as extras the planted maps `frame` [N, d, d], the
+        A graph with ten stratified 30/20/50 splits and as extras the planted maps `frame` [N, d, d], the
         `section` [N, d] that classes are read off, and the `community` [N].
     """
     _check_sizes(num_nodes, stalk_dim, num_communities, degree)
