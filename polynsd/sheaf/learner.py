@@ -205,7 +205,7 @@ class SheafLearner(nn.Module):
         edge_weight: Tensor | None = None,
         context: Tensor | None = None,
     ) -> Tensor:
-        """What the trunk makes of a state `[..., N, D, C]` and a context `[..., N, extra]`: `[..., N, width]`."""
+        """`[..., N, width]` from a state `[..., N, D, C]` and a context `[..., N, extra]`, by the trunk."""
         seen = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
         seen = seen if context is None else torch.cat([seen, context], -1)
         return seen if self.trunk is None else self.trunk(seen, topology, edge_weight)

@@ -169,7 +169,8 @@ def learned_jacobian_norm() -> float:
     """‖J‖ of a layer with ε = α = 0 whose maps read the first coordinate and move the second, large one."""
     options = {"stalk_dim": 2, "mixing": "none", "correction": "none"}
     layer = SheafLayer(1, LayerConfig(**PUBLISHED_LAYER | options)).double()
-    assert layer.learner is not None and layer.learner.maps is not None
+    assert layer.learner is not None
+    assert layer.learner.maps is not None
     layer.learner.maps.linear.weight.data = torch.tensor([[1.0, 0, 0, 0], [1.0, 0, 0, 0]]).double()
     x = random_tensor(4, 2, 1) * torch.tensor([[1.0], [100.0]])
     jacobian = torch.autograd.functional.jacobian(lambda x: layer(x, path(4)), x).reshape(8, 8)
