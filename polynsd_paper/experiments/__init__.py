@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from polynsd.errors import unknown_name
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.experiments.block import BLOCK
+from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.searched import CITY, FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
 from polynsd_paper.experiments.sweeps import ABLATIONS, BASES, DEPTH, K_SWEEP, NSD_VS_POLY, STALK
 from polynsd_paper.experiments.synthetic import SYNTHETIC
@@ -18,7 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         LEADERBOARD, BASES, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
-        CITY, ABLATIONS, LONG_SEARCH, BLOCK,
+        CITY, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT,
     )
 }  # fmt: skip
 
