@@ -4,6 +4,6 @@ from polynsd import PolyNSD
 from polynsd.config import PUBLISHED_LAYER
 
 
-def published(*sizes, **options):
-    """A `PolyNSD` with the published value of every option of its layers that is not given."""
-    return PolyNSD(*sizes, **PUBLISHED_LAYER | options)
+def published(*sizes, kind=PolyNSD, **options):
+    """A sheaf model with the published value of every option of its layers that is not given."""
+    return kind(*sizes, **PUBLISHED_LAYER | kind.preset | options)

@@ -8,6 +8,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.func import grad, jacrev, vmap
 
 from polynsd import NSD, PolyNSD, PolySheafConv, Topology
+from polynsd.config import PUBLISHED_LAYER
 from polynsd.sheaf import inverse_sqrt
 from polynsd.testing import assert_close, random_tensor
 
@@ -28,7 +29,8 @@ def fresh_compiler():
 def make_model(kind=PolyNSD, num_layers=1, dtype=torch.float64, **options):
     torch.manual_seed(0)
     sizes = (NUM_FEATURES, 4) if kind is PolySheafConv else (NUM_FEATURES, 4, num_layers, 3)
-    return shaken(kind(*sizes, **options), dtype=dtype)
+    preset = {} if kind is PolySheafConv else kind.preset
+    return shaken(kind(*sizes, **PUBLISHED_LAYER | preset | options), dtype=dtype)
 
 
 def compiled(model):
@@ -77,6 +79,7 @@ def test_every_family_is_one_graph(maps, num_layers, training, dtype):
         (PolyNSD, {"dropout": 0.5, "input_dropout": 0.2}, {"edge_weight": WEIGHT}),
         (PolyNSD, {"maps": "identity", "normalization": "none", "shared_maps": True, "num_layers": 2}, {}),
         (PolyNSD, {"maps": "orthogonal", "edge_weights": True, "normalization": "degree"}, {}),
+        (PolyNSD, {"maps": "orthogonal", "maps_on": "nodes", "learner": "gnn", "trunk": "both"}, {}),
         (NSD, {"maps": "general"}, {}),
         (PolySheafConv, {}, {}),
     ],

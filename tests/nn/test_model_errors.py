@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from published_block import published
 from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, features
 
 from polynsd import (
@@ -117,13 +118,13 @@ def test_edge_features_that_were_not_announced(maps):
 
 def test_edge_features_that_were_announced_and_did_not_come():
     with pytest.raises(ShapeError, match="edge_dim=2"):
-        PolyNSD(*SIZES, edge_dim=2)(X, EDGE_INDEX)
+        published(*SIZES, edge_dim=2)(X, EDGE_INDEX)
 
 
 @pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
 def test_edge_values_of_the_wrong_length(name):
     with pytest.raises(ShapeError, match=r"one value per column of edge_index was expected \(14\); got 7"):
-        PolyNSD(*SIZES, edge_dim=1)(X, EDGE_INDEX, **{name: torch.ones(7)})
+        published(*SIZES, edge_dim=1)(X, EDGE_INDEX, **{name: torch.ones(7)})
 
 
 CONFLICTS = [

@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
+from published_block import published
 from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, PAIRS, close, features, shaken
 from torch.nn.functional import cross_entropy, elu, mse_loss
 
 from polynsd import NSD, IdentitySheaf, LayerConfig, ModelConfig, PolyNSD, PolySpectralGNN, Topology
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.errors import ConfigError
 from polynsd.nn import count_parameters
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, build_model
@@ -20,8 +20,7 @@ LABELS = torch.arange(NUM_NODES) % 3
 
 def make_model(kind=PolyNSD, num_layers=2, out_channels=3, **options):
     torch.manual_seed(0)
-    published = PUBLISHED_LAYER | kind.preset
-    return shaken(kind(NUM_FEATURES, 4, num_layers, out_channels, **published | options))
+    return shaken(published(NUM_FEATURES, 4, num_layers, out_channels, kind=kind, **options))
 
 
 def adjacency():
@@ -118,7 +117,7 @@ def test_only_the_published_diagonal_model_carries_idle_parameters():
 
 def test_one_output_channel_is_regression():
     torch.manual_seed(0)
-    model = PolyNSD(NUM_FEATURES, 4, 2, 1, stalk_dim=2).double()
+    model = published(NUM_FEATURES, 4, 2, 1, stalk_dim=2).double()
     target = features(NUM_NODES, 1, seed=3)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     losses = []

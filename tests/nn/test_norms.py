@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from published_block import published
 from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, close, features, shaken
 from torch.func import functional_call
 from torch.nn.functional import elu
@@ -116,7 +117,7 @@ def test_a_reset_forgets_scale_shift_and_statistics(norm):
 @pytest.mark.parametrize("norm", NORMS)
 def test_shared_maps_are_learned_from_the_normed_state(norm):
     torch.manual_seed(0)
-    model = shaken(PolyNSD(NUM_FEATURES, CHANNELS, 2, 3, stalk_dim=D, norm=norm, shared_maps=True))
+    model = shaken(published(NUM_FEATURES, CHANNELS, 2, 3, stalk_dim=D, norm=norm, shared_maps=True))
     x = model.encode(features())
     L = model.layers[0].laplacian(x, TOPOLOGY)
     for layer in model.layers:

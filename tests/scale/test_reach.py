@@ -27,7 +27,7 @@ CASES = [
     (published(*SIZES, stalk_dim=2, filter="diffusion", normalization="none"), 2),
     (published(*SIZES, stalk_dim=2, filter="diffusion", normalization="degree", lambda_max="lanczos"), 3),
     (NSD(*SIZES, stalk_dim=2), 4),
-    (IdentitySheaf(*SIZES, degree=3, stalk_dim=2), 7),
+    (published(*SIZES, kind=IdentitySheaf, degree=3, stalk_dim=2), 7),
     (PolySpectralGNN(*SIZES, degree=3), 7),
     (GCN(*SIZES), 3),
     (MLP(*SIZES), 0),

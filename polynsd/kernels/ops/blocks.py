@@ -135,7 +135,8 @@ def apply(block: Tensor, x: Tensor, transpose: bool = False) -> Tensor:
     """B x, or Bᵀ x, for x `[..., d, C]`."""
     if is_elementwise(block):
         return block * x
-    lead, dtype = torch.broadcast_shapes(block.shape[:-2], x.shape[:-2]), torch.result_type(block, x)
+    lead = torch.broadcast_shapes(block.shape[:-2], x.shape[:-2])
+    dtype = torch.promote_types(block.dtype, x.dtype)
     block, x = (
         t.to(dtype).expand(*lead, *t.shape[-2:]).reshape(lead.numel(), *t.shape[-2:]) for t in (block, x)
     )
