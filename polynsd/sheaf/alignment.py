@@ -1,6 +1,6 @@
 r"""How well learned transports agree with given ones, in whatever basis the learner has chosen.
 
-    learned = transports(topology, maps)                      # of a SheafLaplacian: laplacian.maps
+    learned = transports(topology, laplacian.maps)            # of a flat one: (…, laplacian.P, "nodes")
     planted = transports(topology, frames, maps_on="nodes")   # frames of `polynsd.data.planted_sheaf`
     transport_alignment(learned, planted)                     # 1: the same up to a basis; about 0: unrelated
 

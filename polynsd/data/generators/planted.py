@@ -46,7 +46,7 @@ def planted_sheaf(
     num_communities: int = 40,
     degree: int = 10,
     homophily: float = 0.9,
-    feature_noise: float = 1.0,
+    feature_noise: float = 1.5,
     frame_noise: float = 0.1,
     frame_spread: float = 0.65,
     seed: int = 0,
