@@ -132,6 +132,42 @@ def test_what_inference_found_out_serves_training(graph):
     assert torch.equal(model(X, graph, weight), y)
 
 
+@pytest.mark.parametrize("normalization", ["none", "sheaf-augmented", "random-walk"])
+def test_what_replicas_found_out_serves_one_model_and_other_replicas(normalization):
+    topology = Topology.from_edge_index(EDGE_INDEX, 12)
+    options = {"maps": "orthogonal", "maps_on": "nodes", "learner": "gnn", "fixed_channels": ("signless",)}
+    model = make_model(**options, normalization=normalization)
+    parameters = dict(model.named_parameters())
+
+    def run(scales, graph=topology):
+        def one(scale):
+            return torch.func.functional_call(
+                model, {n: scale * p for n, p in parameters.items()}, (X, graph)
+            )
+
+        return torch.vmap(one)(scales)
+
+    scales = torch.tensor([1.0, 0.5, 2.0]).double()
+    results = run(scales)
+    assert torch.allclose(run(scales[:2]), results[:2])
+    assert torch.allclose(model(X, topology), results[0])
+    assert torch.allclose(run(scales, Topology.from_edge_index(EDGE_INDEX, 12)), results)
+
+
+def test_blocks_of_constant_maps_are_found_once_for_every_normalization():
+    topology = Topology.from_edge_index(EDGE_INDEX, 12)
+    ones = torch.ones(topology.num_half_edges, 1, 1, dtype=torch.float64)
+
+    def blocks(normalization, weight=None):
+        return SheafLaplacian(topology, ones, normalization, edge_weight=weight, constant="ones").blocks
+
+    first = {name: blocks(name) for name in ("none", "degree", "sheaf")}
+    for name, found in first.items():
+        assert blocks(name).off is found.off
+        assert torch.equal(found.off, SheafLaplacian(topology, ones, name).blocks.off)
+    assert not torch.equal(blocks("none", 2 * ones[:, 0, 0]).off, first["none"].off)
+
+
 def test_a_memo_forgets_what_is_no_longer_true():
     memo, calls = TensorMemo(), []
 

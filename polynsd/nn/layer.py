@@ -193,8 +193,11 @@ class SheafLayer(nn.Module):
         if edge_attr is not None and not config.family.is_learned:
             raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
         build = partial(self._build_laplacian, topology, edge_weight, batch)
+        if not config.family.is_learned:
+            maps = constant_maps(config.family, topology, x, config.stalk_dim)
+            build = partial(build, maps, constant=config.maps)
         if learner is None:
-            return LearnedSheaf(build(constant_maps(config.family, topology, x, config.stalk_dim)), None)
+            return LearnedSheaf(build(), None)
         y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
         if "degree" in config.learner_inputs:
             degree = (topology.degree.to(x.dtype) + 1).log()[:, None].expand(*x.shape[:-2], 1)
@@ -202,7 +205,7 @@ class SheafLayer(nn.Module):
         t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, context)
         trunk = t if config.adds_trunk else None
         if not config.family.is_learned:
-            return LearnedSheaf(build(constant_maps(config.family, topology, x, config.stalk_dim)), trunk)
+            return LearnedSheaf(build(), trunk)
         if not config.is_flat:
             return LearnedSheaf(build(learner.maps_on_edges(t, topology, edge_attr)), trunk)
         scale, rotation = config.family.split(learner.raw_maps(t, topology), config.stalk_dim)  # type: ignore[attr-defined]
@@ -210,7 +213,8 @@ class SheafLayer(nn.Module):
         maps = constant_maps(Identity(), topology, x, config.stalk_dim)
         for factor in (None if scale is None else edges.at_rows(scale, topology.pattern), weight):
             maps = maps if factor is None else maps * factor
-        return LearnedSheaf(build(maps, rotation), trunk)
+        is_constant = scale is None and weight is None
+        return LearnedSheaf(build(maps, rotation, "identity" if is_constant else None), trunk)
 
     def _build_laplacian(
         self,
@@ -219,13 +223,18 @@ class SheafLayer(nn.Module):
         batch: Tensor | None,
         maps: Tensor,
         rotation: Tensor | None = None,
+        constant: str | None = None,
     ) -> Laplacian:
         """Learned and fixed coordinates; apart, where the learned blocks are dense or stalks are turned."""
         config = self.config
         is_mean = config.normalization == "random-walk"
 
         def laplacian(
-            maps: Tensor, stalk_dim: int, orthogonal_columns: bool, P: Tensor | None = None
+            maps: Tensor,
+            stalk_dim: int,
+            orthogonal_columns: bool,
+            P: Tensor | None = None,
+            constant: tuple[object, ...] | None = None,
         ) -> SheafLaplacian | SimilarLaplacian:
             L = SheafLaplacian(
                 topology,
@@ -235,6 +244,7 @@ class SheafLayer(nn.Module):
                 orthogonal_columns=orthogonal_columns,
                 stalk_dim=stalk_dim,
                 batch=batch,
+                constant=constant,
             )
             if not is_mean:
                 return L if P is None else SimilarLaplacian(L, P)
@@ -244,12 +254,14 @@ class SheafLayer(nn.Module):
 
         orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
         if rotation is None and (not channels or blocks.is_elementwise(maps)):
-            return laplacian(append_channels(maps, channels, topology, d), config.total_stalk_dim, orthogonal)
-        learned = laplacian(maps, d, orthogonal, rotation)
+            whole = append_channels(maps, channels, topology, d)
+            name = None if constant is None else (constant, d, channels)
+            return laplacian(whole, config.total_stalk_dim, orthogonal, constant=name)
+        learned = laplacian(maps, d, orthogonal, rotation, None if constant is None else (constant, d))
         if not channels:
             return learned
         fixed = fixed_maps(channels, topology, maps.dtype)
-        return DirectSum([learned, laplacian(fixed, len(channels), True)])
+        return DirectSum([learned, laplacian(fixed, len(channels), True, constant=channels)])
 
     def diffuse(self, x: Tensor, L: Laplacian, trunk: Tensor | None = None) -> Tensor:
         """The update of a state by a given sheaf."""

@@ -18,6 +18,9 @@ blkdiag(D_v).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -37,6 +40,14 @@ BOUNDS = ("analytic", "lanczos")
 _graph_counts = TensorMemo[int]()  # of batches
 
 
+@cache
+def _constant_blocks(
+    name: Hashable, normalization: str, dtype: torch.dtype
+) -> TensorMemo[tuple[BlockOperator, Tensor | None]]:
+    """By the rows of a topology, which the blocks do not hold; a memo each, as none may forget the others."""
+    return TensorMemo()
+
+
 class SheafLaplacian:
     """A symmetric positive semidefinite operator on signals `[..., N, d, C]`.
 
@@ -49,6 +60,7 @@ class SheafLaplacian:
         orthogonal_columns: promise that FᵀF is diagonal; saves the matrix square root.
         stalk_dim: d, needed only when the maps are scalar.
         batch: `[N]` sorted graph numbers of a PyG batch; λ_max is then taken graph by graph.
+        constant: a name for maps that are always the same on a graph; their blocks are found once.
     """
 
     is_symmetric = True
@@ -63,6 +75,7 @@ class SheafLaplacian:
         orthogonal_columns: bool = False,
         stalk_dim: int | None = None,
         batch: Tensor | None = None,
+        constant: Hashable = None,
     ) -> None:
         require_choice("normalization", normalization, NORMALIZATIONS)
         _check_maps(maps, topology, stalk_dim)
@@ -77,23 +90,30 @@ class SheafLaplacian:
         self.edge_weight, self.batch = edge_weight, batch
         self._bound: Tensor | float | None = 2.0 if normalization.startswith("sheaf") else None
         self.stalk_dim = maps.size(-2) if stalk_dim is None else stalk_dim
-        # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
-        exact = normalization == "sheaf" and not blocks.is_elementwise(maps) and not orthogonal_columns
-        off, diag = self._normalize(maps.double() if exact else maps, orthogonal_columns)
-        self.blocks = BlockOperator(topology.pattern, diag.to(maps.dtype), off.to(maps.dtype))
+        known = constant is not None and edge_weight is None and not torch.compiler.is_compiling()
+        memo = _constant_blocks(constant, normalization, maps.dtype) if known else None
 
-    def _normalize(self, F: Tensor, gram_is_diagonal: bool) -> tuple[Tensor, Tensor]:
-        """(−w (F_v S_v)ᵀ(F_u S_u) on half-edges, S_v D_v S_v on nodes)."""
-        pattern, weight = self.topology.pattern, self.edge_weight
+        def find() -> tuple[BlockOperator, Tensor | None]:
+            return self._normalize(maps, orthogonal_columns)
+
+        self.blocks, self.node_scale = find() if memo is None else memo(topology.row, find, id(topology.col))
+
+    def _normalize(self, maps: Tensor, gram_is_diagonal: bool) -> tuple[BlockOperator, Tensor | None]:
+        """−w (F_v S_v)ᵀ(F_u S_u) on half-edges with S_v D_v S_v on nodes, and S."""
+        pattern, weight, dtype = self.topology.pattern, self.edge_weight, maps.dtype
+        # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
+        exact = self.normalization == "sheaf" and not blocks.is_elementwise(maps) and not gram_is_diagonal
+        F = maps.double() if exact else maps
         gram = blocks.gram(F, gram_is_diagonal)
         degree = edges.sum_at_nodes(gram if weight is None else weight[..., None, None] * gram, pattern)
         S = self._node_scale(degree)
-        self.node_scale = None if S is None else S.to(self.maps.dtype)
         if S is not None:
             F = blocks.multiply(F, edges.at_rows(S, pattern))
             degree = blocks.multiply(blocks.multiply(S, degree), S)
         coupling = blocks.transport(F, edges.swap_halves(F, pattern))
-        return -(coupling if weight is None else weight[..., None, None] * coupling), degree
+        off = -(coupling if weight is None else weight[..., None, None] * coupling)
+        operator = BlockOperator(pattern, degree.to(dtype), off.to(dtype))
+        return operator, None if S is None else S.to(dtype)
 
     def _node_scale(self, degree: Tensor) -> Tensor | None:
         if self.normalization == "none":

@@ -24,6 +24,7 @@ The optional symmetric edge weight w_e = σ(a·[t_v‖t_u]) σ(a·[t_u‖t_v]) �
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -261,25 +262,32 @@ class SheafLearner(nn.Module):
         return f"{self.family} on {self.place}, map_dim={self.map_dim}, kind={self.kind}"
 
 
-_adjacency = TensorMemo[tuple[BlockOperator, Tensor]]()
+@cache
+def _adjacencies(dtype: torch.dtype) -> TensorMemo[tuple[BlockOperator, Tensor]]:
+    """By the rows of a topology, which the blocks do not hold."""
+    return TensorMemo()
 
 
 def neighbour_mean(x: Tensor, topology: Topology, edge_weight: Tensor | None = None) -> Tensor:
     """Σ_u w_vu x_u / Σ_u w_vu for x `[..., N, F]`; zero at a node without neighbours."""
 
     def find() -> tuple[BlockOperator, Tensor]:
-        weight = x.new_ones(topology.num_half_edges) if edge_weight is None else edge_weight.to(x.dtype)
-        off = weight[..., None, None]
+        weight = torch.ones(topology.num_half_edges) if edge_weight is None else edge_weight
+        off = weight.to(x)[..., None, None]
         total = edges.sum_at_nodes(off, topology.pattern)
         inverse = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
         return BlockOperator(topology.pattern, torch.zeros_like(inverse), off), inverse.squeeze(-1)
 
-    known = edge_weight is None and not torch.compiler.is_compiling()
-    key = (id(topology.col), x.dtype, str(x.device))
-    adjacency, inverse = _adjacency(topology.row, find, *key) if known else find()
+    if edge_weight is None and not torch.compiler.is_compiling():
+        adjacency, inverse = _adjacencies(x.dtype)(topology.row, find, id(topology.col))
+    else:
+        adjacency, inverse = find()
     return inverse * kernels.block_product(adjacency, x.unsqueeze(-2)).squeeze(-2)
 
 
 def constant_maps(family: MapFamily, topology: Topology, like: Tensor, d: int) -> Tensor:
-    """The maps of a family that learns nothing, in the dtype and on the device of `like`."""
-    return family.build(like.new_empty(topology.num_half_edges, 0), d)
+    """The maps of a family that learns nothing, in the dtype and on the device of `like`.
+
+    All replicas share them: `like.new_empty` would be vmapped where `like` is.
+    """
+    return family.build(torch.empty(topology.num_half_edges, 0, dtype=like.dtype, device=like.device), d)

@@ -15,7 +15,6 @@ from torch.nn import functional
 from polynsd.config import PUBLISHED_LAYER, LayerConfig
 from polynsd.errors import require_at_least, require_choice
 from polynsd.kernels import BlockOperator, block_product
-from polynsd.memo import TensorMemo
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
 from polynsd.nn.layer import SheafLayer, mix
@@ -136,20 +135,13 @@ def nsd_layer(model: SheafModel) -> SheafLayer:
     return SheafLayer(model.channels, LayerConfig(**PUBLISHED_LAYER | NSD.preset | own), learns_maps=False)
 
 
-_constant_sheaves = TensorMemo[BlockOperator]()  # by the rowptr of a topology, which the blocks do not hold
-
-
 def identity_laplacian(
     topology: Topology, like: Tensor, normalization: str = "sheaf-augmented"
 ) -> BlockOperator:
     """The blocks of the Laplacian of the constant sheaf, F = I, found once per graph."""
-    dtype, device = like.dtype, like.device
-
-    def find() -> BlockOperator:
-        maps = torch.ones(topology.num_half_edges, 1, 1, dtype=dtype, device=device)
-        return SheafLaplacian(topology, maps, normalization).blocks  # scalars act on stalks of any dimension
-
-    return _constant_sheaves(topology.rowptr, find, dtype, device, normalization)
+    maps = torch.ones(topology.num_half_edges, 1, 1, dtype=like.dtype, device=like.device)
+    # scalars act on stalks of any dimension
+    return SheafLaplacian(topology, maps, normalization, constant="identity").blocks
 
 
 class VanillaSheaf(SheafModel):
