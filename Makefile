@@ -11,7 +11,7 @@ help:
 	@echo "make test       run the test suite with coverage"
 	@echo "make lint       ruff (style, formatting) and import-linter (which folder may import which)"
 	@echo "make typecheck  mypy --strict over polynsd/ and polynsd_paper/"
-	@echo "make bench      time the filter, a training step and a protocol on the CPU (a few minutes)"
+	@echo "make bench      time the filter, a layer, a training step and a protocol on the CPU (a few minutes)"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,7 @@ typecheck: $(READY)
 
 bench: $(READY)
 	$(BIN)/polynsd bench kernels
+	$(BIN)/polynsd bench layer --graphs chameleon
 	$(BIN)/polynsd bench step --repeats 3
 	$(BIN)/polynsd bench protocol
 

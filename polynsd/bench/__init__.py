@@ -5,6 +5,7 @@
 | `samples`   | the cases, and their graphs: real ones, or stand-ins with the same degrees          |
 | `measures`  | time, peak memory, the speed of a copy, the environment                          |
 | `filters`   | one row of `bench kernels`, and the bytes that a filter has to move              |
+| `layers`    | one row of `bench layer`, maps on nodes and on edges against identity maps        |
 | `steps`     | one row of `bench step`                                                          |
 | `protocols` | one row of `bench protocol`                                                      |
 | `searches`  | one row of `bench search`                                                        |

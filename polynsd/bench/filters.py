@@ -28,6 +28,7 @@ from torch import Tensor
 from polynsd import kernels
 from polynsd.bench.measures import peak_memory, replayed, times_of
 from polynsd.bench.samples import Case, Row, Sample
+from polynsd.errors import ConfigError
 from polynsd.kernels import BlockOperator
 from polynsd.nn import SheafLayer
 from polynsd.sheaf.laplacian import SheafLaplacian
@@ -94,7 +95,8 @@ class FilterProblem(NamedTuple):
             layer = SheafLayer(case.C, case.layer)
             x, g = torch.randn(2, sample.topology.num_nodes, case.d, case.C).to(sample.x.device)
             L = layer.to(x.device).laplacian(x, sample.topology)
-            assert isinstance(L, SheafLaplacian)  # there are no fixed channels
+            if not isinstance(L, SheafLaplacian):
+                raise ConfigError("maps on nodes have no blocks on edges; measure them with bench layer.")
             diag, off, phi = L.blocks.diag, L.blocks.off, layer.filter.chebyshev_coefficients()  # type: ignore[operator]
         for t in (diag, off, phi, x):
             t.requires_grad_()
@@ -135,10 +137,11 @@ def forward_step(sizes: Sizes) -> int:
     return sizes.half_edges * per_half_edge + sizes.nodes * per_node
 
 
-def backward_step(sizes: Sizes) -> int:
-    """Bytes of one step of the backward recurrences with the gradient of the blocks."""
-    per_half_edge = 2 * sizes.row_bytes + 3 * sizes.block_bytes + INDEX_BYTES
-    per_node = 7 * sizes.row_bytes + 3 * sizes.block_bytes + INDEX_BYTES
+def backward_step(sizes: Sizes, blocks_wanted: bool = True) -> int:
+    """Bytes of one step of the backward recurrences, with the gradient of the blocks where it is wanted."""
+    block_bytes = (3 if blocks_wanted else 1) * sizes.block_bytes
+    per_half_edge = 2 * sizes.row_bytes + block_bytes + INDEX_BYTES
+    per_node = 7 * sizes.row_bytes + block_bytes + INDEX_BYTES
     return sizes.half_edges * per_half_edge + sizes.nodes * per_node
 
 

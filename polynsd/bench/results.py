@@ -148,6 +148,19 @@ GPU_STEP_COLUMNS: Columns = {
     "eager ms": number_cell("eager_ms", 2),
     "captured": lambda row: "yes" if row.get("captured") else "no",
 }
+LAYER_COLUMNS: Columns = {
+    **CASE_COLUMNS,
+    **{
+        column: cell
+        for part, name in (("filter", "filter"), ("diffuse", "without learner"), ("step", "layer"))
+        for column, cell in (
+            (f"{name} ms", number_cell(f"{part}_ms", 2)),
+            (f"{name}, ratio", number_cell(f"{part}_ratio", 2, "x")),
+        )
+    },
+    "filter GB/s": number_cell("gbs", 1),
+    "of copy": number_cell("fraction_of_copy", 0, " %", 100),
+}
 KERNEL_COLUMNS: Columns = {
     **CASE_COLUMNS,
     "forward ms": number_cell("forward_ms", 2),

@@ -46,7 +46,7 @@ class Case:
     graph: str
     d: int
     C: int
-    maps: str
+    maps: str  # a family; of maps on nodes with "@nodes" behind it
     K: int
     backend: str
 
@@ -58,7 +58,9 @@ class Case:
     @property
     def layer(self) -> LayerConfig:
         """The published layer with these maps and this degree."""
-        return LayerConfig(**PUBLISHED_LAYER | {"stalk_dim": self.d, "maps": self.maps, "degree": self.K})
+        maps, _, place = self.maps.partition("@")
+        own = {"stalk_dim": self.d, "maps": maps, "maps_on": place or "edges", "degree": self.K}
+        return LayerConfig(**PUBLISHED_LAYER | own)
 
     @property
     def facts(self) -> Row:

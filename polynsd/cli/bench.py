@@ -1,15 +1,15 @@
 """`polynsd bench`: how fast, and in how much memory, on every backend in one run.
 
 `bench kernels` times the polynomial filter alone, `bench step` a whole training step, both against
-`assembled`, the published way, in the same run; `bench protocol` times all splits of a graph, `bench search`
-a whole search.
+`assembled`, the published way, in the same run; `bench layer` times maps on nodes and on edges against
+identity maps; `bench protocol` times all splits of a graph, `bench search` a whole search.
 See `polynsd.bench` for what the numbers mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from polynsd.bench import filters, results, steps
+from polynsd.bench import filters, layers, results, steps
 from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
@@ -46,7 +46,7 @@ class BenchOptions:
     degrees: Integers = (8,)
     """Degrees K of the filter."""
     maps: Names = ("diagonal", "orthogonal", "general")
-    """Families of maps: diagonal, orthogonal, general, identity."""
+    """Families of maps: diagonal, orthogonal, conformal, general, identity; on nodes as orthogonal@nodes."""
     stalk_dims: Integers = (4,)
     """Dimensions d of the stalks."""
     channels: Integers = (16,)
@@ -141,6 +141,31 @@ class BenchStep(BenchOptions):
         record = self.measure_all(cases, about, measure, steps.FIELDS)
         columns = results.GPU_STEP_COLUMNS if self.device == "cuda" else results.STEP_COLUMNS
         results.print_record(f"training step, {self.layers} layers", columns, record)
+        return record
+
+
+@dataclass(frozen=True)
+class BenchLayer(BenchOptions):
+    """Time one layer, its filter and its learner: maps on nodes and on edges against identity maps."""
+
+    maps: Names = ("orthogonal@nodes", "conformal@nodes", "orthogonal", "conformal")
+    """Families of maps, to be compared with identity maps, which are always measured."""
+    repeats: int = 15
+    """Timed runs per number; times are medians, ratios are of the fastest."""
+
+    def run(self) -> Row:
+        backends = self.backends or (FAST_BACKENDS[self.device],)
+        maps = (layers.CONTROL, *(name for name in self.maps if name != layers.CONTROL))
+        options = replace(self, maps=maps, backends=backends)
+        cases, about = options.make_cases(), self.describe_environment()
+        measure = partial(
+            layers.measure_layer, device=self.device, repeats=self.repeats, copy_gbs=about["copy_gbs"]
+        )
+        record = options.measure_all(cases, about, measure, layers.FIELDS)
+        record |= {"rows": layers.with_ratios(record["rows"])}
+        if self.json is not None:
+            write_json(self.json, record)
+        results.print_record("one layer, forward and backward", results.LAYER_COLUMNS, record)
         return record
 
 
@@ -283,10 +308,11 @@ class BenchSearch:
 
 @dataclass(frozen=True)
 class Bench:
-    """Time the filter (kernels) or a training step (step) on every backend, a protocol or a search."""
+    """Time the filter (kernels), a layer, a training step (step), a protocol or a search."""
 
     what: (
         Annotated[BenchKernels, subcommand("kernels")]
+        | Annotated[BenchLayer, subcommand("layer")]
         | Annotated[BenchStep, subcommand("step")]
         | Annotated[BenchProtocol, subcommand("protocol")]
         | Annotated[BenchSearch, subcommand("search")]

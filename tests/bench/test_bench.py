@@ -55,6 +55,20 @@ def test_step_writes_what_it_prints(tmp_path, capsys):
     assert f"{record['rows'][1]['speedup']:.2f}x" in out
 
 
+def test_layers_are_compared_with_identity_maps(tmp_path, capsys):
+    maps = ["--maps", "orthogonal@nodes,conformal@nodes,diagonal", "--backends", "reference"]
+    rows = record_of(["layer", *TINY, "--degrees", "2", *maps], tmp_path)["rows"]
+    assert [row["maps"] for row in rows] == ["identity", "orthogonal@nodes", "conformal@nodes", "diagonal"]
+    for part in ("filter", "diffuse", "step"):
+        times = [row[f"fastest_{part}_ms"] for row in rows]
+        assert [row[f"{part}_ratio"] for row in rows] == pytest.approx([t / times[0] for t in times])
+    N, H, row_bytes, d = 183, 558, 16, 2
+    turns = 6 * N * (2 * row_bytes + 4 * d * d)
+    assert rows[1]["bytes"] - rows[0]["bytes"] == turns
+    assert rows[2]["bytes"] - rows[1]["bytes"] == 2 * (N + H) * 2 * 4  # ∂ of scalar blocks, read and written
+    assert "without learner" in capsys.readouterr().out
+
+
 def test_the_parts_of_a_search_make_up_its_time(tmp_path, capsys):
     pytest.importorskip("optuna")
     plain = {"model.layer.maps": "identity", "model.layer.stalk_dim": 1, "model.hidden_channels": 2}
@@ -103,7 +117,7 @@ def test_lists_are_separated_by_commas_or_spaces(words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Expected one of {kernels, step, protocol, search}"),
+        ([], "Expected one of {kernels, layer, step, protocol, search}"),
         (["step", "--graphs", "texs"], "unknown graph 'texs'; choose from: chameleon, minesweeper"),
         (["kernels", "--backends", "cup"], "unknown backend 'cup'; choose from: assembled, auto, cpu"),
         (["step", "--device", "gpu"], "unknown device 'gpu'; choose from: cpu, cuda."),
