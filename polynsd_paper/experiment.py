@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from polynsd.config import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_TRAINING
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.search.space import Fixed, Space
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Source
+from polynsd.training.problem import Problem, Source
+
+Measure = Callable[[Problem, Sequence[nn.Module]], Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Cell:
     """The graphs; the dataset under the experiment's protocol unless given."""
     starts: tuple[Mapping[str, Any], ...] = ()
     """Shapes that a search begins with."""
+    measure: Measure | None = None
+    """What else is told of the trained models: by name, a number per model."""
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ KEY = ("experiment", "dataset", "cell")  # of a record
 RECORD_COLUMNS = (
     *KEY, "row", "protocol", "features", "rules", "metric", "ddof", "parameters", "seconds", "device",
     "precision", "commit", "train_share", "test_share", "trials", "search_seconds", "search_val",
-    "is_searched", "is_partial", "is_current", "configuration", "search",
+    "is_searched", "is_partial", "is_current", "configuration", "search", "measured",
 )  # fmt: skip
 SCORE_COLUMNS = ("split", "seed", "val", "score", "best_epoch", "epochs")
 SUMMARY_COLUMNS = ("mean", "std", "val", "splits", "seeds", "split_numbers", "scores")
@@ -91,6 +91,7 @@ class Record:
         sizes: how many nodes a split trains, validates and tests on, in the mean over splits.
         settings: `cell_settings` when it was trained, and under `first` how many splits there are if
             not all.
+        measured: what else is known of the trained models: by name, a number per score.
     """
 
     experiment: str
@@ -110,6 +111,7 @@ class Record:
     commit: str
     sizes: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def is_partial(self) -> bool:
@@ -223,7 +225,7 @@ def load_records(results: Path, experiment: Experiment | str | None = None) -> D
         train_share, test_share    of the nodes of a split; NaN where the record does not say
         trials, search_seconds, search_val    of the search; 0, 0 and NaN where there was none
         is_searched, is_partial (first splits only), is_current
-        configuration, search    the dictionaries of the record
+        configuration, search, measured    the dictionaries of the record
 
     Args:
         results: the folder of `polynsd reproduce`.

@@ -160,6 +160,7 @@ class Runner:
     ) -> Record:
         """Every split of every graph with as many seeds as the experiment has."""
         scores: list[Score] = []
+        measured: dict[str, list[float]] = {}
         seconds = 0.0
         seeds, ddof = self.experiment.seeds, self.experiment.ddof
         options: dict[str, Any] = {"rules": cell.rules, "seeds": seeds, "ddof": ddof}
@@ -168,7 +169,10 @@ class Runner:
             some = replace(problem, splits=problem.splits[: self.splits])
             identity = protocol_identity(some, configuration, **options)
             folder = self._folder(cell) / f"final-{digest(identity)}"
-            result = fit_splits(some, configuration, **options, out=folder, keep=False)
+            out = folder if cell.measure is None else None  # a finished run has no models to measure
+            result = fit_splits(some, configuration, **options, out=out, keep=False)
+            for name, values in ({} if cell.measure is None else cell.measure(some, result.models)).items():
+                measured.setdefault(name, []).extend(values)
             seconds += result.seconds or 0.0
             first = len({score.split for score in scores})  # splits of several graphs are counted on
             scores += [
@@ -199,6 +203,7 @@ class Runner:
                 for part in PARTS
             },
             settings=settings,
+            measured=measured,
         )
 
 

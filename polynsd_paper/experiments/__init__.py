@@ -2,7 +2,7 @@
 
 `models.py` has the rows of tables and what a search may vary of each, `searched.py` the tables whose models
 are searched, `sweeps.py` those in which one thing varies and the rest is fixed, `block.py` the library's own
-block and its controls, `synthetic.py` the panels on generated graphs.
+block and its controls, `generated.py` the same on generated graphs, `synthetic.py` the paper's panels.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from polynsd.errors import unknown_name
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
+from polynsd_paper.experiments.generated import PANELS, PLANTED
 from polynsd_paper.experiments.searched import CITY, FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
 from polynsd_paper.experiments.sweeps import ABLATIONS, BASES, DEPTH, K_SWEEP, NSD_VS_POLY, STALK
 from polynsd_paper.experiments.synthetic import SYNTHETIC
@@ -18,7 +19,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         LEADERBOARD, BASES, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
-        CITY, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT,
+        CITY, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT, PLANTED, PANELS,
     )
 }  # fmt: skip
 

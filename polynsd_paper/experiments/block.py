@@ -2,10 +2,10 @@
 
 block       one block, one part changed at a time, on six graphs with ten splits and one seed. It is the
             evidence for the defaults: an option has a row here, and a default is what validation prefers
-transport   learned maps against two controls: `same reach` has identity maps and the trunk added to the state,
-            so equal reach and size; `identity maps` has no trunk either. The other options of a graph are the
-            same for all three rows. They were picked by validation on its first two splits, out of a few dozen
-            tries; test scores played no part
+transport   learned maps against two controls: `same reach` has identity maps and the trunk added to the
+            state, so equal reach and size; `identity maps` has no trunk either. The other options of a graph
+            are the same for all three rows. They were picked by validation on its first two splits, out of a
+            few dozen tries; test scores played no part
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ TRAINING_OPTIONS = tuple(published_training().__dict__)
 RAW = ("chameleon", "squirrel", "chameleon_filtered", "squirrel_filtered")  # features as they are
 
 
-def _changed_plan(changes: dict[str, Any]) -> Configuration:
+def changed_plan(changes: dict[str, Any]) -> Configuration:
     """The block with some options changed, wherever they belong."""
     model, layer, training = dict(BASE_MODEL), dict(BASE_LAYER), dict(BASE_TRAINING)
     for name, value in changes.items():
@@ -95,7 +95,7 @@ def _changed_plan(changes: dict[str, Any]) -> Configuration:
 
 def _block_cell(dataset: str, change: str) -> Cell:
     source = Source(dataset, protocol="geom-gcn", features="raw" if dataset in RAW else None)
-    return Cell(dataset, {"change": change}, _changed_plan(CHANGES[change]), sources=(source,))
+    return Cell(dataset, {"change": change}, changed_plan(CHANGES[change]), sources=(source,))
 
 
 BLOCK = Experiment(
@@ -137,18 +137,18 @@ CHOSEN: dict[str, dict[str, Any]] = {
         "epochs": 300, "patience": 100,
     },
 }  # fmt: skip
-ROWS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "learned maps": {},
     "same reach": IDENTITY,
     "identity maps": {**IDENTITY, **NO_TRUNK},
 }
 
 
-def _transport_cell(dataset: str, row: str) -> Cell:
+def _transport_cell(dataset: str, variant: str) -> Cell:
     protocol = "geom-gcn" if dataset in RAW else "platonov"
     source = Source(dataset, protocol=protocol, features="raw" if dataset in RAW else None)
-    plan = _changed_plan({**CHOSEN[dataset], **ROWS[row]})
-    return Cell(dataset, {"row": row}, plan, sources=(source,))
+    plan = changed_plan({**CHOSEN[dataset], **VARIANTS[variant]})
+    return Cell(dataset, {"variant": variant}, plan, sources=(source,))
 
 
 TRANSPORT = Experiment(
@@ -156,7 +156,7 @@ TRANSPORT = Experiment(
     "learned maps against controls of equal reach and of none",
     "platonov",
     tuple(CHOSEN),
-    {"row": tuple(ROWS)},
+    {"variant": tuple(VARIANTS)},
     _transport_cell,
     seeds=1,
     minutes="a minute of an H200 per cell of minesweeper, 20 s per other",

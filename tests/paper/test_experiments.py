@@ -15,6 +15,7 @@ from polynsd_paper.experiment import published_space
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
 from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.published import parse_cell, published
+from polynsd_paper.records import RECORD_COLUMNS, SCORE_COLUMNS, SUMMARY_COLUMNS
 
 PACKAGE = Path(polynsd.__file__).parent
 every = pytest.mark.parametrize("name", EXPERIMENTS)
@@ -36,6 +37,11 @@ def test_every_cell_has_a_record_of_its_own(name):
         assert not set(path.name) & set(':*?"<>|\\')
     kinds = {type(cell.plan) for cell in cells}
     assert kinds in ({Space}, {Configuration})
+
+
+@every
+def test_no_option_of_a_cell_is_named_like_another_column_of_the_records(name):
+    assert not {*RECORD_COLUMNS, *SCORE_COLUMNS, *SUMMARY_COLUMNS} & set(EXPERIMENTS[name].axes)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in SEARCHED])
