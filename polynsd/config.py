@@ -44,36 +44,38 @@ C = TypeVar("C")
 class LayerConfig:
     """One layer: learner × map family × Laplacian × filter × update.
 
+    With the defaults `x⁺ = dropout(φ(norm(p(L̃) W x + W₃ x + V t + b)))`, where the trunk t is a small graph
+    network of the state and L̃ the Laplacian of the rotations that are read from it. As published,
     `x⁺ = (1 + tanh ε) ∘ x − φ(z)`, `z = p(L̃)h + α c(L)h`, `h = W₁ y W₂`, `y = dropout(norm(x))`.
     """
 
     stalk_dim: int = 4
     """d, the dimension of the learned stalks."""
-    maps: str = "diagonal"
+    maps: str = "orthogonal"
     """identity, diagonal, orthogonal, orthogonal(cayley | matrix_exp | euler), conformal (a positive number
     times an orthogonal matrix), general."""
-    maps_on: str = "edges"
+    maps_on: str = "nodes"
     """edges: a map for every incidence; nodes: one for every node, F_{v⊴e} = F_v. With orthogonal and
     conformal maps that is a flat sheaf, whose filter costs no more than that of identity maps."""
     fixed_channels: tuple[str, ...] = ()
     """Stalk coordinates with fixed maps: laplacian (D − A), signless (D + A)."""
     normalization: str = "sheaf-augmented"
     """none, sheaf, sheaf-augmented, degree, random-walk (means over neighbours)."""
-    learner: str = "concat"
+    learner: str = "gnn"
     """What the maps are read from: the state (concat), its mean over the stalk (pooled), or a trunk: a
     perceptron at every node (mlp), a GraphSAGE with root term (gnn)."""
-    learner_hops: int = 3
-    """Layers of the trunk; a gnn reads so many hops."""
+    learner_hops: int = 2
+    """Layers of the trunk (mlp, gnn); a gnn reads so many hops."""
     learner_width: int = 64
     """Numbers per node that the trunk computes."""
-    learner_inputs: tuple[str, ...] = ("state",)
+    learner_inputs: tuple[str, ...] = ("state", "features", "degree")
     """What the trunk sees: state, features (the encoded ones of the input), degree (its logarithm)."""
-    trunk: str = "maps"
+    trunk: str = "both"
     """Where the trunk's output goes: maps, state (added to the update), both. With identity maps, both is
     state: the control of equal reach and size."""
     map_activation: str = "tanh"
     """Applied to the raw numbers of the maps: tanh, elu, identity."""
-    map_start: str = "random"
+    map_start: str = "identity"
     """random maps; constant: one map for all incidences, whose differences are learned; identity: the model
     starts as the one with identity maps."""
     edge_weights: bool = False
@@ -86,30 +88,30 @@ class LayerConfig:
     """K, the number of hops of one layer."""
     basis: str = "chebyshev1"
     """Polynomial basis, e.g. legendre, gegenbauer(1.5), jacobi(0.5, 0)."""
-    coefficients: str = "convex"
+    coefficients: str = "free"
     """convex (softmax), free, interpolation."""
-    correction: str = "linear"
+    correction: str = "none"
     """linear (1 − λ/λ_max), high-pass (λ/λ_max), none."""
     lambda_max: str = "analytic"
     """analytic (certified) or lanczos (tighter)."""
-    mixing: str = "both"
+    mixing: str = "full"
     """W₁ (stalk) and W₂ (channel): both, stalk, channel, none; full: one matrix on all D·C numbers of a
     node; idle: W₁ and W₂ exist but are not applied."""
-    norm: str = "none"
+    norm: str = "layer"
     """Normalisation of the state: none, layer, batch."""
-    norm_position: str = "before"
+    norm_position: str = "after"
     """before learner and filter, where the residual is left alone; after: of the sum that the layer returns,
     with a shortcut before the activation."""
-    gate: str = "tanh"
+    gate: str = "shortcut"
     """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none); shortcut: none at all but a linear map
     inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can."""
-    activation: str = "elu"
+    activation: str = "relu"
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
     """Dropout of the state, once per layer."""
     map_dropout: float | None = None
     """Dropout of what the map learner sees, with its own mask; as dropout unless given."""
-    dropout_position: str = "before"
+    dropout_position: str = "last"
     """before the mixing, after the filter, or last: after the activation."""
     correction_state: str = "filtered"
     """The state in the correction's constant term: filtered (h), or residual (x)."""
@@ -130,18 +132,15 @@ class LayerConfig:
             require_choice("fixed channel", channel, CHANNELS)
         self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
         self._check_learner()
-        if not self.family.is_learned and (self.edge_weights or self.edge_dim or self.map_start != "random"):
+        if not self.family.is_learned and (self.edge_weights or self.edge_dim):
             raise ConfigError(
-                f"maps='{self.maps}' learns nothing from edges; leave edge_weights, edge_dim and map_start "
-                "out."
+                f"maps='{self.maps}' learns nothing from edges; leave edge_weights and edge_dim out."
             )
         get_basis(self.basis)
         if self.normalization == "random-walk" and not self.family.orthogonal_columns:
             raise ConfigError(
                 f"normalization='random-walk' needs maps with diagonal FᵀF; got maps='{self.maps}'."
             )
-        if self.norm_position == "after" and self.norm == "none":
-            raise ConfigError("norm_position='after' needs a norm; use norm='layer' or norm='batch'.")
         if self.correction_state == "residual" and self.correction != "linear":
             raise ConfigError("correction_state='residual' needs correction='linear'.")
         is_published_order = self.dropout_position == "after" or self.correction_state == "residual"
@@ -156,12 +155,6 @@ class LayerConfig:
             require_choice("learner input", name, LEARNER_INPUTS)
         if "state" not in self.learner_inputs:
             raise ConfigError(f"learner_inputs must contain 'state'; got {self.learner_inputs}.")
-        has_trunk = self.learner in TRUNKS
-        if not has_trunk and (self.trunk != "maps" or self.learner_inputs != ("state",)):
-            raise ConfigError(
-                f"learner='{self.learner}' has no trunk for trunk='{self.trunk}' and learner_inputs="
-                f"{self.learner_inputs}; use learner='mlp' or learner='gnn'."
-            )
         if self.trunk == "state" and self.family.is_learned:
             raise ConfigError(
                 f"trunk='state' leaves nothing to read maps='{self.maps}' from; use trunk='both', or "
@@ -183,8 +176,12 @@ class LayerConfig:
 
     @property
     def adds_trunk(self) -> bool:
-        """Whether the trunk's output is added to the state."""
-        return self.trunk != "maps"
+        """Whether the learner has a trunk whose output is added to the state."""
+        return self.trunk != "maps" and self.learner in TRUNKS
+
+    def trunk_sees(self, what: str) -> bool:
+        """Whether there is a trunk that sees the `features` or the `degree` of a node."""
+        return self.learner in TRUNKS and what in self.learner_inputs
 
     @property
     def is_flat(self) -> bool:
@@ -293,7 +290,7 @@ class ModelConfig:
 
     model: str = "polynsd"
     """polynsd, nsd, identity-sheaf, poly-spectral, or a model of the zoo: gcn, mlp, h2gcn, …"""
-    hidden_channels: int = 16
+    hidden_channels: int = 32
     """Per stalk coordinate for sheaf models, in total for others."""
     num_layers: int = 2
     """L, the number of layers."""
@@ -309,7 +306,7 @@ class ModelConfig:
     """What the decoder sees: the last state, the max over the states of all layers, or their concat."""
     checkpoint_layers: bool = False
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
-    layer: LayerConfig = LayerConfig()
+    layer: LayerConfig = LayerConfig(dropout=0.5)
     """The layers of sheaf models; models of the zoo use its dropout only."""
     options: dict[str, int | float | bool | str] = field(default_factory=dict, hash=False)
     """Names and values of further options of a model of the zoo, e.g. heads 4."""
@@ -331,9 +328,9 @@ class TrainConfig:
     """The most epochs that a training takes."""
     patience: int = 100
     """Stop after so many epochs without improvement on validation."""
-    learning_rate: float = 0.01
+    learning_rate: float = 0.005
     """Step size of Adam."""
-    weight_decay: float = 5e-4
+    weight_decay: float = 1e-4
     """L2 penalty on everything but the map learners."""
     sheaf_decay: float | None = None
     """L2 penalty on the map learners; the same as weight_decay unless given."""

@@ -46,7 +46,15 @@ class SearchCommand:
 
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""
-        from polynsd.search import conclude, get_space, open_study, trial_rows, work
+        from polynsd.search import (
+            begin_with,
+            conclude,
+            get_space,
+            get_starts,
+            open_study,
+            trial_rows,
+            work,
+        )
 
         if self.storage is None and not self.final:
             raise ConfigError("a worker with --no-final needs the --storage that it shares with the others.")
@@ -60,6 +68,8 @@ class SearchCommand:
         space = get_space(self.space, self.source.dataset, self.model, self.maps)
         problem = self.source.problem(self.search.seed)
         search = open_study(storage, name, space, problem, self.search)
+        if self.space == "default":
+            begin_with(search, get_starts(space))
         earlier = _earlier_trials(trial_rows(search.study))
         view: Callback = JsonLines() if self.json else SearchView(quiet=self.quiet)
         start = time.perf_counter()

@@ -122,7 +122,7 @@ class SheafLayer(nn.Module):
             edge_dim=config.edge_dim,
             start=config.map_start,
             place=config.maps_on,
-            extra=context_size + ("degree" in config.learner_inputs),
+            extra=context_size + config.trunk_sees("degree"),
             width=config.learner_width,
             hops=config.learner_hops,
             dropout=config.learner_dropout,
@@ -199,7 +199,7 @@ class SheafLayer(nn.Module):
         if learner is None:
             return LearnedSheaf(build(), None)
         y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
-        if "degree" in config.learner_inputs:
+        if config.trunk_sees("degree"):
             degree = (topology.degree.to(x.dtype) + 1).log()[:, None].expand(*x.shape[:-2], 1)
             context = degree if context is None else torch.cat([context, degree], -1)
         t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, context)

@@ -64,7 +64,7 @@ class PolyNSD(nn.Module):
     """
 
     preset: ClassVar[dict[str, Any]] = {}  # options that make the model what it is
-    defaults: ClassVar[dict[str, Any]] = {}  # where they are not those of `LayerConfig`
+    defaults: ClassVar[dict[str, Any]] = {"dropout": 0.5}  # where they are not those of `LayerConfig`
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PolyNSD(nn.Module):
                 replace(self.config, map_dropout=self.config.learner_dropout if index else 0.0),
                 shared,
                 learns_maps=index == 0 or not shared_maps,
-                context_size=width if "features" in self.config.learner_inputs else 0,
+                context_size=width if self.config.trunk_sees("features") else 0,
             )
             for index in range(num_layers)
         )
@@ -174,7 +174,7 @@ class PolyNSD(nn.Module):
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
         state = self.encode(x)
-        context = state.flatten(-2) if "features" in self.config.learner_inputs else None
+        context = state.flatten(-2) if self.config.trunk_sees("features") else None
         layers: list[Any] = list(self.layers)
         sheaf = layers[0].learn(state, *graph, context) if self.shared_maps else None
         states = []

@@ -69,7 +69,7 @@ def predict_in_parts(
 
 def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], device: torch.device) -> Tensor:
     """[N, out], one layer at a time: halos of one layer's reach suffice; all states are kept."""
-    reach, sees_features = layer_reach(model.config), "features" in model.config.learner_inputs
+    reach, sees_features = layer_reach(model.config), model.config.trunk_sees("features")
 
     def update(layer: Any, learner: Any, state: Tensor, seen: Tensor, core: Tensor) -> Tensor:
         """The new states `[num_core, D, C]` under the sheaf that `learner` makes of the states `seen`."""

@@ -8,7 +8,7 @@ again, `conclude` tests the winner.
 from polynsd.search.final import Finalist, conclude, run_off
 from polynsd.search.halving import successive_halving
 from polynsd.search.space import Choice, Fixed, Range, Space
-from polynsd.search.spaces import get_space
+from polynsd.search.spaces import get_space, get_starts
 from polynsd.search.storage import open_storage
 from polynsd.search.study import (
     Search,
@@ -38,6 +38,7 @@ __all__ = [
     "conclude",
     "count_finished",
     "get_space",
+    "get_starts",
     "group_by_shape",
     "open_storage",
     "open_study",

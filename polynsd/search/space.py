@@ -164,6 +164,15 @@ class Space:
             if not isinstance(rule, Fixed)
         }
 
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """Whether the space can draw these values of some of its options."""
+        for name, value in values.items():
+            rule, value = self.rules[name], read_value(name, value)
+            inside = rule.low <= value <= rule.high if isinstance(rule, Range) else value in rule.examples
+            if not inside:
+                return False
+        return True
+
     def shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the sampled parameters that replicas of one training must have in common."""
         return {name: value for name, value in params.items() if name not in FREE}

@@ -10,6 +10,7 @@ from typing import Any
 from polynsd.config import published_layer
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.search.space import Space, check_space
+from polynsd.sheaf import get_family
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class
 
 
@@ -50,27 +51,54 @@ CHANNELS = [[], ["signless"], ["laplacian"], ["signless", "laplacian"]]
 DROPOUT = {"low": 0.0, "high": 0.9, "step": 0.1}
 DECAY = {"low": 1e-6, "high": 1e-2, "log": True}
 
-# Ours: what the library can vary and what tends to matter.
+# Ours: what the library can vary and what tends to matter. Identity maps are among the maps, so that learned
+# ones must win on validation.
 DEFAULT: dict[str, Any] = {
-    "model.layer.maps": ["diagonal", "orthogonal", "general"],
-    "model.layer.stalk_dim": [2, 3, 4, 5],
-    "model.layer.fixed_channels": CHANNELS,
+    "model.layer.maps": ["orthogonal", "diagonal", "identity"],
+    "model.layer.stalk_dim": [2, 4],
+    "model.layer.fixed_channels": [[], ["signless"]],
+    "model.layer.learner": ["gnn", "mlp"],
+    "model.layer.learner_hops": [1, 2, 3, 5],
     "model.layer.degree": {"low": 1, "high": 16, "log": True},
-    "model.layer.basis": ["chebyshev1", "chebyshev2", "legendre", "jacobi(1, 0)"],
-    "model.layer.coefficients": ["convex", "free"],
-    "model.layer.correction": ["linear", "high-pass", "none"],
+    "model.layer.normalization": ["sheaf-augmented", "random-walk"],
+    "model.layer.norm": ["layer", "batch", "none"],
     "model.layer.dropout": DROPOUT,
     "model.input_dropout": DROPOUT,
-    "model.num_layers": {"low": 1, "high": 6},
+    "model.num_layers": [1, 2, 4, 8],
     "model.hidden_channels": [16, 32, 64, 128, 256],
-    "model.second_linear": [False, True],
     "training.learning_rate": {"low": 1e-4, "high": 3e-2, "log": True},
+    "training.sheaf_rate": {"low": 1e-4, "high": 3e-2, "log": True},
     "training.weight_decay": DECAY,
     "training.sheaf_decay": DECAY,
-    "training.epochs": 500,
+    "training.epochs": 1000,
     "training.patience": 100,
-    "training.select": ["metric", "loss"],
 }
+
+
+def _start(layers: int, degree: int, width: int, norm: str, hops: int = 2) -> dict[str, Any]:
+    shape = {
+        "maps": "orthogonal",
+        "stalk_dim": 4,
+        "fixed_channels": [],
+        "learner": "gnn",
+        "learner_hops": hops,
+    }
+    layer = {**shape, "degree": degree, "norm": norm, "normalization": "sheaf-augmented"}
+    named = {f"model.layer.{name}": value for name, value in layer.items()}
+    return {"model.num_layers": layers, "model.hidden_channels": width, **named}
+
+
+# What our own space begins with: the default block, one long filter, a deep narrow model, a deep wide one.
+STARTS = (
+    _start(2, 4, 32, "layer"), _start(1, 8, 32, "none"), _start(8, 2, 16, "batch", 5), _start(8, 1, 128, "none"),
+)  # fmt: skip
+
+
+def get_starts(space: Space) -> list[dict[str, Any]]:
+    """The shapes that a search of this space begins with: those of `STARTS` that it contains."""
+    varying = space.distributions()
+    starts = [{name: value for name, value in start.items() if name in varying} for start in STARTS]
+    return [start for start in starts if start and space.contains(start)]
 
 
 def get_space(
@@ -82,7 +110,7 @@ def get_space(
         name: of the space, or a path that ends in `.yaml` or `.yml`.
         dataset: the paper has a space for each.
         model: polynsd unless given; in a file it may stand as `model.model`.
-        maps: diagonal in the paper's space, searched in ours unless given.
+        maps: diagonal in the paper's space, searched in ours (identity maps included) unless given.
     """
     if Path(name).suffix in (".yaml", ".yml"):
         space = Space.load(name)
@@ -91,6 +119,8 @@ def get_space(
         if kind not in ALL_MODELS:
             raise unknown_name("model", kind, ALL_MODELS)
         ours = {**DEFAULT, **({} if maps is None else {"model.layer.maps": maps})}
+        if maps is not None and not get_family(maps).orthogonal_columns:  # random walks need it
+            del ours["model.layer.normalization"]
         options = _paper(dataset, kind, maps or "diagonal") if name == "paper" else ours
         space = Space.from_dict(_used_by(kind, options))
     else:

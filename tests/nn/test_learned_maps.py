@@ -121,12 +121,10 @@ def test_the_decoder_sees_the_states_that_jumping_names(jumping, shared_maps):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trunk": "both"}, "has no trunk"),
         ({"learner": "gnn", "trunk": "state"}, "leaves nothing to read"),
         ({"learner": "gnn", "learner_inputs": ("degree",)}, "must contain 'state'"),
         ({"maps_on": "nodes", "edge_dim": 2}, "see no edge features"),
         ({"normalization": "random-walk", "maps": "general"}, "diagonal FᵀF"),
-        ({"norm_position": "after"}, "needs a norm"),
         ({"learner": "gnn", "learner_hops": 0}, "learner_hops"),
     ],
 )
