@@ -41,7 +41,7 @@ def reads(function):
 
 def make_model(**options):
     torch.manual_seed(0)
-    return PolyNSD(5, 4, 3, 2, stalk_dim=2, **options).double()
+    return PolyNSD(5, 4, 3, 2, stalk_dim=2, dropout=0.0, **options).double()
 
 
 def weights():
@@ -76,7 +76,7 @@ def test_an_epoch_reads_nothing_back(metric):
 
 
 def test_differentiable_edge_features_and_weights_need_no_look_but_the_check():
-    model, weight = make_model(edge_dim=1), weights().requires_grad_()
+    model, weight = make_model(edge_dim=1, maps_on="edges"), weights().requires_grad_()
     with skip_value_checks():
         assert reads(lambda: model(X, TOPOLOGY, weight, weights()).sum().backward()) == []
     assert weight.grad.abs().max() > 0

@@ -90,8 +90,11 @@ def _start(layers: int, degree: int, width: int, norm: str, hops: int = 2) -> di
 
 # What our own space begins with: the default block, one long filter, a deep narrow model, a deep wide one.
 STARTS = (
-    _start(2, 4, 32, "layer"), _start(1, 8, 32, "none"), _start(8, 2, 16, "batch", 5), _start(8, 1, 128, "none"),
-)  # fmt: skip
+    _start(2, 4, 32, "layer"),
+    _start(1, 8, 32, "none"),
+    _start(8, 2, 16, "batch", hops=5),
+    _start(8, 1, 128, "none"),
+)
 
 
 def get_starts(space: Space) -> list[dict[str, Any]]:

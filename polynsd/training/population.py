@@ -146,16 +146,14 @@ class Population:
     ) -> Tensor:
         self._call.train()
         with DropoutStream(seed, self.epoch, rates, self._drops):
-            return functional_call(self._call, self._call.named({**theta, **moving}), ())
+            return self._call.run({**theta, **moving})
 
     @torch.no_grad()
     def outputs(self, theta: Tensor, moving: Tensor) -> Tensor:
         """`[R, N, O]`, in evaluation mode."""
         self._call.eval()
         state = {**self._parameters.split(theta), **self._moving.split(moving)}
-        call = map_replicas(
-            lambda row: functional_call(self._call, self._call.named(row), ()), self.is_vectorised
-        )
+        call = map_replicas(self._call.run, self.is_vectorised)
         return call(state)
 
     def _scores(self, output: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
@@ -186,18 +184,31 @@ class Population:
 
 
 class _Call(nn.Module):
-    """A model whose call is `predict(model)`."""
+    """A model whose call is `predict(model)`, with any parameters and buffers.
+
+    Tensors that several modules share are given to each of them. PyTorch would do so by itself, but it also
+    does it where the module itself is shared, and then loses the module's parameters.
+    """
 
     def __init__(self, model: nn.Module, predict: Predict) -> None:
         super().__init__()
         self.model, self._predict = model, predict
+        first: dict[int, str] = {}
+        self._shared: list[tuple[str, str]] = []  # (another name, the first name) of a tensor
+        for path, module in model.named_modules():
+            own = (*module.named_parameters(path, False), *module.named_buffers(path, False))
+            for name, tensor in own:
+                if first.setdefault(id(tensor), name) != name:
+                    self._shared.append((name, first[id(tensor)]))
 
     def forward(self) -> Any:
         return self._predict(self.model)
 
-    @staticmethod
-    def named(state: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {f"model.{name}": value for name, value in state.items()}
+    def run(self, state: dict[str, Tensor]) -> Any:
+        """The output with these parameters and buffers in place of the model's own."""
+        shared = {name: state[first] for name, first in self._shared if first in state}
+        named = {f"model.{name}": value for name, value in (state | shared).items()}
+        return functional_call(self, named, (), tie_weights=False)
 
 
 def map_replicas(function: Callable[..., Tensor], is_vectorised: bool) -> Callable[..., Tensor]:

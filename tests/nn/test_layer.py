@@ -178,7 +178,7 @@ def test_only_idle_mixing_does_not_learn():
     [
         ({"gate": "shortcut", "dropout_position": "after"}, "dropout_position='before'"),
         ({"gate": "shortcut", "correction_state": "residual"}, "correction_state='filtered'"),
-        ({"maps": "identity", "map_start": "constant"}, "learns nothing"),
+        ({"maps": "identity", "edge_weights": True}, "learns nothing"),
         ({"map_start": "zero"}, "map_start"),
     ],
 )

@@ -175,7 +175,7 @@ def test_shape_leaves_out_what_replicas_may_differ_in():
     space = get_space("default")
     shape = space.shape(next(samples(space, 1)))
     assert "model.layer.degree" in shape
-    assert "training.select" in shape
+    assert "model.num_layers" in shape
     assert not FREE & set(shape)
 
 
@@ -259,5 +259,5 @@ def test_an_empty_file_is_no_space(tmp_path):
 
 def test_unnamed_options_keep_their_defaults():
     model, training = configure({"model.layer.degree": 3})
-    assert model == ModelConfig(layer=LayerConfig(degree=3))
+    assert model == ModelConfig(layer=LayerConfig(degree=3, dropout=0.5))
     assert training == TrainConfig()

@@ -43,6 +43,21 @@ class Normalised(nn.Module):
         return self.mlp(x * self.frozen + self.shift)
 
 
+class TiedWeights(nn.Module):
+    """Two modules with one weight, and one module in two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(5, 6), nn.Linear(5, 6), nn.Linear(6, 2)
+        self.second.weight = self.first.weight
+        self.inner = nn.Linear(6, 6)
+        self.again = self.inner
+
+    def forward(self, x, edge_index):
+        h = torch.tanh(self.first(x) * self.second(x))
+        return self.out(self.again(torch.tanh(self.inner(h))))
+
+
 class Looking(PolyNSD):
     """A model that decides by its values, which `torch.vmap` does not admit."""
 
@@ -67,6 +82,9 @@ MODELS = {
     "general, sheaf": lambda: published(
         5, 4, 1, 2, maps="general", stalk_dim=2, normalization="sheaf"
     ).double(),
+    "default": lambda: PolyNSD(5, 4, 2, 2, stalk_dim=2).double(),
+    "one filter": lambda: PolyNSD.reference(5, 4, 2, 2, stalk_dim=2),
+    "tied weights": TiedWeights,
     "checkpointed": lambda: published(5, 4, 2, 2, stalk_dim=2, dropout=0.3, checkpoint_layers=True),
     "looks at values": lambda: Looking(5, 4, 1, 2, stalk_dim=2, dropout=0.3),
     "nsd": lambda: NSD(5, 4, 2, 2, stalk_dim=2, dropout=0.3),
@@ -79,7 +97,7 @@ MODELS = {
 }
 
 
-IN_DOUBLE = ("batch norm and buffers", "general, sheaf")
+IN_DOUBLE = ("batch norm and buffers", "general, sheaf", "default")
 
 
 def trained(replicas, data, **options):
@@ -120,6 +138,16 @@ def test_a_replica_in_company_is_the_one_it_is_alone(data, splits, name):
             together[number].model.state_dict().values(), alone.model.state_dict().values(), strict=True
         ):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["tied weights", "one filter"])
+def test_what_modules_share_stays_shared(data, splits, name):
+    """PyTorch's own `functional_call` loses the parameters of a module that stands in two places."""
+    (result,) = fit_replicas([Replica(MODELS[name], splits[0], 0, FEW)], data, ACCURACY)
+    fresh = dict(MODELS[name]().named_parameters())
+    trained_ones = dict(result.model.named_parameters())
+    assert fresh.keys() == trained_ones.keys()
+    assert not any(torch.equal(p, trained_ones[n]) for n, p in fresh.items() if "epsilon" not in n)
 
 
 def test_the_result_says_what_its_model_says(data, splits):

@@ -295,7 +295,7 @@ def test_a_sheaf_model_draws_a_u_over_heterophily():
     """At het = (C−1)/C neighbours are a random sample and tell nothing; at 0 and 1 they tell everything."""
 
     def build():
-        return PolyNSD(5, 8, 2, 2, stalk_dim=2, degree=4, dropout=0.1, coefficients="free")
+        return PolyNSD(5, 8, 2, 2, stalk_dim=2, norm="batch", dropout=0.1)
 
     low, middle, high = (accuracy(build, level) for level in (0.0, 0.5, 1.0))
     assert min(low, high) > 0.85
