@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from polynsd.bench.filters import Sizes, backward_step, forward_step, gigabytes_per_second
-from polynsd.bench.measures import replayed, times_of
+from polynsd.bench.measures import paired_times, replayed
 from polynsd.bench.samples import Case, Row, Sample
 from polynsd.nn import SheafLayer
 from polynsd.nn.layer import Laplacian
@@ -28,23 +29,31 @@ from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.similar import SimilarLaplacian
 
 PARTS = ("filter", "diffuse", "step")
-FIELDS = ("filter_ms", "diffuse_ms", "step_ms", "fastest_step_ms", "bytes", "gbs", "fraction_of_copy")
+FIELDS = (
+    *(f"{part}_{column}" for part in PARTS for column in ("ms", "ratio")),
+    "fastest_step_ms",
+    "bytes",
+    "gbs",
+    "fraction_of_copy",
+)
 CONTROL = "identity"
 
 
 def measure_layer(sample: Sample, case: Case, *, device: str, repeats: int, copy_gbs: float) -> Row:
-    """Times of the parts, and how far the filter is from a copy; on a GPU as CUDA graphs."""
-    problem = LayerProblem(sample, case)
+    """Times of the parts, their ratios to identity maps, and how far the filter is from a copy.
+
+    Layer and control take turns, so that a busy machine slows down both. On a GPU they are CUDA graphs.
+    """
+    problem, control = (LayerProblem(sample, c) for c in (case, replace(case, maps=CONTROL)))
     on_gpu = device == "cuda" and case.backend == "gpu"
-    runs = {"filter": problem.filter, "diffuse": problem.diffuse, "step": problem.step}
-    times = {
-        part: times_of((replayed(run) if on_gpu else None) or run, repeats, device, warm_up=2)
-        for part, run in runs.items()
-    }
-    fastest = {f"fastest_{part}_ms": time.fastest for part, time in times.items()}
-    gbs = gigabytes_per_second(problem.filter_bytes, times["filter"].fastest)
-    moved = {"bytes": problem.filter_bytes, "gbs": gbs, "fraction_of_copy": gbs / copy_gbs}
-    return {**{f"{part}_ms": time.median for part, time in times.items()}, **fastest, **moved}
+    row: Row = {}
+    for part in PARTS:
+        runs = [getattr(side, part) for side in (problem, control)]
+        run, other = [replayed(run) or run for run in runs] if on_gpu else runs
+        times, ratio = paired_times(run, other, repeats, device)
+        row |= {f"{part}_ms": times.median, f"fastest_{part}_ms": times.fastest, f"{part}_ratio": ratio}
+    gbs = gigabytes_per_second(problem.filter_bytes, row["filter_ms"])
+    return row | {"bytes": problem.filter_bytes, "gbs": gbs, "fraction_of_copy": gbs / copy_gbs}
 
 
 class LayerProblem:
@@ -108,19 +117,3 @@ def separate(L: Laplacian) -> tuple[SheafLaplacian | SimilarLaplacian, list[Tens
     own = copy.copy(L)
     own.blocks = L.blocks._replace(diag=leaf(L.blocks.diag), off=leaf(L.blocks.off))
     return own, given
-
-
-def with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """Adds the ratio of every part's fastest run to that of identity maps in the same setting."""
-
-    def setting(row: Row) -> tuple[object, ...]:
-        return tuple(row[key] for key in ("graph", "backend", "K", "d", "C"))
-
-    controls = {setting(row): row for row in rows if row["maps"] == CONTROL and "error" not in row}
-    return [row | _ratios(row, controls.get(setting(row))) for row in rows]
-
-
-def _ratios(row: Row, control: Row | None) -> Row:
-    if control is None or "error" in row:
-        return {f"{part}_ratio": None for part in PARTS}
-    return {f"{part}_ratio": row[f"fastest_{part}_ms"] / control[f"fastest_{part}_ms"] for part in PARTS}

@@ -50,6 +50,16 @@ def times_of(run: Run, repeats: int, device: str, warm_up: int = 0) -> Times:
     return Times(statistics.median(times), min(times))
 
 
+def paired_times(run: Run, control: Run, repeats: int, device: str) -> tuple[Times, float]:
+    """The times of a run, and the median ratio to a control; the two take turns."""
+    measure = _gpu_ms if device == "cuda" else _cpu_ms
+    run()
+    control()
+    pairs = [(measure(run), measure(control)) for _ in range(repeats)]
+    own = [time for time, _ in pairs]
+    return Times(statistics.median(own), min(own)), statistics.median(time / other for time, other in pairs)
+
+
 def replayed(run: Run) -> Run | None:
     """The run as a CUDA graph, ready to be timed; None where it cannot be captured."""
     from polynsd.training.capture import CapturedStep

@@ -85,6 +85,14 @@ class Backend(Protocol):
         """Σ_c l_c r_cᵀ `[n, d, d]` of signals `[n, d, C]`."""
         ...
 
+    def householder(self, params: Tensor, d: int) -> Tensor:
+        """Products of reflections `[n, d, d]` from numbers `[n, d(d−1)/2]`; see `ops/householder.py`."""
+        ...
+
+    def householder_gradient(self, params: Tensor, Q: Tensor, G: Tensor) -> Tensor:
+        """∂params given ∂Q = G `[n, d, d]`."""
+        ...
+
     def symmetric_eigen(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """Eigenvalues `[n, d]`, in any order, and orthonormal eigenvectors (columns, `[n, d, d]`)."""
         ...

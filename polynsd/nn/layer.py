@@ -193,11 +193,13 @@ class SheafLayer(nn.Module):
         if edge_attr is not None and not config.family.is_learned:
             raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
         build = partial(self._build_laplacian, topology, edge_weight, batch)
-        if not config.family.is_learned:
+
+        def build_constant() -> Laplacian:
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
-            build = partial(build, maps, constant=config.maps)
+            return build(maps, constant=config.maps)
+
         if learner is None:
-            return LearnedSheaf(build(), None)
+            return LearnedSheaf(build_constant(), None)
         y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
         if config.trunk_sees("degree"):
             degree = (topology.degree.to(x.dtype) + 1).log()[:, None].expand(*x.shape[:-2], 1)
@@ -205,7 +207,7 @@ class SheafLayer(nn.Module):
         t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, context)
         trunk = t if config.adds_trunk else None
         if not config.family.is_learned:
-            return LearnedSheaf(build(), trunk)
+            return LearnedSheaf(build_constant(), trunk)
         if not config.is_flat:
             return LearnedSheaf(build(learner.maps_on_edges(t, topology, edge_attr)), trunk)
         scale, rotation = config.family.split(learner.raw_maps(t, topology), config.stalk_dim)  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ class Orthogonal:
 
     def split(self, raw: Tensor, d: int) -> tuple[None, Tensor]:
         """(None, Q): a map is a rotation alone."""
-        return None, self.build(raw, d)
+        return None, METHODS[self.method].fastest(raw, d)
 
     def neutral(self, d: int) -> Tensor:
         """Some Q, the same everywhere: QᵀQ = I."""
@@ -155,7 +155,7 @@ class Conformal:
 
     def split(self, raw: Tensor, d: int) -> tuple[Tensor, Tensor]:
         """(c `[..., H, 1, 1]`, Q `[..., H, d, d]`)."""
-        return raw[..., :1, None].exp(), self.rotation.build(raw[..., 1:], d)
+        return raw[..., :1, None].exp(), METHODS[self.method].fastest(raw[..., 1:], d)
 
     def neutral(self, d: int) -> Tensor:
         return torch.zeros(self.num_params(d))

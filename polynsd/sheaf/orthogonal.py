@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from polynsd.kernels.ops import blocks
+from polynsd.kernels.ops.householder import householder_product
 
 
 class Method(NamedTuple):
@@ -27,6 +28,12 @@ class Method(NamedTuple):
 
     build: Callable[[Tensor, int], Tensor]
     dimensions: range
+    build_fast: Callable[[Tensor, int], Tensor] | None = None  # the same up to rounding
+
+    @property
+    def fastest(self) -> Callable[[Tensor, int], Tensor]:
+        """Where nothing has to agree with published trainings to the bit."""
+        return self.build if self.build_fast is None else self.build_fast
 
 
 def householder(params: Tensor, d: int) -> Tensor:
@@ -63,7 +70,7 @@ def euler(params: Tensor, d: int) -> Tensor:
 
 
 METHODS = {
-    "householder": Method(householder, range(2, 65)),
+    "householder": Method(householder, range(2, 65), householder_product),
     "cayley": Method(cayley, range(2, 65)),
     "matrix_exp": Method(matrix_exp, range(2, 65)),
     "euler": Method(euler, range(2, 4)),

@@ -137,6 +137,8 @@ def everything(pattern, *tensors):
         cpu.block_apply(A, x[0], True),
         cpu.block_outer(x[0], x[0]),
         *cpu.symmetric_eigen(A),
+        cpu.householder(values[0, :, :1], 2),
+        cpu.householder_gradient(values[0, : len(A), :1], A[:, :2, :2], A[:, :2, :2].mT),
     ]
 
 
@@ -220,6 +222,15 @@ def test_products(d):
             1e-14,
         )
     assert cpu.block_multiply(a[:0], b[:0], False, False).shape == (0, d, d)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 8, 9])
+def test_products_of_reflections(d):
+    params, G = random_tensor(200, d * (d - 1) // 2), random_tensor(200, d, d, seed=1)
+    Q = reference.householder(params, d)
+    assert_close(cpu.householder(params, d), Q, "Q", 1e-13)
+    expected = reference.householder_gradient(params, Q, G)
+    assert_close(cpu.householder_gradient(params, Q, G.mT.contiguous().mT), expected, "gradient", 1e-13)
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 7, 9])

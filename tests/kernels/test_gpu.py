@@ -146,6 +146,15 @@ def test_products_of_small_matrices(d):
         assert_close(gpu.block_multiply(a, b, *flags), reference.block_multiply(a, b, *flags), "A B", 1e-12)
 
 
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_products_of_reflections(d):
+    params, G = random_tensor(70, d * (d - 1) // 2).to(DEVICE), random_tensor(70, d, d, seed=1).to(DEVICE)
+    Q = reference.householder(params, d)
+    assert_close(gpu.householder(params, d), Q, "Q", 1e-12)
+    expected = reference.householder_gradient(params, Q, G)
+    assert_close(gpu.householder_gradient(params, Q, G), expected, "gradient", 1e-12)
+
+
 @pytest.mark.parametrize(("d", "C"), [(1, 1), (2, 32), (3, 70), (8, 16)])
 def test_products_with_signals(d, C):
     """(3, 70) takes several chunks of channels, (2, 32) several programs."""

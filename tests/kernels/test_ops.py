@@ -10,6 +10,7 @@ from polynsd import kernels
 from polynsd.kernels.ops.blocks import block_apply, block_multiply, block_outer, symmetric_eigen
 from polynsd.kernels.ops.edges import gather, segment_sum, swap
 from polynsd.kernels.ops.filter import _apply_filter, filter_gradient
+from polynsd.kernels.ops.householder import _product, householder_gradient
 from polynsd.kernels.ops.linear import linear_map, weight_gradient
 from polynsd.testing import assert_close, pairwise_cases, random_sheaf, random_tensor
 
@@ -76,6 +77,12 @@ CASES = {
         (True,),
     ),
     "block_outer": (OPS.block_outer, (random_tensor(5, D, C), random_tensor(5, D, C, seed=1)), ()),
+    "householder": (OPS.householder, (random_tensor(5, 3),), (3,)),
+    "householder_gradient": (
+        OPS.householder_gradient,
+        (random_tensor(5, 3), random_tensor(5, 3, 3, seed=1), random_tensor(5, 3, 3, seed=2)),
+        (),
+    ),
     "symmetric_eigen": (OPS.symmetric_eigen, symmetric(5), ()),
 }
 for family, degree, replicas in pairwise_cases(("diagonal", "general"), (0, 1, 3), ((1, 2), (1, 1))):
@@ -95,6 +102,8 @@ FUNCTIONS = {
     OPS.block_multiply: block_multiply,
     OPS.block_apply: block_apply,
     OPS.block_outer: block_outer,
+    OPS.householder: _product,
+    OPS.householder_gradient: householder_gradient,
     OPS.filter: _apply_filter,
     OPS.filter_gradient: filter_gradient,
 }

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from polynsd.kernels.ops.householder import householder_product
 from polynsd.sheaf.orthogonal import METHODS, cayley, euler, householder, matrix_exp
-from polynsd.testing import TOLERANCE, assert_orthogonal, random_tensor
+from polynsd.testing import TOLERANCE, assert_close, assert_orthogonal, random_tensor
 from polynsd.testing.strategies import raw_parameters
 
 MEMBERS = [(name, d) for name, method in METHODS.items() for d in range(2, 6) if d in method.dimensions]
@@ -98,3 +99,17 @@ def test_transport_between_neighbours_is_a_rotation(name, d):
     P = METHODS[name].build(params(d, seed=1), d)
     determinants = torch.linalg.det(Q.mT @ P)
     torch.testing.assert_close(determinants, torch.ones_like(determinants))
+
+
+@pytest.mark.parametrize("d", [2, 4, 9])
+def test_the_operation_is_the_formula_with_its_gradients(d):
+    params, G = random_tensor(2, 5, d * (d - 1) // 2), random_tensor(2, 5, d, d, seed=1)
+
+    def derivatives(build):
+        leaf = params.clone().requires_grad_()
+        Q = build(leaf, d)
+        (first,) = torch.autograd.grad((Q * G).square().sum(), leaf, create_graph=True)
+        return Q, first, *torch.autograd.grad(first.square().sum(), leaf)
+
+    for found, expected in zip(derivatives(householder_product), derivatives(householder), strict=True):
+        assert_close(found, expected, "Q and its derivatives", 1e-11)

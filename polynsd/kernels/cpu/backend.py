@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from polynsd.kernels.cpu import blocks as cpu_blocks
 from polynsd.kernels.cpu import filter as cpu_filter
+from polynsd.kernels.cpu import householder as cpu_householder
 from polynsd.kernels.cpu import training as cpu_training
 from polynsd.kernels.cpu.compile import run
 from polynsd.kernels.cpu.tiles import LANES
@@ -131,6 +132,28 @@ def block_outer(left: Tensor, right: Tensor) -> Tensor:
     shares = _shares(left.numel())
     tensors = [left[None], right[None], out[None]]
     run(cpu_blocks.block_outer(left.dtype, d), shares, ONCE, tensors, [n, shares, left.size(2)])
+    return out
+
+
+def householder(params: Tensor, d: int) -> Tensor:
+    """H_1 … H_d."""
+    if d > LARGEST_BLOCK:
+        return reference.householder(params, d)
+    out = params.new_empty(params.size(0), d, d)
+    shares = _shares(out.numel())
+    tensors = [params[None], out[None]]
+    run(cpu_householder.product(out.dtype, d), shares, ONCE, tensors, [out.size(0), shares])
+    return out
+
+
+def householder_gradient(params: Tensor, Q: Tensor, G: Tensor) -> Tensor:
+    """∂params given ∂Q = G."""
+    if Q.size(-1) > LARGEST_BLOCK:
+        return reference.householder_gradient(params, Q, G)
+    out = torch.empty_like(params, memory_format=torch.contiguous_format)
+    shares = _shares(Q.numel())
+    tensors = [t[None] for t in (params, Q, G, out)]
+    run(cpu_householder.gradient(Q.dtype, Q.size(-1)), shares, ONCE, tensors, [Q.size(0), shares])
     return out
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from polynsd.kernels.gpu import blocks as gpu_blocks
 from polynsd.kernels.gpu import filter as gpu_filter
+from polynsd.kernels.gpu import householder as gpu_householder
 from polynsd.kernels.gpu import training as gpu_training
 from polynsd.kernels.gpu import tuning
 from polynsd.kernels.gpu.compiling import launch
@@ -288,6 +289,38 @@ def _signal_tile(x: Tensor, copies: int = 1) -> dict[str, int]:
     block_d, block_c = triton.next_power_of_2(d), min(triton.next_power_of_2(max(C, 1)), 64)
     rows = max(1, 1024 // (copies * block_d * block_c))
     return {**_groups(C, x.dtype), "D": d, "BLOCK_D": block_d, "BLOCK_C": block_c, "ROWS": rows}
+
+
+def householder(params: Tensor, d: int) -> Tensor:
+    """H_1 … H_d."""
+    if d > LARGEST_BLOCK:
+        return reference.householder(params, d)
+    params, out = params.contiguous(), params.new_empty(params.size(0), d, d)
+    if out.numel():
+        tile = _matrix_tile(d)
+        grid = (triton.cdiv(out.size(0), tile["ROWS"]),)
+        launch(gpu_householder.product, grid, params, out, out.size(0), M=params.size(1), **tile)
+    return out
+
+
+def householder_gradient(params: Tensor, Q: Tensor, G: Tensor) -> Tensor:
+    """∂params given ∂Q = G."""
+    d = Q.size(-1)
+    if d > LARGEST_BLOCK:
+        return reference.householder_gradient(params, Q, G)
+    params, Q, G = (t.contiguous() for t in (params, Q, G))
+    out = torch.empty_like(params)
+    if out.numel():
+        tile = _matrix_tile(d)
+        grid = (triton.cdiv(Q.size(0), tile["ROWS"]),)
+        launch(gpu_householder.gradient, grid, params, Q, G, out, Q.size(0), M=params.size(1), **tile)
+    return out
+
+
+def _matrix_tile(d: int) -> dict[str, int]:
+    """About a thousand numbers of small matrices."""
+    block = triton.next_power_of_2(d)
+    return {"D": d, "BLOCK_D": block, "ROWS": max(1, 1024 // block**2)}
 
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:

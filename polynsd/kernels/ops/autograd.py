@@ -12,6 +12,7 @@
 | `polynsd::block_outer`     | l rᵀ of signals, summed over channels         | `polynsd::block_apply`     |
 | `polynsd::linear`          | x Wᵀ of replicas                              | itself, `weight_gradient`  |
 | `polynsd::weight_gradient` | gᵀ x, summed over the nodes in pieces         | `polynsd::linear`          |
+| `polynsd::householder`     | products of reflections                       | `householder_gradient`     |
 | `polynsd::symmetric_eigen` | eigenvalues, eigenvectors of small matrices   | none                       |
 | `polynsd::csr_product`     | X z with a sparse matrix X of constants       | itself, transposed         |
 | `polynsd::dropout`         | a share of the entries set to zero, by a key  | itself                     |

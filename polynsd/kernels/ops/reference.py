@@ -135,6 +135,38 @@ def block_outer(left: Tensor, right: Tensor) -> Tensor:
     return left @ right.mT
 
 
+def householder(params: Tensor, d: int) -> Tensor:
+    """H_1 … H_d; see `householder.py`."""
+    W, tau = _reflections(params, d)
+    Q = torch.eye(d, dtype=params.dtype, device=params.device).expand_as(W)
+    for k in range(d):
+        w = W[..., k, None]
+        Q = Q - tau[..., k, None, None] * (Q @ w) @ w.mT
+    return Q
+
+
+def householder_gradient(params: Tensor, Q: Tensor, G: Tensor) -> Tensor:
+    """∂params given ∂Q = G."""
+    d = Q.size(-1)
+    W, tau = _reflections(params, d)
+    S, columns = Q.mT @ G - G.mT @ Q, []
+    for k in range(d - 1, -1, -1):
+        w, factor = W[..., k, None], tau[..., k, None, None]
+        p = S @ w
+        columns.append(-factor * p)
+        S = S + factor * (w @ p.mT - p @ w.mT)
+    i, j = torch.tril_indices(d, d, -1, device=params.device)
+    return torch.cat(columns[::-1], -1)[:, i, j]
+
+
+def _reflections(params: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    """W `[n, d, d]` with w_k as columns, τ `[n, d]`."""
+    i, j = torch.tril_indices(d, d, -1, device=params.device)
+    lower = params.new_zeros(params.size(0), d * d).index_copy(-1, i * d + j, params)
+    W = lower.reshape(-1, d, d) + torch.eye(d, dtype=params.dtype, device=params.device)
+    return W, 2 / W.square().sum(-2)
+
+
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
     pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
