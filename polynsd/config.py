@@ -20,7 +20,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
 from polynsd.optional import load_yaml
-from polynsd.sheaf.families import CHANNELS, Conformal, Diagonal, MapFamily, Orthogonal, get_family
+from polynsd.sheaf.families import CHANNELS, Conformal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
 from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS, PLACES, TRUNKS
 from polynsd.spectral.bases import get_basis
@@ -405,98 +405,3 @@ def read_options(path: str | Path, what: str = "options") -> dict[str, Any]:
 def _is_yaml(path: Path) -> bool:
     require_choice("configuration file type", path.suffix, (".json", ".yaml", ".yml"))
     return path.suffix != ".json"
-
-
-# What the paper means by an option, written out: a default that changes leaves experiments, records and
-# `PolyNSD.reference` alone. They name every option; one that is added later gets the value here with which
-# models stay as they were.
-PUBLISHED_LAYER: dict[str, Any] = {
-    "stalk_dim": 4,
-    "maps": "diagonal",
-    "maps_on": "edges",
-    "fixed_channels": (),
-    "normalization": "sheaf-augmented",
-    "learner": "concat",
-    "learner_hops": 3,
-    "learner_width": 64,
-    "learner_inputs": ("state",),
-    "trunk": "maps",
-    "map_activation": "tanh",
-    "map_start": "random",
-    "edge_weights": False,
-    "edge_dim": 0,
-    "filter": "polynomial",
-    "degree": 4,
-    "basis": "chebyshev1",
-    "coefficients": "convex",
-    "correction": "linear",
-    "lambda_max": "analytic",
-    "mixing": "both",
-    "norm": "none",
-    "norm_position": "before",
-    "gate": "tanh",
-    "activation": "elu",
-    "dropout": 0.0,
-    "map_dropout": None,
-    "dropout_position": "before",
-    "correction_state": "filtered",
-}
-PUBLISHED_MODEL: dict[str, Any] = {
-    "hidden_channels": 16,
-    "num_layers": 2,
-    "input_dropout": 0.0,
-    "second_linear": False,
-    "shared_filter": False,
-    "shared_maps": False,
-    "jumping": "last",
-    "checkpoint_layers": False,
-}
-PUBLISHED_TRAINING: dict[str, Any] = {
-    "epochs": 500,
-    "patience": 100,
-    "learning_rate": 0.01,
-    "weight_decay": 5e-4,
-    "sheaf_decay": None,
-    "sheaf_rate": None,
-    "filter_rate": None,
-    "schedule": "constant",
-    "warmup": 0,
-    "clip_norm": None,
-    "label_smoothing": 0.0,
-    "ema": 0.0,
-    "select": "metric",
-    "precision": "float32",
-    "capture": "auto",
-}
-
-
-def published_model(
-    model: str = "polynsd", *, layer: Mapping[str, Any] | None = None, **options: Any
-) -> ModelConfig:
-    """A model with the published value of every option that is not given; `layer` has those of layers."""
-    layers = {"layer": {**PUBLISHED_LAYER, **(layer or {})}}
-    return from_options(ModelConfig, {**PUBLISHED_MODEL, "model": model, **options, **layers})
-
-
-def published_training(**options: Any) -> TrainConfig:
-    """A training with the published value of every option that is not given."""
-    return from_options(TrainConfig, {**PUBLISHED_TRAINING, **options})
-
-
-def published_layer(maps: str, filter: str = "polynomial") -> dict[str, Any]:  # noqa: A002
-    """All options of a layer as the published implementation of each family has them.
-
-    There the diagonal polynomial model never applies its W₁ and W₂ and drops out after the filter,
-    while the other two mix the untouched state into the correction; orthogonal maps always carry
-    edge weights.
-    """
-    options: dict[str, Any] = {**PUBLISHED_LAYER, "maps": maps, "filter": filter}
-    family = get_family(maps)
-    if isinstance(family, Orthogonal):
-        options["edge_weights"] = True
-    if filter == "polynomial":
-        if isinstance(family, Diagonal):
-            options |= {"mixing": "idle", "dropout_position": "after"}
-        else:
-            options["correction_state"] = "residual"
-    return options

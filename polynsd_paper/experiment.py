@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from polynsd.config import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_TRAINING
 from polynsd.errors import ConfigError, require_at_least
+from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_TRAINING
 from polynsd.search.space import Fixed, Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem, Source

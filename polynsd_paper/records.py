@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.config import published_model, published_training
 from polynsd.data.datasets.entries import ENTRIES
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.optional import load_optional, load_yaml
+from polynsd.published import published_model, published_training
 from polynsd.runs.files import make_folder, write_durably
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration

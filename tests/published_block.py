@@ -1,7 +1,7 @@
 """Models with the published layers, for tests whose numbers would be others with other defaults."""
 
 from polynsd import PolyNSD
-from polynsd.config import PUBLISHED_LAYER
+from polynsd.published import PUBLISHED_LAYER
 
 
 def published(*sizes, kind=PolyNSD, **options):

@@ -22,19 +22,14 @@ from polynsd import (
     PolySpectralGNN,
     TrainConfig,
 )
-from polynsd.config import (
+from polynsd.config import LayerOptions, ModelOptions, from_options, load_config, save_config, to_dict
+from polynsd.published import (
     PUBLISHED_LAYER,
     PUBLISHED_MODEL,
     PUBLISHED_TRAINING,
-    LayerOptions,
-    ModelOptions,
-    from_options,
-    load_config,
     published_layer,
     published_model,
     published_training,
-    save_config,
-    to_dict,
 )
 
 

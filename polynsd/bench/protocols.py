@@ -23,8 +23,9 @@ from torch_geometric.data import Data
 
 from polynsd.bench.samples import TRAIN, Row, Sample
 from polynsd.bench.steps import TimedTraining
-from polynsd.config import ModelConfig, published_training
+from polynsd.config import ModelConfig
 from polynsd.data import Split, random_split
+from polynsd.published import published_training
 from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training.capture import capture_step
 from polynsd.zoo import build_model

@@ -23,12 +23,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import PUBLISHED_LAYER, LayerConfig
+from polynsd.config import LayerConfig
 from polynsd.data import get_entry, get_split, load, minesweeper, random_split
 from polynsd.data.datasets.catalogue import locate
 from polynsd.data.transforms import apply
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.kernels.registry import NAMES as BACKENDS
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.topology import Topology
 
 IntArray = NDArray[np.int64]

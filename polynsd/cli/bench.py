@@ -22,8 +22,8 @@ from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
-from polynsd.config import published_model
 from polynsd.errors import ConfigError, require_at_least, require_choice
+from polynsd.published import published_model
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.files import require_file_name, write_json
 from polynsd.training.problem import Source

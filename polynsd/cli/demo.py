@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from polynsd.config import ModelConfig, TrainConfig, published_model, published_training, to_dict
+from polynsd.config import ModelConfig, TrainConfig, to_dict
 from polynsd.data import heterophilous_graph, heterophily, stratified_split
 from polynsd.errors import require_at_least
 from polynsd.nn import LayerResponse, PolyNSD
+from polynsd.published import published_model, published_training
 from polynsd.report import ProgressReporter, print_results, results_figure
 from polynsd.runs.files import write_json
 from polynsd.training import Callback, Configuration, Epoch, Problem, ProtocolResult, fit_splits, get_task

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polynsd.config import PUBLISHED_LAYER, LayerConfig, published_model, published_training
+from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError
+from polynsd.published import PUBLISHED_LAYER, published_model, published_training
 from polynsd.sheaf.families import get_family
 from polynsd.training.configuration import Configuration
 

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import published_model, published_training, to_dict
+from polynsd.config import to_dict
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
+from polynsd.published import published_model, published_training
 from polynsd.runs import Run, RunRecord, read_run
 from polynsd.training.configuration import Configuration
 from polynsd.zoo import build_model

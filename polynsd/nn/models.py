@@ -25,21 +25,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import Unpack
 
-from polynsd.config import (
-    JUMPS,
-    PUBLISHED_LAYER,
-    PUBLISHED_MODEL,
-    LayerConfig,
-    LayerOptions,
-    ModelOptions,
-    from_options,
-    published_layer,
-)
+from polynsd.config import JUMPS, LayerConfig, LayerOptions, ModelOptions, from_options
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
 from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
+from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, published_layer
 from polynsd.spectral.filter import PolynomialFilter
 
 

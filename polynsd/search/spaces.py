@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polynsd.config import published_layer
 from polynsd.errors import ConfigError, unknown_name
+from polynsd.published import published_layer
 from polynsd.search.space import Space, check_space
 from polynsd.sheaf import get_family
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class

@@ -23,15 +23,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from polynsd.config import (
-    ModelConfig,
-    TrainConfig,
-    from_options,
-    published_training,
-    read_options,
-    to_dict,
-)
+from polynsd.config import ModelConfig, TrainConfig, from_options, read_options, to_dict
 from polynsd.errors import ConfigError, unknown_name
+from polynsd.published import published_training
 from polynsd.runs.files import flatten
 from polynsd.zoo import all_model_options, layer_defaults
 

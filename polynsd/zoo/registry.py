@@ -21,9 +21,10 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from polynsd.config import PUBLISHED_LAYER, PUBLISHED_MODEL, LayerConfig, ModelConfig, to_dict
+from polynsd.config import LayerConfig, ModelConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polynsd.config import PUBLISHED_LAYER, LayerConfig
+from polynsd.config import LayerConfig
 from polynsd.errors import require_at_least, require_choice
 from polynsd.kernels import BlockOperator, block_product
 from polynsd.nn.features import encode_features
@@ -20,6 +20,7 @@ from polynsd.nn.inputs import check_features, linear
 from polynsd.nn.layer import SheafLayer, mix
 from polynsd.nn.models import NSD
 from polynsd.nn.precision import in_full_precision
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.laplacian import NORMALIZATIONS, SheafLaplacian
 from polynsd.topology import Topology, as_topology
 from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel

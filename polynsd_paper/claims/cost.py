@@ -19,11 +19,12 @@ from polynsd.bench.filters import FilterProblem
 from polynsd.bench.measures import peak_memory
 from polynsd.bench.results import fit_times
 from polynsd.bench.samples import Case, Sample, load_sample
-from polynsd.config import PUBLISHED_LAYER, LayerConfig, published_model
+from polynsd.config import LayerConfig
 from polynsd.data.generators.streets import street_graph
 from polynsd.kernels.ops import reference
 from polynsd.nn.layer import SheafLayer
 from polynsd.nn.models import NSD, PolyNSD, count_parameters
+from polynsd.published import PUBLISHED_LAYER, published_model
 from polynsd.topology import Topology
 from polynsd.zoo import build_model
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Finding, check, confirm_if

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from polynsd.config import PUBLISHED_LAYER, LayerConfig
+from polynsd.config import LayerConfig
 from polynsd.nn.layer import SheafLayer
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.spectral.filter import PolynomialFilter
 from polynsd.testing.samples import random_tensor

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import PUBLISHED_LAYER, LayerConfig
+from polynsd.config import LayerConfig
 from polynsd.nn.layer import SheafLayer
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.families import append_channels, get_family
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.spectral.filter import PolynomialFilter

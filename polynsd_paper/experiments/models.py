@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from polynsd.config import published_model, published_training
+from polynsd.published import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
 from polynsd.training.configuration import Configuration

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polynsd.config import PUBLISHED_MODEL, published_model, published_training
+from polynsd.published import PUBLISHED_MODEL, published_model, published_training
 from polynsd.training.configuration import Configuration, get_rules
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment

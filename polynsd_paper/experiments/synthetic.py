@@ -19,9 +19,9 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from polynsd.config import published_model, published_training
 from polynsd.data import Graph, heterophilous_graph
 from polynsd.errors import require_at_least, require_choice
+from polynsd.published import published_model, published_training
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from polynsd.cli import main
-from polynsd.config import PUBLISHED_LAYER, ModelConfig, from_options
+from polynsd.config import ModelConfig, from_options
 from polynsd.data import get_splits, load, save_graph
 from polynsd.data.generators import make_graph
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.runs import read_run
 from polynsd.training import get_task
 from polynsd.zoo import build_model

@@ -7,8 +7,8 @@ from torch_geometric.nn import ChebConv
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
 from polynsd import LayerConfig, PolynomialFilter, SheafLaplacian, Topology
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer
+from polynsd.published import PUBLISHED_LAYER
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, 6)  # without node 6: PyG gives isolated nodes L_vv = 1, we 0
 THETA = torch.tensor([0.3, -1.2, 0.7, 0.5, -0.4]).double()

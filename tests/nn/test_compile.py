@@ -8,7 +8,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.func import grad, jacrev, vmap
 
 from polynsd import NSD, PolyNSD, PolySheafConv, Topology
-from polynsd.config import PUBLISHED_LAYER
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf import inverse_sqrt
 from polynsd.testing import assert_close, random_tensor
 

@@ -11,7 +11,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 
 from polynsd import GraphError, PolySheafConv, Topology
-from polynsd.config import PUBLISHED_LAYER
+from polynsd.published import PUBLISHED_LAYER
 
 FAMILIES = ["identity", "diagonal", "orthogonal", "general"]
 NORMALIZATIONS = ["none", "sheaf", "sheaf-augmented", "degree"]

@@ -9,8 +9,8 @@ from small_graphs import EDGE_INDEX, NUM_NODES, close, features, shaken
 from torch.nn.functional import elu
 
 from polynsd import ConfigError, LayerConfig, PolyNSD, Topology
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer, count_parameters
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.orthogonal import METHODS
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)

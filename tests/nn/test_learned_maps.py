@@ -6,7 +6,7 @@ from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, close, features, s
 from torch.nn import functional
 
 from polynsd import ConfigError, IdentitySheaf, PolyNSD, Topology
-from polynsd.config import PUBLISHED_LAYER
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.learner import neighbour_mean
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)

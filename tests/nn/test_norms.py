@@ -8,8 +8,8 @@ from torch.func import functional_call
 from torch.nn.functional import elu
 
 from polynsd import ConfigError, LayerConfig, PolyNSD, ShapeError, Topology
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import SheafLayer
+from polynsd.published import PUBLISHED_LAYER
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
 CHANNELS, D = 3, 2

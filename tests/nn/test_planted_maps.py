@@ -4,8 +4,8 @@ import torch
 from torch.nn import functional
 
 from polynsd import IdentitySheaf, PolyNSD, Topology
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.data import planted_sheaf
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf import transport_alignment, transports
 
 GRAPH = planted_sheaf(seed=1)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from small_graphs import EDGE_INDEX, NUM_FEATURES, PAIRS, close, features, shaken
 
 from polynsd import NSD, PolyNSD
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import count_parameters
+from polynsd.published import PUBLISHED_LAYER
 
 SIGNS = {"signless": +1, "laplacian": -1}
 CHANNELS = [(), ("laplacian",), ("signless",), ("signless", "laplacian")]

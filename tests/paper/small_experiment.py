@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from polynsd.config import published_model, published_training
+from polynsd.published import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source

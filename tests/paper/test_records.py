@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from invented_records import invent, invent_search, summary
 
 from polynsd import PolyNSDError
-from polynsd.config import published_model, published_training
+from polynsd.published import published_model, published_training
 from polynsd.training.configuration import plain_configuration as plain
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.records import (

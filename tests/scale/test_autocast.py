@@ -6,9 +6,9 @@ from published_block import published
 from scale_graphs import awkward_graph, shaken
 
 from polynsd import NSD, PolySheafConv, kernels
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.errors import ConfigError
 from polynsd.kernels.ops import edges
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.scale import autocast, grad_scaler
 
 MAPS = ("identity", "diagonal", "orthogonal", "orthogonal(cayley)", "orthogonal(euler)", "general")

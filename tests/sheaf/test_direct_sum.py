@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from polynsd import LayerConfig, ShapeError
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn.layer import SheafLayer
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import append_channels
 from polynsd.sheaf.laplacian import SheafLaplacian

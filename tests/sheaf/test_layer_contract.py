@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from polynsd.config import PUBLISHED_LAYER
 from polynsd.nn import NSD, PolyNSD, PolySheafConv
+from polynsd.published import PUBLISHED_LAYER
 from polynsd.testing import FAMILIES, check_layer
 
 IN = 5

@@ -4,8 +4,9 @@ import pytest
 
 from polynsd.cli import main
 from polynsd.cli.train import Train
-from polynsd.config import ModelConfig, TrainConfig, published_training
+from polynsd.config import ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
+from polynsd.published import published_training
 from polynsd.training import configuration
 from polynsd.training.configuration import RULES, WEBKB, configure, get_rules
 from polynsd.zoo import SHEAF_MODELS, build_model
