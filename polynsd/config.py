@@ -28,7 +28,8 @@ from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 
 FILTERS = ("polynomial", "diffusion")
 MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
-GATES = ("tanh", "linear", "none", "shortcut")
+GATES = ("tanh", "linear", "none", "shortcut", "rezero")
+SHORTCUTS = ("shortcut", "rezero")  # gates with a linear map beside the filter
 SELECTIONS = ("metric", "loss", "acc", "auc")
 SCHEDULES = ("constant", "cosine")
 UPDATES = ("elu", "relu", "tanh", "identity")
@@ -104,7 +105,8 @@ class LayerConfig:
     with a shortcut before the activation."""
     gate: str = "shortcut"
     """Weight of the residual: 1 + tanh ε, 1 + ε (linear) or 1 (none); shortcut: none at all but a linear map
-    inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can."""
+    inside, x⁺ = φ(z + W₃y + b), and a filter that starts as the adjacency where its coefficients can; rezero:
+    the same as a change of the state, x⁺ = x + ε φ(z + W₃y + b) with ε = 0 at the start, for deep models."""
     activation: str = "relu"
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
@@ -144,9 +146,9 @@ class LayerConfig:
         if self.correction_state == "residual" and self.correction != "linear":
             raise ConfigError("correction_state='residual' needs correction='linear'.")
         is_published_order = self.dropout_position == "after" or self.correction_state == "residual"
-        if self.gate == "shortcut" and is_published_order:
+        if self.gate in SHORTCUTS and is_published_order:
             raise ConfigError(
-                "gate='shortcut' has no residual and one dropout for filter and shortcut; use "
+                f"gate='{self.gate}' has no residual inside and one dropout for filter and shortcut; use "
                 "dropout_position='before' or 'last', and correction_state='filtered'."
             )
 

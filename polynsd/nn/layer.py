@@ -9,7 +9,9 @@ so that, up to mixing and activation, a frequency λ is multiplied by r(λ) = 1 
 by m(λ). With a shortcut, x⁺ = φ(z + W₃ dropout(norm(x)) + b), r(λ) = m(λ) is the part through the graph; W₃
 adds the same to all frequencies, and nothing of the state stays as it is. With norm and dropout at the end it
 is the block of tuned graph convolutions, x⁺ = dropout(φ(norm(z + W₃x + b))). What the learner's trunk
-computes, t, can be added to the state beside being read as maps: z + V t.
+computes, t, can be added to the state beside being read as maps: z + V t. Many such blocks make all nodes
+alike and do not train; as changes of the state, x⁺ = x + ε ∘ dropout(φ(norm(z + W₃x + b))) with ε = 0 at the
+start (rezero), a model of any depth starts as its encoder and decoder.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polynsd.config import LayerConfig
+from polynsd.config import SHORTCUTS, LayerConfig
 from polynsd.errors import ConfigError, ShapeError
 from polynsd.kernels.ops import blocks, edges
 from polynsd.nn.precision import in_full_precision
@@ -63,7 +65,7 @@ class LayerResponse(NamedTuple):
 
     lam: Tensor  # [n]
     m: Tensor  # [n] the filter
-    r: Tensor  # [D, n] gate minus filter, or the filter beside a shortcut; one row per stalk coordinate
+    r: Tensor  # [D, n] gate ± filter, or the filter beside a shortcut; one row per stalk coordinate
 
 
 def build_filter(config: LayerConfig) -> PolynomialFilter | Diffusion:
@@ -102,8 +104,10 @@ class SheafLayer(nn.Module):
         self.channel_mixing = _square(channels) if config.mixing in ("both", "channel", "idle") else None
         self.full_mixing = _square(D * channels) if config.mixing == "full" else None
         self.norm = NORMS[config.norm](D * channels)
-        self.epsilon = nn.Parameter(torch.empty(D, 1)) if config.gate in ("tanh", "linear") else None
-        self.shortcut = nn.Linear(D * channels, D * channels) if config.gate == "shortcut" else None
+        self.epsilon = (
+            nn.Parameter(torch.empty(D, 1)) if config.gate in ("tanh", "linear", "rezero") else None
+        )
+        self.shortcut = nn.Linear(D * channels, D * channels) if config.gate in SHORTCUTS else None
         self.addition = (
             nn.Linear(config.learner_width, D * channels, bias=False) if config.adds_trunk else None
         )
@@ -285,17 +289,22 @@ class SheafLayer(nn.Module):
         else:
             result = self.residual_gain() * x - activate(z)
             result = self._normalize_after(result if added is None else result + added)
-        return self._dropout(result, config.dropout) if position == "last" else result
+        result = self._dropout(result, config.dropout) if position == "last" else result
+        if config.gate != "rezero":
+            return result
+        assert self.epsilon is not None
+        return x + self.epsilon * result
 
     @in_full_precision
     def _filter(self, h: Tensor, L: Laplacian) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))
 
     def residual_gain(self) -> Tensor | float:
-        """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε, 1, or 0 with a shortcut."""
-        if self.epsilon is None:
-            return 1.0 if self.shortcut is None else 0.0
-        return 1 + (self.epsilon.tanh() if self.config.gate == "tanh" else self.epsilon)
+        """[D, 1] the factor of the residual: 1 + tanh ε, 1 + ε, 1 (none, rezero), or 0 (shortcut)."""
+        if self.config.gate in ("tanh", "linear"):
+            assert self.epsilon is not None
+            return 1 + (self.epsilon.tanh() if self.config.gate == "tanh" else self.epsilon)
+        return 0.0 if self.config.gate == "shortcut" else 1.0
 
     @torch.no_grad()
     def response(self, lam: Tensor, lam_max: float = 2.0) -> LayerResponse:
@@ -303,7 +312,8 @@ class SheafLayer(nn.Module):
         m = self.filter.response(lam, lam_max)
         gain = torch.as_tensor(self.residual_gain(), dtype=lam.dtype, device=lam.device)
         sign = -1 if self.shortcut is None else 1
-        return LayerResponse(lam, m, gain.expand(self.config.total_stalk_dim, 1) + sign * m)
+        change = sign * m if self.config.gate != "rezero" else self.epsilon * m  # type: ignore[operator]
+        return LayerResponse(lam, m, gain.expand(self.config.total_stalk_dim, 1) + change)
 
     def _dropout(self, x: Tensor, p: float) -> Tensor:
         return functional.dropout(x, p, self.training)

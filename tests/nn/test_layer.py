@@ -229,7 +229,7 @@ ALTERNATIVES = {  # option: the other values it can take, besides the published 
     "mixing": ["stalk", "channel", "full", "none", "idle"],
     "norm": ["layer", "batch"],
     "norm_position": ["after"],
-    "gate": ["linear", "none", "shortcut"],
+    "gate": ["linear", "none", "shortcut", "rezero"],
     "activation": ["relu", "tanh", "identity"],
     "dropout": [0.0, 0.7],
     "map_dropout": [0.5],
