@@ -31,7 +31,7 @@ from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.families import Identity, append_channels, fixed_maps
 from polynsd.sheaf.laplacian import SheafLaplacian
-from polynsd.sheaf.learner import SheafLearner, constant_maps
+from polynsd.sheaf.learner import SheafLearner, constant_maps, log_degrees
 from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
@@ -205,10 +205,10 @@ class SheafLayer(nn.Module):
         if learner is None:
             return LearnedSheaf(build_constant(), None)
         y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
+        seen = [] if context is None else [context]
         if config.trunk_sees("degree"):
-            degree = (topology.degree.to(x.dtype) + 1).log()[:, None].expand(*x.shape[:-2], 1)
-            context = degree if context is None else torch.cat([context, degree], -1)
-        t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, context)
+            seen.append(log_degrees(topology, x))
+        t = learner.read(self._dropout(y, config.learner_dropout), topology, edge_weight, seen)
         trunk = t if config.adds_trunk else None
         if not config.family.is_learned:
             return LearnedSheaf(build_constant(), trunk)

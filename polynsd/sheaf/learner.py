@@ -23,7 +23,7 @@ The optional symmetric edge weight w_e = σ(a·[t_v‖t_u]) σ(a·[t_u‖t_v]) �
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -127,7 +127,8 @@ class Trunk(nn.Module):
             t = functional.dropout(t, self.dropout, self.training) if hop else t
             update = own(t)
             if self.others:
-                update = update + self.others[hop](neighbour_mean(t, topology, edge_weight))
+                # W' mean_u t_u = mean_u W' t_u, and t is rarely narrower
+                update = update + neighbour_mean(self.others[hop](t), topology, edge_weight)
             t = functional.gelu(update)
         return t
 
@@ -204,11 +205,11 @@ class SheafLearner(nn.Module):
         x: Tensor,
         topology: Topology,
         edge_weight: Tensor | None = None,
-        context: Tensor | None = None,
+        context: Sequence[Tensor] = (),
     ) -> Tensor:
-        """`[..., N, width]` from a state `[..., N, D, C]` and a context `[..., N, extra]`, by the trunk."""
+        """`[..., N, width]` from a state `[..., N, D, C]` and all else that the trunk sees, `[..., N, *]`."""
         seen = x.mean(-2) if self.kind == "pooled" else x.flatten(-2)
-        seen = seen if context is None else torch.cat([seen, context], -1)
+        seen = torch.cat([seen, *context], -1) if context else seen
         return seen if self.trunk is None else self.trunk(seen, topology, edge_weight)
 
     def raw_maps(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
@@ -283,6 +284,23 @@ def neighbour_mean(x: Tensor, topology: Topology, edge_weight: Tensor | None = N
     else:
         adjacency, inverse = find()
     return inverse * kernels.block_product(adjacency, x.unsqueeze(-2)).squeeze(-2)
+
+
+@cache
+def _degrees(dtype: torch.dtype) -> TensorMemo[Tensor]:
+    """By the row pointers of a topology."""
+    return TensorMemo()
+
+
+def log_degrees(topology: Topology, like: Tensor) -> Tensor:
+    """log(1 + degree) `[..., N, 1]` for a state `[..., N, D, C]`."""
+
+    def find() -> Tensor:
+        return (topology.degree.to(like.dtype) + 1).log()[:, None]
+
+    is_compiling = torch.compiler.is_compiling()
+    degrees = find() if is_compiling else _degrees(like.dtype)(topology.rowptr, find)
+    return degrees.expand(*like.shape[:-2], 1)
 
 
 def constant_maps(family: MapFamily, topology: Topology, like: Tensor, d: int) -> Tensor:

@@ -195,10 +195,12 @@ def backward_tile(graph, blocks, gradient, wanted, step, v, window):
     first, end = item(graph.rowptr, v), item(graph.rowptr, v + 1)
     for h in range(first, end):
         u, ahead = item(graph.col, h), item(graph.col, min(h + AHEAD, end - 1))
-        prefetch(step.T, place(ahead, window.i, window), window.C, window.rows)
         prefetch(step.B_above, place(ahead, window.i, window), window.C, window.rows)
-        AT = add_block(blocks.off, h, step.T, u, window, AT)
         AB = add_block(blocks.off, h, step.B_above, u, window, AB)
+        if wanted or step.k > 1:
+            prefetch(step.T, place(ahead, window.i, window), window.C, window.rows)
+        if step.k > 1:
+            AT = add_block(blocks.off, h, step.T, u, window, AT)
         if wanted:
             add_gradient(gradient.off, h, a, B_above, step.T, u, window)
     g, T_above = own(step.g, v, window), own(step.T_above, v, window)

@@ -16,6 +16,7 @@ from torch.library import custom_op
 from polynsd.errors import ShapeError
 from polynsd.kernels.ops import blocks, edges, reference
 from polynsd.kernels.ops.autograd import NO_PATTERN, Gradients, differentiable
+from polynsd.kernels.ops.batching import is_transformed
 from polynsd.kernels.ops.operator import BlockOperator, Pattern
 from polynsd.kernels.registry import active, backend_for
 
@@ -91,6 +92,10 @@ def _filter_backward(ctx: Any, g: Tensor | None, *others: Tensor | None) -> Grad
         return (None,) * (4 + len(NO_PATTERN))
     saved = ctx.saved_tensors  # asked for once: under checkpointing they are computed anew then
     blocks_wanted = any(ctx.needs_input_grad[:2])
+    is_constant = not (blocks_wanted or ctx.needs_input_grad[3] or is_transformed())
+    if is_constant:  # and as a constant p(A) is its own transpose; its derivatives by single blocks are not
+        diag, off, x, phi, _, _, *pattern = saved
+        return None, None, _sum_replicas(_apply_filter(diag, off, g, phi, *pattern)[0], x), None, *NO_PATTERN
     grads = filter_gradient(g, *saved, blocks_wanted)
     summed = [
         _sum_replicas(grad, t) if needed else None
