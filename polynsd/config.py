@@ -332,7 +332,7 @@ class TrainConfig:
     """Stop after so many epochs without improvement on validation."""
     learning_rate: float = 0.005
     """Step size of Adam."""
-    weight_decay: float = 1e-4
+    weight_decay: float = 5e-4
     """L2 penalty on everything but the map learners."""
     sheaf_decay: float | None = None
     """L2 penalty on the map learners; the same as weight_decay unless given."""

@@ -6,7 +6,7 @@
 
 | rules       | epochs | patience | chosen by | rate  | decay | std        | from                   |
 |-------------|--------|----------|-----------|-------|-------|------------|------------------------|
-| `default`   | 500    | 100      | metric    | 0.005 | 1e−4  | population | ours                   |
+| `default`   | 500    | 100      | metric    | 0.005 | 5e−4  | population | ours                   |
 | `paper`     | 500    | 200      | loss      | 0.01* | 5e−4  | population | the sweeps of PolyNSD  |
 | `paper-acc` | 500    | 200      | acc       | 0.01* | 5e−4  | population | the text of that paper |
 | `platonov`  | 1000   | none     | metric    | 3e−5  | 0     | sample     | Platonov et al. 2023   |
