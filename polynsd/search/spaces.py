@@ -62,6 +62,7 @@ DEFAULT: dict[str, Any] = {
     "model.layer.degree": {"low": 1, "high": 16, "log": True},
     "model.layer.normalization": ["sheaf-augmented", "random-walk"],
     "model.layer.norm": ["layer", "batch", "none"],
+    "model.layer.gate": ["shortcut", "rezero"],
     "model.layer.dropout": DROPOUT,
     "model.input_dropout": DROPOUT,
     "model.num_layers": [1, 2, 4, 8],
@@ -74,17 +75,14 @@ DEFAULT: dict[str, Any] = {
     "training.patience": 100,
 }
 
+DEEP = 8  # layers that train only as changes of the state
+
 
 def _start(layers: int, degree: int, width: int, norm: str, hops: int = 2) -> dict[str, Any]:
-    shape = {
-        "maps": "orthogonal",
-        "stalk_dim": 4,
-        "fixed_channels": [],
-        "learner": "gnn",
-        "learner_hops": hops,
-    }
-    layer = {**shape, "degree": degree, "norm": norm, "normalization": "sheaf-augmented"}
-    named = {f"model.layer.{name}": value for name, value in layer.items()}
+    learner = {"maps": "orthogonal", "stalk_dim": 4, "learner": "gnn", "learner_hops": hops}
+    operator = {"fixed_channels": [], "normalization": "sheaf-augmented", "degree": degree}
+    block = {"norm": norm, "gate": "shortcut" if layers < DEEP else "rezero"}
+    named = {f"model.layer.{name}": value for name, value in {**learner, **operator, **block}.items()}
     return {"model.num_layers": layers, "model.hidden_channels": width, **named}
 
 
