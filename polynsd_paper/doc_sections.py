@@ -3,7 +3,8 @@
     python -m polynsd_paper.doc_sections            # all pages, from results/
     python -m polynsd_paper.doc_sections RESULTS
 
-It also draws `figures/paper-comparison.png`. A test says when a section is out of date.
+It also draws `paper-comparison.png`, `learned-maps.png` and `planted-transport.png` in `figures/`. A test
+says when a section is out of date.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ from collections.abc import Collection
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.stats import bold_rule
-from polynsd_paper.claims.comparisons import compare_cells, compare_same_maps, find_cell
+from polynsd_paper.choosing import (
+    changes_table,
+    compare_maps,
+    controls_table,
+    controls_text,
+    maps_figure,
+    planted_figure,
+)
+from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell, points_text
 from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
@@ -38,7 +47,7 @@ from polynsd_paper.published import published
 from polynsd_paper.records import load_records, summarize
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 WIDTH = 150
 SMALL_GRAPHS = ("texas", "wisconsin", "cornell")
@@ -160,26 +169,12 @@ def differences_section(cells: DataFrame) -> str:
     return f"{markdown_table(head, lines, left=2)}\n\n{text}"
 
 
-def difference_text(first: Series[Any] | None, second: Series[Any] | None) -> str:
-    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
-    gap = compare_cells(first, second)
-    if gap is None:
-        return NOT_RUN
-    difference, low, high = map(_points, gap)
-    text = f"{difference} ({low} to {high})"
-    return f"**{text}**" if gap.low > 0 or gap.high < 0 else text
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.1f}".replace("-", "−")
-
-
 def causes_section(records: DataFrame) -> str:
     """Measurements behind the reasons why printed numbers are not reached."""
     cells = summarize(records)
     bases = cells[(cells["experiment"] == "bases") & (cells["maps"] == "diagonal")]
     greatest = [
-        f"{_points(max(group['mean']) - fmean(group['mean']))} on {dataset}"
+        f"{points_text(max(group['mean']) - fmean(group['mean']))} on {dataset}"
         for dataset, group in bases.groupby("dataset", sort=False)
         if dataset in SMALL_GRAPHS
     ]
@@ -201,11 +196,11 @@ def causes_section(records: DataFrame) -> str:
         ("Greatest of eight bases above their mean, diagonal maps", "; ".join(greatest)),
         (
             "Validation of a search's winner, lower with fresh seeds: texas, wisconsin, cornell",
-            f"{_points(small.mean())} on average, {_points(small.max())} at most",
+            f"{points_text(small.mean())} on average, {points_text(small.max())} at most",
         ),
         (
             "The same on graphs with a run-off on all splits",
-            f"{_points(run_off.min())} to {_points(run_off.max())} on average",
+            f"{points_text(run_off.min())} to {points_text(run_off.max())} on average",
         ),
         ("polynsd-constant − polynsd-diagonal, − identity-sheaf-shortcut", "; ".join(gaps)),
         (
@@ -215,6 +210,22 @@ def causes_section(records: DataFrame) -> str:
     ]
     text = wrap("In points of accuracy; intervals as above.")
     return f"{markdown_table(('measured', ''), lines, left=2)}\n\n{text}"
+
+
+def maps_section(cells: DataFrame) -> str:
+    """Learned maps minus their controls, graph by graph."""
+    comparisons = compare_maps(cells)
+    return f"{controls_table(comparisons)}\n\n{wrap(*controls_text(cells, comparisons))}"
+
+
+def changes_section(records: DataFrame) -> str:
+    """The parts of the block by what validation loses or gains without them."""
+    text = wrap(
+        "Validation accuracy minus that of the block as it is, in points, mean over ten splits of each graph "
+        "and over graphs, with 95 % intervals; **bold** where these do not contain zero. *Better on*: on how "
+        "many of the graphs the mean is higher.",
+    )
+    return f"{changes_table(records)}\n\n{text}"
 
 
 def experiments_section() -> str:
@@ -233,6 +244,7 @@ def sections(records: DataFrame) -> dict[str, dict[str, str]]:
             "differences": differences_section(cells),
             "causes": causes_section(records),
         },
+        "docs/choosing.md": {"maps": maps_section(cells), "changes": changes_section(records)},
         "docs/reproducing.md": {"experiments": experiments_section()},
     }
 
@@ -246,7 +258,10 @@ def update_pages(results: Path, root: Path = Path()) -> None:
         for name, section in texts.items():
             text = replace_section(text, name, section)
         (root / page).write_text(text, encoding="utf-8")
-    comparison_figure(results / "figures" / "paper-comparison.png", compare_with_paper(summarize(records)))
+    cells, figures = summarize(records), results / "figures"
+    comparison_figure(figures / "paper-comparison.png", compare_with_paper(cells))
+    maps_figure(figures / "learned-maps.png", compare_maps(cells))
+    planted_figure(figures / "planted-transport.png", cells)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import CONFIRMED, NOT_TESTABLE, PARTLY, REFUTED, Finding
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
-from polynsd_paper.formatting import join_unique
+from polynsd_paper.formatting import NOT_RUN, join_unique
 from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete
 
 if TYPE_CHECKING:
@@ -134,6 +134,24 @@ def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
     if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
         return None
     return compare_scores(first["scores"], second["scores"], first)
+
+
+def difference_text(first: Series | None, second: Series | None) -> str:
+    """First − second, `5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
+    gap = compare_cells(first, second)
+    return NOT_RUN if gap is None else gap_text(gap)
+
+
+def gap_text(gap: Gap, digits: int = 1) -> str:
+    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
+    difference, low, high = (points_text(value, digits) for value in gap)
+    text = f"{difference} ({low} to {high})"
+    return f"**{text}**" if gap.low > 0 or gap.high < 0 else text
+
+
+def points_text(share: float, digits: int = 1) -> str:
+    """`−1.2` for −0.012."""
+    return f"{100 * share:.{digits}f}".replace("-", "−")
 
 
 def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:

@@ -9,10 +9,10 @@ import pytest
 from invented_records import invent, invent_search, summary
 
 from polynsd.errors import DataError
+from polynsd_paper.claims.comparisons import difference_text
 from polynsd_paper.doc_sections import (
     CONTROL_ROWS,
     OTHER_ROWS,
-    difference_text,
     leaderboard_section,
     replace_section,
     sections,
