@@ -1,7 +1,7 @@
-"""Learned maps against their controls, and the block part by part: tables and figures of docs/choosing.md.
+"""Learned maps against their controls, and the block part by part: tables and sentences of docs/choosing.md.
 
-comparisons = compare_maps(summarize(load_records(Path("results"))))
-maps_figure(Path("learned-maps.png"), comparisons)
+cells = summarize(load_records(Path("results")))
+print(controls_table(compare_maps(cells)))
 """
 
 from __future__ import annotations
@@ -9,16 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.stats import t as student
-
 from polynsd.errors import DataError
-from polynsd.report.panels import BASELINE, OTHERS, Panels, handle, style
-from polynsd.report.panels import OURS as COLOUR
 from polynsd.stats import compare
 from polynsd_paper.claims.comparisons import (
     Gap,
@@ -31,9 +25,9 @@ from polynsd_paper.claims.comparisons import (
     points_text,
     select,
 )
+from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
-from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED, USUAL
-from polynsd_paper.figures import finish
+from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED
 from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.records import by_split
@@ -48,12 +42,7 @@ IN_BLOCK = {  # what the rows are called there
     "identity maps, same reach": SAME_REACH,
     "identity maps, no trunk": IDENTITY,
 }
-MEANING = {"noise": "measurements", "spread": "frames"}
 GENERATED = (PLANTED.name, PANELS.name)
-ROW_INCHES = 0.3
-HIGHER, LOWER = 0.14, -0.14  # where in its row a mark stands
-MAPS_STYLE: dict[str, Any] = {"color": COLOUR, "marker": "o", "markersize": 5, "linewidth": 1.5}
-TRUNK_STYLE: dict[str, Any] = {"color": OTHERS, "marker": "s", "markersize": 4, "linewidth": 1.2}
 
 
 @dataclass(frozen=True)
@@ -122,8 +111,7 @@ def _label(experiment: str, dataset: str, settings: dict[str, Any]) -> str:
     """`cora`, `planted, spread 0.65, noise 1.5`, `heterophily 0.75`"""
     if experiment == PANELS.name:
         return f"{dataset} {settings[dataset]}"
-    words = [word.replace("=", " ") for value in settings.values() for word in str(value).split()]
-    return ", ".join([dataset, *words])
+    return ", ".join([dataset, *map(_words, settings.values())])
 
 
 def controls_table(comparisons: Sequence[MapComparison]) -> str:
@@ -136,10 +124,10 @@ def controls_text(cells: DataFrame, comparisons: Sequence[MapComparison]) -> lis
     """The sentences below the table."""
     block = [comparison for comparison in comparisons if comparison.experiment == BLOCK.name]
     sentences = [
-        "Test score in % ± population deviation over ten splits, or ten graphs where they are generated. *By "
-        "maps*: learned maps − same reach; *by the trunk*: same reach − identity maps without a trunk; in "
-        "points, with 95 % intervals of the corrected resampled t-test over splits, or of Student's over "
-        "graphs. **Bold**: the interval does not contain zero.",
+        "Test score in % ± population deviation over ten splits, or over five graphs where they are "
+        "generated. *By maps*: learned maps − same reach; *by the trunk*: same reach − identity maps, which "
+        "have none; in points, with 95 % intervals of the corrected resampled t-test over splits, or of "
+        "Student's over graphs. **Bold**: the interval does not contain zero.",
     ]
     if block:
         maps, trunk = Gaps(c.by_maps for c in block), Gaps(c.by_trunk for c in block)
@@ -149,24 +137,59 @@ def controls_text(cells: DataFrame, comparisons: Sequence[MapComparison]) -> lis
             f"points to the control of equal reach, and the trunk adds {points_text(trunk.points / 100)} to "
             f"identity maps ({points_text(fmean(vals))} on validation)."
         )
+    alone = _listed(cells, PANELS, "maps alone", IDENTITY)
+    if alone:
+        sentences.append(f"In `panels`, maps without a trunk − identity maps: {alone}.")
     published = compare_published(cells)
     if len(published):
         sentences.append(
-            "For comparison: with the published block, diagonal maps differ from identity maps by "
+            "With the published block, diagonal maps differ from identity maps by "
             f"{points_text(published.points / 100)} points on average over {len(published)} settings of the "
-            "heterophily generator (`synthetic`)."
+            "same generator (`synthetic`)."
         )
     return sentences
+
+
+def planted_text(cells: DataFrame) -> list[str]:
+    """Sentences about planted sheaves: controls of wider reach, and what the maps have found."""
+    learned = select(complete(cells), experiment=PLANTED.name, variant=LEARNED)
+    alignments = [measured[ALIGNMENT] for measured in learned["measured"]]
+    found = [
+        f"{fmean(values):.2f} ({min(values):.2f} to {max(values):.2f}) at {_words(setting)}"
+        for values, setting in zip(alignments, learned["setting"], strict=True)
+    ]
+    return [
+        f"Learned maps − `wider reach`: {_listed(cells, PLANTED, LEARNED, 'wider reach')}.",
+        f"`graph network` − `wider reach`: {_listed(cells, PLANTED, 'graph network', 'wider reach')}.",
+        f"Alignment, mean over graphs and its range: {'; '.join(found)}.",
+    ]
+
+
+def _listed(cells: DataFrame, experiment: Experiment, first: str, second: str) -> str:
+    """First − second of two variants, `6.5 (3.1 to 9.9) at noise 1.5; …` for all settings that have both."""
+    (axis,) = [name for name in experiment.axes if name != "variant"]
+    own, texts = complete(select(cells, experiment=experiment.name)), []
+    for setting, group in own.groupby(axis, sort=False) if len(own) else ():
+        pair = [find_cell(group, variant=name) for name in (first, second)]
+        means = [cell["scores"].mean(axis=1) for cell in pair if cell is not None]
+        gap = compare_graphs(*means) if len(means) == 2 else None
+        if gap is not None:
+            texts.append(f"{gap_text(gap)} at {_words(setting)}")
+    return "; ".join(texts)
+
+
+def _words(setting: Any) -> str:
+    """`spread 0.65, noise 1.5` for `spread=0.65 noise=1.5`"""
+    return ", ".join(word.replace("=", " ") for word in str(setting).split())
 
 
 def compare_published(cells: DataFrame) -> Gaps:
     """Published diagonal maps − identity maps on the panels of the paper."""
     panels = complete(select(cells, experiment="synthetic"))
     settings = dict.fromkeys(panels["setting"]) if len(panels) else ()
-    models = ("polynsd-diagonal", "identity-sheaf")
-    return compare_options(
-        panels, (tuple({"setting": setting, "model": model} for model in models) for setting in settings)
-    )
+    ours, control = {"model": "polynsd-diagonal"}, {"model": "identity-sheaf"}
+    pairs = (({"setting": setting} | ours, {"setting": setting} | control) for setting in settings)
+    return compare_options(panels, pairs)
 
 
 # The block, one part changed at a time
@@ -193,8 +216,7 @@ def changes_table(records: DataFrame) -> str:
 def _validation_gap(first: DataFrame, second: DataFrame) -> Gap:
     """First − second of the rows of two records."""
     train, test = first[["train_share", "test_share"]].iloc[0]
-    vals = (by_split(rows, "val") for rows in (first, second))
-    gap = compare(*vals, train, test_share=1 - train - test)
+    gap = compare(by_split(first, "val"), by_split(second, "val"), train, test_share=1 - train - test)
     return Gap(gap.difference, gap.low, gap.high)
 
 
@@ -203,77 +225,3 @@ def mean_gap(gaps: Sequence[Gap]) -> Gap:
     mean = fmean(gap.difference for gap in gaps)
     reach = math.hypot(*(gap.high - gap.difference for gap in gaps)) / len(gaps)
     return Gap(mean, mean - reach, mean + reach)
-
-
-# Figures
-
-
-def maps_figure(path: Path, comparisons: Sequence[MapComparison]) -> Path:
-    """Writes one PNG: what maps add to their control of equal reach, and the trunk to identity maps."""
-    is_made = [comparison.experiment in GENERATED for comparison in comparisons]
-    groups = {
-        title: [comparison for comparison, made in zip(comparisons, is_made, strict=True) if made == wanted]
-        for title, wanted in (("public graphs", False), ("generated graphs", True))
-    }
-    groups = {title: group for title, group in groups.items() if group}
-    rows = max(map(len, groups.values()))
-    panels = Panels(list(groups), (4.6, 1.0 + ROW_INCHES * rows))
-    for axis, group in zip(panels.axes, groups.values(), strict=True):
-        axis.axvline(0, color=BASELINE, linewidth=1, linestyle="--", zorder=1)
-        for row, comparison in enumerate(group):
-            y = len(group) - row
-            for gap, height, look in (
-                (comparison.by_maps, y + HIGHER, MAPS_STYLE),
-                (comparison.by_trunk, y + LOWER, TRUNK_STYLE),
-            ):
-                if gap is not None:
-                    axis.plot([100 * gap.low, 100 * gap.high], [height] * 2, **{**look, "marker": ""})
-                    axis.plot(100 * gap.difference, height, **look, zorder=3)
-        names = [_row_name(comparison) for comparison in group]
-        axis.set(xlabel="difference in points", ylim=(len(group) - rows + 0.4, len(group) + 0.6))
-        axis.set_yticks(range(len(group), 0, -1), names)
-    handles = [
-        handle("maps: learned − same reach, 95 % interval", **MAPS_STYLE),
-        handle("trunk: same reach − identity maps, 95 % interval", **TRUNK_STYLE),
-    ]
-    return finish(panels, path, "What learned maps add to their control", handles)
-
-
-def _row_name(comparison: MapComparison) -> str:
-    own = ", own settings" if comparison.experiment == TRANSPORT.name else ""
-    return comparison.label + own
-
-
-def planted_figure(path: Path, cells: DataFrame) -> Path:
-    """Writes one PNG of planted sheaves: accuracy against noise and spread, and alignment of the maps."""
-    planted = complete(cells[cells["experiment"] == PLANTED.name])
-    settings = planted["setting"].str.extract(r"spread=(\S+) noise=(\S+)").astype(float)
-    planted = planted.assign(spread=settings[0], noise=settings[1])
-    spread, noise = USUAL["frame_spread"], USUAL["feature_noise"]
-    looks = {name: style(number) for number, name in enumerate(PLANTED.axes["variant"])}
-    titles = [f"frames that differ (spread {spread:g})", f"noise {noise:g}", "learned and planted transport"]
-    panels = Panels(titles, (3.6, 2.8))
-    for axis, fixed, varied in zip(panels.axes, ("spread", "noise"), ("noise", "spread"), strict=False):
-        line = planted[planted[fixed] == {"spread": spread, "noise": noise}[fixed]]
-        for name, look in looks.items():
-            _draw_means(axis, line[line["variant"] == name].sort_values(varied), varied, look)
-        axis.set(ylabel="test accuracy in %", xlabel=f"{varied} of the {MEANING[varied]}")
-        axis.set_xticks(sorted(line[varied].unique()))
-    learned = planted[(planted["variant"] == LEARNED) & (planted["spread"] == spread)].sort_values("noise")
-    axis = panels.axes[-1]
-    values = np.array([measured[ALIGNMENT] for measured in learned["measured"]])  # [noise, graphs]
-    axis.plot(learned["noise"], values.mean(axis=1), color=COLOUR, linewidth=1.4)
-    axis.plot(learned["noise"], values, "o", color=COLOUR, markersize=4, alpha=0.6)
-    axis.set(ylabel="alignment, a dot per graph", ylim=(0, 1.03), xlabel=f"noise of the {MEANING['noise']}")
-    axis.set_xticks(sorted(learned["noise"]))
-    handles = [handle(f"{name}, 95 % interval", markersize=5, **look) for name, look in looks.items()]
-    return finish(panels, path, "Planted sheaves: what learned maps gain, and what they find", handles)
-
-
-def _draw_means(axis: Any, line: DataFrame, x: str, look: dict[str, Any]) -> None:
-    """Means over independent graphs with their intervals."""
-    if line.empty:
-        return
-    means = 100 * np.array([scores.mean(axis=1) for scores in line["scores"]])  # [cells, graphs]
-    reach = student.ppf(0.975, means.shape[1] - 1) * means.std(axis=1, ddof=1) / math.sqrt(means.shape[1])
-    axis.errorbar(line[x], means.mean(axis=1), reach, capsize=2, linewidth=1.4, markersize=4.5, **look)

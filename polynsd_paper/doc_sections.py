@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.stats import bold_rule
-from polynsd_paper.choosing import (
-    changes_table,
-    compare_maps,
-    controls_table,
-    controls_text,
-    maps_figure,
-    planted_figure,
-)
+from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
+from polynsd_paper.choosing_figures import maps_figure, planted_figure
 from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell, points_text
 from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
@@ -244,7 +238,11 @@ def sections(records: DataFrame) -> dict[str, dict[str, str]]:
             "differences": differences_section(cells),
             "causes": causes_section(records),
         },
-        "docs/choosing.md": {"maps": maps_section(cells), "changes": changes_section(records)},
+        "docs/choosing.md": {
+            "maps": maps_section(cells),
+            "planted": wrap(*planted_text(cells)),
+            "changes": changes_section(records),
+        },
         "docs/reproducing.md": {"experiments": experiments_section()},
     }
 

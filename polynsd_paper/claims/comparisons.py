@@ -151,7 +151,8 @@ def gap_text(gap: Gap, digits: int = 1) -> str:
 
 def points_text(share: float, digits: int = 1) -> str:
     """`−1.2` for −0.012."""
-    return f"{100 * share:.{digits}f}".replace("-", "−")
+    rounded = round(100 * share, digits) + 0.0  # no −0.0
+    return f"{rounded:.{digits}f}".replace("-", "−")
 
 
 def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:
