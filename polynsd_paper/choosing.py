@@ -174,13 +174,14 @@ def _listed(cells: DataFrame, experiment: Experiment, first: str, second: str) -
         means = [cell["scores"].mean(axis=1) for cell in pair if cell is not None]
         gap = compare_graphs(*means) if len(means) == 2 else None
         if gap is not None:
-            texts.append(f"{gap_text(gap)} at {_words(setting)}")
+            where = setting if isinstance(setting, str) else f"{axis}={setting}"
+            texts.append(f"{gap_text(gap)} at {_words(where)}")
     return "; ".join(texts)
 
 
-def _words(setting: Any) -> str:
+def _words(setting: str) -> str:
     """`spread 0.65, noise 1.5` for `spread=0.65 noise=1.5`"""
-    return ", ".join(word.replace("=", " ") for word in str(setting).split())
+    return ", ".join(word.replace("=", " ") for word in setting.split())
 
 
 def compare_published(cells: DataFrame) -> Gaps:
