@@ -345,3 +345,13 @@ def test_the_record_says_what_was_trained(tmp_path):
     assert record.configuration["model"]["model"] == "nsd"
     assert record.protocol == "stratified(0.5, 0.25, 0.25)"
     assert read_record(trainer.path(cell(model="nsd-diagonal"))) == record
+
+
+def test_what_is_measured_of_the_models_is_in_the_record(tmp_path):
+    def measure(problem, models):
+        return {"nodes": [problem.data.num_nodes] * len(models)}
+
+    one = cell(model="gcn", measure=measure)
+    record = runner(tmp_path).record(one)
+    assert record.measured == {"nodes": [40] * len(record.scores)}
+    assert read_record(runner(tmp_path).path(one)).measured == record.measured
