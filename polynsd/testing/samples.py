@@ -23,7 +23,6 @@ FAMILIES = (
     "orthogonal(cayley)",
     "orthogonal(matrix_exp)",
     "orthogonal(euler)",
-    "conformal(householder)",
     "general",
 )
 

@@ -67,6 +67,7 @@ def test_layers_are_compared_with_identity_maps(tmp_path, capsys):
     assert "without learner" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_the_parts_of_a_search_make_up_its_time(tmp_path, capsys):
     pytest.importorskip("optuna")
     plain = {"model.layer.maps": "identity", "model.layer.stalk_dim": 1, "model.hidden_channels": 2}

@@ -159,7 +159,7 @@ def heights(tmp_path_factory):
 
 def test_numbers_are_predicted_too(tmp_path, heights, capsys):
     options = ["--dataset", str(heights), "--protocol", "random-60-20-20", "--splits", "2"]
-    result = train(tmp_path / "run", *options, "--epochs", "80", graph=[])
+    result = train(tmp_path / "run", *options, "--epochs", "80", "--learning-rate", "0.02", graph=[])
     assert result["metric"] == "r2"
     assert result["mean"] > 0.5
     out = capsys.readouterr().out
@@ -314,6 +314,7 @@ def test_progress_and_quiet(capsys):
     assert quiet.out == loud.out
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_the_start_says_what_chooses(capsys):
     assert "chosen by validation accuracy\n" in shown(capsys).err
     assert "chosen by validation roc_auc\n" in shown(capsys, "--select", "auc").err

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polynsd.errors import ConfigError
-from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, get_family
+from polynsd.sheaf import Conformal, Diagonal, General, Identity, Orthogonal, SheafLaplacian, get_family
 from polynsd.sheaf.families import append_channels
 from polynsd.sheaf.laplacian import NORMALIZATIONS
 from polynsd.testing import (
@@ -22,9 +22,10 @@ from polynsd.testing import (
     pairwise_cases,
     random_maps,
     random_sheaf,
+    random_tensor,
     stalk_dims,
 )
-from polynsd.testing.sheaf import assert_diagonal_gram
+from polynsd.testing.sheaf import assert_diagonal_gram, assert_orthogonal
 from polynsd.testing.strategies import families, raw_parameters
 
 MEMBERS = [(family, d) for family in FAMILIES for d in stalk_dims(family)]
@@ -34,6 +35,15 @@ MEMBERS = [(family, d) for family in FAMILIES for d in stalk_dims(family)]
 @pytest.mark.parametrize(("family", "d"), MEMBERS)
 def test_contract(family, d, dtype):
     check_family(get_family(family), d, dtype)
+
+
+@pytest.mark.parametrize("method", ["householder", "euler"])
+def test_conformal_maps_are_rotations_times_a_positive_number(method):
+    family = Conformal(method)
+    check_family(family, 3)
+    c, Q = family.split(random_tensor(7, family.num_params(3)), 3)
+    assert bool((c > 0).all())
+    assert_orthogonal(Q, 3)
 
 
 @settings(max_examples=100, deadline=None)
@@ -108,7 +118,7 @@ def test_dimensions_that_a_method_does_not_admit(method, d, text):
 
 
 @dataclass(frozen=True)
-class Conformal:
+class ScaledRotation:
     """A family of one's own: a scaled rotation of the plane, [[a, −b], [b, a]]."""
 
     is_learned: bool = True
@@ -122,14 +132,14 @@ class Conformal:
         return torch.stack([a, -b, b, a], -1).unflatten(-1, (2, 2))
 
 
-class Sheared(Conformal):
+class Sheared(ScaledRotation):
     """Claims orthogonal columns and has none."""
 
     def build(self, raw, d):
         return super().build(raw, d) @ raw.new_tensor([[1.0, 1.0], [0.0, 1.0]])
 
 
-class Idle(Conformal):
+class Idle(ScaledRotation):
     """Carries a number that does nothing."""
 
     def num_params(self, d):
@@ -139,7 +149,7 @@ class Idle(Conformal):
         return super().build(raw[..., :2] + 0 * raw[..., 2:], d)
 
 
-class Detached(Conformal):
+class Detached(ScaledRotation):
     """Loses half of its gradient."""
 
     def build(self, raw, d):
@@ -147,8 +157,8 @@ class Detached(Conformal):
 
 
 def test_a_family_of_ones_own():
-    check_family(Conformal(), 2)
-    sheaf = random_sheaf("star", Conformal(), 2, "sheaf-augmented")
+    check_family(ScaledRotation(), 2)
+    sheaf = random_sheaf("star", ScaledRotation(), 2, "sheaf-augmented")
     check_operator(sheaf.laplacian(), sheaf.dense())
 
 
@@ -158,7 +168,7 @@ def test_a_family_of_ones_own():
         (Sheared(), "orthogonal_columns is claimed"),
         (Idle(), "no influence"),
         (Detached(), "not its derivative"),
-        (Conformal(is_learned=False), "is_learned=False"),
+        (ScaledRotation(is_learned=False), "is_learned=False"),
     ],
 )
 def test_the_contract_refuses_false_claims(family, text):
