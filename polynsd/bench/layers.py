@@ -24,7 +24,7 @@ from polynsd.bench.filters import Sizes, backward_step, forward_step, gigabytes_
 from polynsd.bench.measures import paired_times, replayed
 from polynsd.bench.samples import Case, Row, Sample
 from polynsd.nn import SheafLayer
-from polynsd.nn.layer import Laplacian
+from polynsd.nn.assembly import Laplacian
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.similar import SimilarLaplacian
 

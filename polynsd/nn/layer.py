@@ -26,13 +26,11 @@ from torch.nn import functional
 
 from polynsd.config import SHORTCUTS, LayerConfig
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.kernels.ops import blocks, edges
+from polynsd.kernels.ops import edges
+from polynsd.nn.assembly import Laplacian, assemble_laplacian
 from polynsd.nn.precision import in_full_precision
-from polynsd.sheaf.direct_sum import DirectSum
-from polynsd.sheaf.families import Identity, append_channels, fixed_maps
-from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.sheaf.families import Identity
 from polynsd.sheaf.learner import SheafLearner, constant_maps, log_degrees
-from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.spectral.filter import Diffusion, PolynomialFilter
 from polynsd.topology import Topology
 
@@ -48,9 +46,6 @@ ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": lambda z: z,
 }
-
-
-Laplacian = SheafLaplacian | SimilarLaplacian | DirectSum
 
 
 class LearnedSheaf(NamedTuple):
@@ -196,7 +191,7 @@ class SheafLayer(nn.Module):
             raise ConfigError("this layer learns no maps of its own (shared_maps); ask the first layer.")
         if edge_attr is not None and not config.family.is_learned:
             raise ShapeError(f"maps='{config.maps}' has no use for edge_attr; leave it out.")
-        build = partial(self._build_laplacian, topology, edge_weight, batch)
+        build = partial(assemble_laplacian, config, topology, edge_weight, batch)
 
         def build_constant() -> Laplacian:
             maps = constant_maps(config.family, topology, x, config.stalk_dim)
@@ -221,53 +216,6 @@ class SheafLayer(nn.Module):
             maps = maps if factor is None else maps * factor
         is_constant = scale is None and weight is None
         return LearnedSheaf(build(maps, rotation, "identity" if is_constant else None), trunk)
-
-    def _build_laplacian(
-        self,
-        topology: Topology,
-        edge_weight: Tensor | None,
-        batch: Tensor | None,
-        maps: Tensor,
-        rotation: Tensor | None = None,
-        constant: str | None = None,
-    ) -> Laplacian:
-        """Learned and fixed coordinates; apart, where the learned blocks are dense or stalks are turned."""
-        config = self.config
-        is_mean = config.normalization == "random-walk"
-
-        def laplacian(
-            maps: Tensor,
-            stalk_dim: int,
-            orthogonal_columns: bool,
-            P: Tensor | None = None,
-            constant: tuple[object, ...] | None = None,
-        ) -> SheafLaplacian | SimilarLaplacian:
-            L = SheafLaplacian(
-                topology,
-                maps,
-                "sheaf-augmented" if is_mean else config.normalization,
-                edge_weight=edge_weight,
-                orthogonal_columns=orthogonal_columns,
-                stalk_dim=stalk_dim,
-                batch=batch,
-                constant=constant,
-            )
-            if not is_mean:
-                return L if P is None else SimilarLaplacian(L, P)
-            S = L.node_scale
-            assert S is not None
-            return SimilarLaplacian(L, *((1 / S, S) if P is None else (P / S, P.mT * S)))
-
-        orthogonal, d, channels = config.family.orthogonal_columns, config.stalk_dim, config.fixed_channels
-        if rotation is None and (not channels or blocks.is_elementwise(maps)):
-            whole = append_channels(maps, channels, topology, d)
-            name = None if constant is None else (constant, d, channels)
-            return laplacian(whole, config.total_stalk_dim, orthogonal, constant=name)
-        learned = laplacian(maps, d, orthogonal, rotation, None if constant is None else (constant, d))
-        if not channels:
-            return learned
-        fixed = fixed_maps(channels, topology, maps.dtype)
-        return DirectSum([learned, laplacian(fixed, len(channels), True, constant=channels)])
 
     def diffuse(self, x: Tensor, L: Laplacian, trunk: Tensor | None = None) -> Tensor:
         """The update of a state by a given sheaf."""

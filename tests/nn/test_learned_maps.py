@@ -6,6 +6,7 @@ from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, close, features, s
 from torch.nn import functional
 
 from polynsd import ConfigError, IdentitySheaf, PolyNSD, Topology
+from polynsd.nn.assembly import assemble_laplacian
 from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.learner import neighbour_mean
 
@@ -61,7 +62,8 @@ def test_maps_on_nodes_are_the_same_maps_on_all_edges_of_a_node(maps):
     layer = shaken(build(PolyNSD, 1, **options)).layers[0]
     x, context = features(NUM_NODES, 8).reshape(NUM_NODES, 2, 4), features(NUM_NODES, 8, seed=1)
     L, t = layer.learn(x, TOPOLOGY, context=context)
-    on_edges = layer._build_laplacian(TOPOLOGY, None, None, layer.learner.maps_on_edges(t, TOPOLOGY))
+    maps = layer.learner.maps_on_edges(t, TOPOLOGY)
+    on_edges = assemble_laplacian(layer.config, TOPOLOGY, None, None, maps)
     assert close(L.to_dense(), on_edges.to_dense())
 
 
