@@ -59,6 +59,7 @@ def test_train_prints_and_records(tmp_path, capsys):
     ]
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_train_says_how_it_goes(capsys):
     main(["train", "--data", "num_nodes=60", *TINY[:-1]])
     err = capsys.readouterr().err
@@ -66,6 +67,7 @@ def test_train_says_how_it_goes(capsys):
     assert "2 of 2 splits done" in err
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("model", ["nsd", "identity-sheaf", "poly-spectral", "gcn", "mlp"])
 def test_every_model_trains_on_minesweeper(model, capsys):
     maps = {"identity-sheaf": "identity", "poly-spectral": "identity"}.get(model, "diagonal")

@@ -64,6 +64,7 @@ def run(tmp_path_factory):
 # protocols
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_a_protocol_has_ten_splits(tmp_path):
     result = train(tmp_path / "run")
     assert [row["split"] for row in result["splits"]] == list(range(10))
@@ -157,6 +158,7 @@ def heights(tmp_path_factory):
     return path
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_numbers_are_predicted_too(tmp_path, heights, capsys):
     options = ["--dataset", str(heights), "--protocol", "random-60-20-20", "--splits", "2"]
     result = train(tmp_path / "run", *options, "--epochs", "80", "--learning-rate", "0.02", graph=[])
@@ -306,6 +308,7 @@ def test_json_is_all_there_is_on_stdout(capsys, tmp_path):
     assert sum(record["event"] == "done" for record in records) == 2
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_progress_and_quiet(capsys):
     loud, quiet = shown(capsys), shown(capsys, "--quiet")
     assert "at most 20 epochs each" in loud.err

@@ -28,6 +28,7 @@ def loss(logits):
     return torch.nn.functional.cross_entropy(logits, LABELS)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_a_layer_adds_a_multiple_of_the_layer_with_a_shortcut(norm):
     torch.manual_seed(0)
@@ -40,6 +41,7 @@ def test_a_layer_adds_a_multiple_of_the_layer_with_a_shortcut(norm):
     assert close(response.r, 1 + layer.epsilon * response.m)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_a_model_of_any_depth_starts_as_its_encoder_and_decoder(norm):
     """So no depth brings nodes together, and none makes the encoder's gradient smaller or larger."""
@@ -50,6 +52,7 @@ def test_a_model_of_any_depth_starts_as_its_encoder_and_decoder(norm):
     assert close(*(torch.autograd.grad(loss(out), weight)[0] for out in (logits, direct)))
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_every_layer_of_a_deep_model_learns_from_the_second_step_on(norm):
     model, x = build(16, norm=norm), features()

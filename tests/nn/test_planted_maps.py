@@ -1,5 +1,6 @@
 """Where transport is real: learned maps find the planted ones, and pay against identity maps."""
 
+import pytest
 import torch
 from torch.nn import functional
 
@@ -39,6 +40,7 @@ def accuracy(model):
     return float((model(X, TOPOLOGY).argmax(1) == Y)[TEST].double().mean())
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_maps_on_nodes_recover_the_planted_transport_and_beat_identity_maps():
     model, control = train(PolyNSD, **MAPS), train(IdentitySheaf)
     sheaf = model.layers[0].laplacian(model.encode(X), TOPOLOGY)

@@ -171,6 +171,7 @@ def test_without_records_the_pages_stay_as_they_are(tmp_path):
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "old"
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_the_pages_of_the_repository_are_up_to_date(tmp_path):
     """Not so? `python -m polynsd_paper.doc_sections`"""

@@ -17,6 +17,8 @@ from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.published import parse_cell, published
 from polynsd_paper.records import RECORD_COLUMNS, SCORE_COLUMNS, SUMMARY_COLUMNS
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # other tests cover the same code
+
 PACKAGE = Path(polynsd.__file__).parent
 every = pytest.mark.parametrize("name", EXPERIMENTS)
 SEARCHED = [name for name, experiment in EXPERIMENTS.items() if isinstance(experiment.cells()[0].plan, Space)]

@@ -128,6 +128,7 @@ def test_an_option_that_a_record_does_not_name_is_the_published_one():
     assert recorded_configuration(record) == published
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_all_records_of_the_repository_are_current():
     results = Path(__file__).parents[2] / "results"
     cells = summarize(load_records(results))

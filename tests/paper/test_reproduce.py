@@ -99,6 +99,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path, reproduce, monkeyp
     assert "nowhere" in told
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_older_records_are_told_left_out_and_trained_anew(tmp_path, reproduce, capsys):
     part = ("--datasets", "left", "--only", "model=mlp,gcn", "--quiet")
     reproduce(*part)
@@ -204,6 +205,7 @@ def test_mistakes_are_told_before_anything_is_trained(arguments, words, capsys):
     assert words in exit_text(["reproduce", *arguments], capsys)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 @pytest.mark.data
 @real
@@ -220,6 +222,7 @@ def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
     assert all(0.3 < float(row["mean"]) <= 1 for row in lines)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 @pytest.mark.data
 @real

@@ -61,6 +61,7 @@ def test_the_example_of_ones_own_model_is_searched(mine, tmp_path):
     assert scores_of(record).mean() > 0
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_the_example_of_ones_own_graph_makes_its_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     save_graph("graph.npz", heterophilous_graph(60, 2, 5, 6, heterophily=0.9, seed=3))
@@ -73,6 +74,7 @@ def test_the_example_of_ones_own_graph_makes_its_table(tmp_path, monkeypatch, ca
     assert "mine-fast: test accuracy in %" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_another_budget_is_another_search(tmp_path):
     assert runner(tmp_path).record(cell()).search["trials"] == 4
     assert runner(tmp_path, budgets(6)).record(cell()).search["trials"] == 6

@@ -32,6 +32,7 @@ def secret_test_scores(monkeypatch):
     monkeypatch.setattr(trials, "fit_replicas", fit)
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("config", [{"sampler": "random"}, {"sampler": "tpe", "batch": 1, "startup": 3}])
 def test_resuming_equals_never_stopping(config, tmp_path):
     whole = toy_search(trials=10, **config)
@@ -43,6 +44,7 @@ def test_resuming_equals_never_stopping(config, tmp_path):
     assert by_params(parts.study) == by_params(whole.study)
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_a_budget_of_seconds_ends_a_search_that_can_be_resumed(tmp_path):
     """Trials count with the time that they took, whoever trained them; a batch that is begun is finished."""
     whole = toy_search(trials=8, batch=2)

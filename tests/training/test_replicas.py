@@ -16,6 +16,8 @@ from polynsd.training import Replica, fit, fit_replicas, get_task
 from polynsd.training import replicas as engine
 from polynsd.zoo import GCN, MLP
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # other tests cover the same code
+
 ACCURACY = get_task("accuracy")
 FEW = TrainConfig(epochs=15, patience=15)
 
@@ -108,7 +110,6 @@ def trained(replicas, data, **options):
     return results, history
 
 
-@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_replica_in_company_is_the_one_it_is_alone(data, splits, name):
     configs = [
@@ -220,7 +221,6 @@ def usual(data, splits):
     return replicas, *trained(replicas, data)
 
 
-@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("window", [7, 25])
 def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkeypatch):
     replicas, expected, histories = usual
@@ -234,7 +234,6 @@ def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkey
     }
 
 
-@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("chunk", [1, 3])
 def test_it_does_not_matter_how_many_train_at_once(data, usual, chunk):
     replicas, expected, _ = usual

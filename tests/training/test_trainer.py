@@ -98,6 +98,7 @@ def test_map_learners_have_their_own_decay():
     }
 
 
+@pytest.mark.usefixtures("no_tracer")
 def test_learns_what_it_is_meant_to_learn(data, split):
     config = TrainConfig(epochs=80, learning_rate=0.01)
     result = fit(lambda: published(5, 8, 2, 2, degree=4), data, split, ACCURACY, config, seed=0)
