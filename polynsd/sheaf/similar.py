@@ -49,7 +49,7 @@ class SimilarLaplacian:
 
     @property
     def stalk_dim(self) -> int:
-        """D, that of A."""
+        """The dimension of the stalks."""
         return self.base.stalk_dim
 
     @property

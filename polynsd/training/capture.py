@@ -94,7 +94,7 @@ def _warn(reason: str) -> None:
 
 
 def run_aside(step: Step) -> Tensor:
-    """Runs a step named_state the default stream, which no recording may use."""
+    """Runs a step outside the default stream, which no recording may use."""
     stream = _stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

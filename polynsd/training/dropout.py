@@ -3,7 +3,8 @@
 A generator's numbers depend on how many were drawn before. Here the mask of a dropout is a function of
 (seed, epoch, call, position). While a `DropoutStream` is active it handles every call of
 `torch.nn.functional.dropout`, whichever model makes it, also inside `torch.vmap`, where each replica has its
-own seed and rates.
+own seed and rates. On a GPU it also hands linear maps to `kernels/ops/linear.py`, which computes the same
+with a faster gradient of the weights.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ OTHER_DROPOUTS = (
 
 
 class _Interception(TorchFunctionMode):
-    """Handles calls of dropout; every other function runs as usual."""
+    """Handles calls of dropout, and of linear maps on a GPU; every other function runs as usual."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -47,7 +48,7 @@ class _Interception(TorchFunctionMode):
 
 
 def _gains_from_pieces(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:  # noqa: A002
-    """Whether the weight's gradient is a sum over so many rows that a GPU should share them out."""
+    """Whether the gradient of the weight is a sum over nodes on a GPU, in full precision."""
     return input.is_cuda and input.dim() == 2 and not torch.is_autocast_enabled("cuda")
 
 

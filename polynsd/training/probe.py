@@ -21,7 +21,7 @@ from polynsd.training.dropout import DropoutRates
 logger = logging.getLogger("polynsd")
 
 MEMORY_SHARE = 0.6  # of the free memory
-PASSES = 3  # a backward pass holds gradients and temporaries named_state what was saved
+PASSES = 3  # a backward pass holds gradients and temporaries beside what was saved
 
 Predict = Callable[[nn.Module], Tensor]  # the output of a model on the graph
 
