@@ -1,0 +1,104 @@
+"""`Folds`: which labelled nodes train and which judge.
+
+With many labels a part of every class is held out once. With few, one such part would be a handful of nodes:
+then every labelled node is held out in turn, and candidates are compared on the predictions that each node
+gets from the models that have not seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.errors import ConfigError, DataError
+from polynsd.estimator.labels import HeldOut, Mask
+
+MANY = 1000  # labelled nodes from which on one hold-out is enough
+TINY = 100  # labelled nodes below which the division into folds is repeated
+NUM_FOLDS = 5
+REPEATS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Masks `[R, N]`: model r trains on `train[r]` and is judged on `val[r]`."""
+
+    train: Mask
+    val: Mask
+
+    @classmethod
+    def one(cls, train: Mask, val: Mask) -> Folds:
+        """A single hold-out."""
+        return cls(train[None].copy(), val[None].copy())
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    @property
+    def judged(self) -> Mask:
+        """`[N]` the nodes that are held out in some fold."""
+        return self.val.any(0)
+
+    def splits(self) -> Iterator[HeldOut]:
+        """The folds one by one, as a training takes them."""
+        return (HeldOut(train, val) for train, val in zip(self.train, self.val, strict=True))
+
+    def out_of_fold(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`[R, N, O]` → `[N, O]`: for every judged node the mean over the folds that hold it out; 0 elsewhere."""
+        times = self.val.sum(0)
+        kept = np.where(self.val[..., None], values, 0.0).sum(0)
+        return kept / np.maximum(times, 1)[:, None]
+
+
+def make_folds(labelled: Mask, strata: NDArray[np.int64], fraction: float, seed: int) -> Folds:
+    """The folds of these nodes, alike in every stratum.
+
+    A stratum of one node trains in every fold.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"validation_fraction must lie between 0 and 1; got {fraction!r}.")
+    count, rng = int(labelled.sum()), np.random.default_rng(seed)
+    if count >= MANY:
+        val = _hold_out(labelled, strata, fraction, rng)
+        return _checked(Folds.one(labelled & ~val, val), count)
+    repeats = REPEATS if count < TINY else 1
+    val = np.concatenate([_divide(labelled, strata, rng) for _ in range(repeats)])
+    val = val[val.any(1)]  # there may be fewer nodes than folds
+    return _checked(Folds(labelled & ~val, val), count)
+
+
+def _checked(folds: Folds, count: int) -> Folds:
+    if not len(folds) or not (folds.train.any(1).all() and folds.val.any(1).all()):
+        raise DataError(
+            f"training and validation need a node each, and two of some class; got n_samples={count} labelled "
+            "ones. Label more nodes, or name them in train and val."
+        )
+    return folds
+
+
+def _hold_out(nodes: Mask, strata: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
+    """A share of every stratum, at least one of each that has two."""
+    chosen = np.zeros(len(nodes), dtype=bool)
+    for members in _members(nodes, strata, rng):
+        count = min(max(round(share * members.size), 1), members.size - 1)
+        chosen[members[:count]] = True
+    return chosen
+
+
+def _divide(nodes: Mask, strata: NDArray[np.int64], rng: np.random.Generator) -> Mask:
+    """`[NUM_FOLDS, N]` disjoint parts; strata follow each other, so that all parts are of nearly one size."""
+    parts, place = np.zeros((NUM_FOLDS, len(nodes)), dtype=bool), 0
+    for members in _members(nodes, strata, rng):
+        if members.size > 1:
+            parts[(place + np.arange(members.size)) % NUM_FOLDS, members] = True
+            place += members.size
+    return parts
+
+
+def _members(nodes: Mask, strata: NDArray[np.int64], rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """The nodes of every stratum in random order."""
+    for stratum in np.unique(strata[nodes]):
+        yield rng.permutation(np.flatnonzero(nodes & (strata == stratum)))

@@ -1,0 +1,81 @@
+"""`Candidate`, what an estimator may try, and `Member`, a candidate that has been fitted to every fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polynsd.training import Epoch, Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.folds import Folds
+    from polynsd.estimator.inputs import Inputs
+
+FAMILIES = ("features", "smoothed", "convolution", "filter", "sheaf", "deep")  # from cheap to dear
+
+Outputs = NDArray[np.float64]
+State = tuple[dict[str, Any], dict[str, Tensor]]
+OnEpoch = Callable[[str, Epoch], None]  # the name of what trains, and its epoch
+
+
+class Member(Protocol):
+    """A fitted candidate: one model per fold."""
+
+    name: str
+    family: str
+    parameters: Mapping[str, Any]
+    """Plain data for reports: what was chosen inside the candidate."""
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        """`[R, N, O]` of every fold's model: logits of classes, or standardised targets.
+
+        The graph may be another one with the same columns.
+        """
+        ...
+
+    def state(self) -> State:
+        """Plain data and tensors from which `restore` of the same class makes the member again."""
+        ...
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Member:
+        """The member that `state` described."""
+        ...
+
+
+class Candidate(Protocol):
+    """Something to try on a graph."""
+
+    name: str
+    family: str
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: NDArray[np.float64] | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> Member:
+        """A model per fold, trained on its `train` nodes; its `val` nodes may choose the moment to stop.
+
+        Args:
+            inputs: the graph.
+            target: `[N]` classes 0 … O − 1 (int64, −1 where unknown) or standardised numbers (float64, NaN
+                where unknown).
+            folds: nothing outside of them is looked at.
+            task: loss and metric, and whether targets are numbers.
+            weights: `[N]` of the nodes in the loss; all 1 unless given.
+            seed: of everything random.
+            deadline: a `time.monotonic()` after which the best so far is returned.
+            on_epoch: called where the candidate trains in epochs.
+        """
+        ...
