@@ -18,7 +18,8 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.data import Graph
-from polynsd.errors import DataError, GraphError, ShapeError
+from polynsd.errors import DataError, GraphError, ShapeError, require_choice
+from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
 from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
 
 if TYPE_CHECKING:
@@ -56,6 +57,101 @@ class Scaling:
 
     def undo(self, values: Numbers) -> Numbers:
         return values * self.scale + self.mean
+
+
+class Inputs:
+    """A graph as candidates see it; everything is computed once, when it is asked for.
+
+    Args:
+        graph: with features.
+        treatments: learned from the graph of `fit`.
+        edge_scaling: of edge features, likewise; None leaves edge features out.
+    """
+
+    def __init__(
+        self, graph: Graph, treatments: FeatureTreatments, edge_scaling: Scaling | None = None
+    ) -> None:
+        self.graph, self.treatments, self.edge_scaling = graph, treatments, edge_scaling
+        self._features: dict[str, Matrix] = {}
+        self._adjacency: dict[str, Any] = {}
+        self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
+        self._edges: dict[torch.device, Tensor] = {}
+
+    @property
+    def num_nodes(self) -> int:
+        return self.graph.num_nodes
+
+    @property
+    def num_features(self) -> int:
+        """The number of columns of treated features."""
+        return len(self.treatments.columns)
+
+    def features(self, treatment: str = STANDARD) -> Matrix:
+        """Treated features `[N, num_features]` in double precision: a `csr_array` or an array."""
+        if treatment not in self._features:
+            self._features[treatment] = self.treatments.apply(self.graph.x, treatment)
+        return self._features[treatment]
+
+    def adjacency(self, kind: str) -> Any:
+        """A `csr_array` `[N, N]` of the weighted graph without loops; the row of an isolated node is zero.
+
+        Args:
+            kind: `mean` (D⁻¹ A), `symmetric` (D^−½ A D^−½) or `plain` (A).
+        """
+        require_choice("kind of adjacency", kind, ("mean", "symmetric", "plain"))
+        if kind not in self._adjacency:
+            self._adjacency[kind] = _normalise(self.graph, kind)
+        return self._adjacency[kind]
+
+    def data(
+        self, treatment: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> Data:
+        """PyG's `Data` with both directions of every edge; x is a sparse tensor where features are sparse."""
+        device = torch.device(device)
+        key = (treatment, device, dtype)
+        if key not in self._data:
+            self._data[key] = self._make_data(*key)
+        return self._data[key]
+
+    def _make_data(self, treatment: str, device: torch.device, dtype: torch.dtype) -> Data:
+        from torch_geometric.data import Data
+
+        graph = self.graph
+        if device not in self._edges:  # one tensor for all treatments, whose structure is found once
+            once = torch.from_numpy(graph.edge_index.astype(np.int64))
+            self._edges[device] = torch.cat([once, once.flip(0)], 1).to(device)
+        data = Data(edge_index=self._edges[device], num_nodes=graph.num_nodes)
+        data.x = as_tensor(self.features(treatment), dtype).to(device)
+        if graph.edge_weight is not None:
+            data.edge_weight = _both_ways(graph.edge_weight).to(device, dtype)
+        if graph.edge_attr is not None and self.edge_scaling is not None:
+            attr = self.edge_scaling.apply(graph.edge_attr.astype(np.float64))
+            data.edge_attr = _both_ways(attr).to(device, dtype)
+        return data
+
+
+def as_tensor(features: Matrix, dtype: torch.dtype) -> Tensor:
+    """A matrix as a tensor, sparse where it is sparse."""
+    dense = features.toarray() if sparse.issparse(features) else features
+    return torch.from_numpy(np.ascontiguousarray(dense)).to(dtype)
+
+
+def _normalise(graph: Graph, kind: str) -> Any:
+    """A, D⁻¹ A or D^−½ A D^−½, sorted by rows and columns."""
+    row, col = graph.edge_index.astype(np.int64)
+    weight = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
+    ends = (np.concatenate([row, col]), np.concatenate([col, row]))
+    A = sparse.csr_array((np.concatenate([weight, weight]), ends), shape=(graph.num_nodes,) * 2)
+    A.sort_indices()
+    if kind == "plain":
+        return A
+    degree = A.sum(1)
+    power = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    if kind == "mean":
+        A.data *= np.repeat(power, np.diff(A.indptr))
+    else:
+        A.data *= np.sqrt(np.repeat(power, np.diff(A.indptr)) * power[A.indices])
+    return A
 
 
 def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = False) -> Graph:

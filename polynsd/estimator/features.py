@@ -1,0 +1,285 @@
+"""Features of nodes as candidates see them: a few treatments, among which validation chooses.
+
+A column is *sparse* if it is a flag (0 or 1), or zero on most nodes and negative on none (counts, TF-IDF, a
+bag of words), or zero on almost all. It is never centred: zeros stay zeros. Every other one is *dense*.
+
+    treatment    sparse columns                              dense columns
+    "standard"   as they are                                 (x − mean) / deviation
+    "scaled"     divided by their largest value              (x − mean) / deviation
+    "row"        every row divided by its Euclidean length   (x − mean) / deviation
+    "rank"       as they are                                 Φ⁻¹ of their rank: normally distributed
+
+A sparse column whose largest value is above 100 or below 0.001 is divided by it in every treatment. A
+constant column says nothing and is left out. Nothing sparse is made dense.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import ndtri
+from torch import Tensor
+
+from polynsd.errors import ShapeError, require_choice
+
+logger = logging.getLogger("polynsd")
+
+STANDARD, SCALED, ROW, RANK = TREATMENTS = ("standard", "scaled", "row", "rank")
+MOSTLY_ZERO, ALMOST_ZERO = 0.5, 0.05  # share of other entries: without negative ones, and with them
+SMALLEST, LARGEST = 1e-3, 100.0  # sparse columns whose largest value lies between stay as they are
+STORED_SPARSELY = 0.25  # share of entries up to which the result is a sparse matrix
+QUANTILES = 256  # by which ranks are found
+QUANTILE_ROWS = 10_000  # rows that they are taken from, at most
+BLOCK = 2**24  # entries of a dense matrix that are looked at in one go
+EQUAL_ROWS = 1.01  # rows whose lengths differ by less count as equal
+ROUNDING = float(np.finfo(np.float32).eps)  # a column that varies by less is constant
+ARRAYS = ("sparse", "dense", "largest", "mean", "deviation", "quantiles")
+
+Numbers = NDArray[np.float64]
+Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTreatments:
+    """What is learned of the columns, once, to treat the features of any graph that has them.
+
+    Args:
+        width: the number of columns that are given.
+        sparse: the numbers of the sparse columns that are kept.
+        dense: those of the dense ones.
+        largest: the largest absolute value of every sparse column.
+        mean: of every dense column.
+        deviation: of every dense column.
+        quantiles: `[Q, dense]`, ascending.
+        names: the treatments that differ here, "standard" first.
+        is_sparse: whether treated features are a sparse matrix.
+    """
+
+    width: int
+    sparse: NDArray[np.int64]
+    dense: NDArray[np.int64]
+    largest: Numbers
+    mean: Numbers
+    deviation: Numbers
+    quantiles: Numbers
+    names: tuple[str, ...]
+    is_sparse: bool
+
+    @classmethod
+    def learn(cls, x: Matrix, rows: NDArray[np.bool_] | None = None) -> FeatureTreatments:
+        """Looks at the columns of x `[N, F]`, a finite array or sparse matrix.
+
+        Args:
+            x: the features of all nodes, labelled or not: many nodes show what kind a column is.
+            rows: the nodes by which dense columns are scaled; all by default.
+        """
+        columns = _describe_columns(x)
+        kept_sparse, kept_dense = columns.kinds()
+        dense = _select(x, kept_dense)
+        mean, deviation = _scales(dense, rows)
+        treatments = cls(
+            width=x.shape[1],
+            sparse=kept_sparse,
+            dense=kept_dense,
+            largest=np.maximum(np.abs(columns.low), np.abs(columns.high))[kept_sparse],
+            mean=mean,
+            deviation=deviation,
+            quantiles=_quantiles(dense if rows is None or not rows.any() else dense[rows]),
+            names=(STANDARD,),
+            is_sparse=_is_sparse(columns, kept_sparse, kept_dense, len(dense)),
+        )
+        return treatments._with_names(x, bool(columns.is_flag[kept_sparse].all()))
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """The numbers of the given columns in the order of the treated ones: sparse ones first."""
+        return np.concatenate([self.sparse, self.dense])
+
+    @property
+    def dropped(self) -> NDArray[np.int64]:
+        """The numbers of the columns that are left out because they are constant."""
+        return np.setdiff1d(np.arange(self.width), self.columns)
+
+    def apply(self, x: Matrix, treatment: str = STANDARD) -> Matrix:
+        """The treated features `[N, columns]` in double precision, a `csr_array` where that is smaller."""
+        require_choice("treatment of features", treatment, TREATMENTS)
+        if x.shape[1] != self.width:
+            raise ShapeError(f"there must be {self.width} features, as in fit; got {x.shape[1]}.")
+        flags = self._treat_sparse(_select(x, self.sparse, self.is_sparse), treatment)
+        if not len(self.dense):
+            return flags
+        numbers = self._treat_dense(_select(x, self.dense), treatment)
+        if self.is_sparse:
+            return sparse.csr_array(sparse.hstack([flags, sparse.csr_array(numbers)], format="csr"))
+        return np.hstack([flags, numbers])
+
+    def _treat_sparse(self, values: Matrix, treatment: str) -> Matrix:
+        is_extreme = (self.largest > LARGEST) | (self.largest < SMALLEST)
+        scale = np.where(is_extreme | (treatment == SCALED), self.largest, 1.0)
+        if (scale != 1).any():
+            values = _divide_columns(values, scale)
+        return _divide_rows(values, _row_lengths(values)) if treatment == ROW else values
+
+    def _treat_dense(self, values: Numbers, treatment: str) -> Numbers:
+        if treatment != RANK:
+            values -= self.mean
+            values /= self.deviation
+            return values
+        share = np.linspace(0, 1, len(self.quantiles))
+        margin = 0.5 / len(self.quantiles)
+        for j, steps in enumerate(self.quantiles.T):
+            column = values[:, j]
+            # from both sides, so that equal values lie in the middle of their ranks
+            rank = (np.interp(column, steps, share) - np.interp(-column, -steps[::-1], -share[::-1])) / 2
+            values[:, j] = ndtri(np.clip(rank, margin, 1 - margin))
+        return values
+
+    def _with_names(self, x: Matrix, only_flags: bool) -> FeatureTreatments:
+        names = [STANDARD]
+        if len(self.sparse):
+            lengths = _row_lengths(self._treat_sparse(_select(x, self.sparse, self.is_sparse), STANDARD))
+            lengths = lengths[lengths > 0]
+            if not only_flags:
+                names.append(SCALED)
+            if len(self.sparse) > 1 and lengths.max() > EQUAL_ROWS * lengths.min():
+                names.append(ROW)
+        if len(self.dense):
+            names.append(RANK)
+        return FeatureTreatments(**{**vars(self), "names": tuple(names)})
+
+    def log(self, feature_names: Sequence[str] | None = None) -> None:
+        """Says which columns are left out."""
+        dropped = self.dropped
+        if len(dropped):
+            first = [str(feature_names[i]) if feature_names else f"number {i}" for i in dropped[:5].tolist()]
+            more = ", …" if len(dropped) > len(first) else ""
+            logger.warning(
+                "%d of %d features are constant and left out: %s%s.",
+                len(dropped),
+                self.width,
+                ", ".join(first),
+                more,
+            )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain data and tensors, from which `restore` makes the treatments again."""
+        data = {"width": self.width, "names": list(self.names), "is_sparse": self.is_sparse}
+        return data, {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in ARRAYS}
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureTreatments:
+        """What `state` described."""
+        arrays = {name: tensors[name].numpy() for name in ARRAYS}
+        return cls(
+            width=data["width"], names=tuple(data["names"]), is_sparse=bool(data["is_sparse"]), **arrays
+        )
+
+
+class _ColumnFacts(NamedTuple):
+    """Of every column, over all N nodes."""
+
+    num_nodes: int
+    low: Numbers
+    high: Numbers
+    filled: NDArray[np.int64]  # entries that are not zero
+    is_flag: NDArray[np.bool_]  # all entries are 0 or 1
+
+    def kinds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The sparse columns and the dense ones that are not constant; one column if all are."""
+        share = self.filled / max(self.num_nodes, 1)
+        is_sparse = self.is_flag | ((self.low >= 0) & (share <= MOSTLY_ZERO)) | (share <= ALMOST_ZERO)
+        largest = np.maximum(np.abs(self.low), np.abs(self.high))
+        varies = self.high - self.low > np.where(is_sparse, 0.0, ROUNDING * largest)
+        if not varies.any():
+            is_sparse[:1] = varies[:1] = True
+        return np.flatnonzero(is_sparse & varies), np.flatnonzero(~is_sparse & varies)
+
+
+def _describe_columns(x: Matrix) -> _ColumnFacts:
+    num_nodes, width = x.shape
+    if sparse.issparse(x):
+        entries = sparse.csr_array(x)
+        is_other = (entries.data != 0) & (entries.data != 1)
+        low, high = (np.ravel(f(axis=0).toarray()).astype(np.float64) for f in (entries.min, entries.max))
+        filled = np.bincount(entries.indices[entries.data != 0], minlength=width)
+        is_flag = np.bincount(entries.indices[is_other], minlength=width) == 0
+        return _ColumnFacts(num_nodes, low, high, filled, is_flag)
+    parts = [
+        (
+            block.min(0, initial=np.inf),
+            block.max(0, initial=-np.inf),
+            np.count_nonzero(block, 0),
+            ((block == 0) | (block == 1)).all(0),
+        )
+        for block in _column_blocks(x)
+    ]
+    low, high, filled, is_flag = (np.concatenate(facts) for facts in zip(*parts, strict=True))
+    return _ColumnFacts(num_nodes, low.astype(np.float64), high.astype(np.float64), filled, is_flag)
+
+
+def _column_blocks(x: NDArray[Any]) -> list[NDArray[Any]]:
+    step = max(BLOCK // max(len(x), 1), 1)
+    return [x[:, start : start + step] for start in range(0, x.shape[1], step)]
+
+
+def _is_sparse(
+    columns: _ColumnFacts, kept_sparse: NDArray[np.int64], kept_dense: NDArray[np.int64], num_nodes: int
+) -> bool:
+    entries = int(columns.filled[kept_sparse].sum()) + len(kept_dense) * num_nodes
+    return entries <= STORED_SPARSELY * num_nodes * (len(kept_sparse) + len(kept_dense))
+
+
+def _select(x: Matrix, columns: NDArray[np.int64], keep_sparse: bool = False) -> Matrix:
+    """A copy of these columns in double precision, an array unless it shall be sparse."""
+    is_all = len(columns) == x.shape[1]
+    if sparse.issparse(x):
+        part = sparse.csr_array(x, dtype=np.float64, copy=True)
+        part = part if is_all else sparse.csr_array(part[:, columns])
+        return part if keep_sparse else part.toarray()
+    part = np.array(x if is_all else x[:, columns], dtype=np.float64)
+    return sparse.csr_array(part) if keep_sparse else part
+
+
+def _scales(values: Numbers, rows: NDArray[np.bool_] | None) -> tuple[Numbers, Numbers]:
+    """Mean and deviation of columns that vary; where they do not on these rows, those of all."""
+    mean, deviation = values.mean(0), values.std(0)
+    if rows is None or not rows.any():
+        return mean, deviation
+    some = values[rows]
+    some_mean, some_deviation = some.mean(0), some.std(0)
+    varies = some_deviation > ROUNDING * np.abs(some_mean)
+    return np.where(varies, some_mean, mean), np.where(varies, some_deviation, deviation)
+
+
+def _quantiles(values: Numbers) -> Numbers:
+    sample = values[:: -(-len(values) // QUANTILE_ROWS) or 1]
+    return np.quantile(sample, np.linspace(0, 1, min(QUANTILES, len(sample))), axis=0)
+
+
+def _divide_columns(values: Matrix, scale: Numbers) -> Matrix:
+    if not sparse.issparse(values):
+        return values / scale
+    values.data /= scale[values.indices]
+    return values
+
+
+def _row_lengths(values: Matrix) -> Numbers:
+    if not sparse.issparse(values):
+        return np.linalg.norm(values, axis=1)
+    lengths: Numbers = np.sqrt(values.multiply(values).sum(1))
+    return lengths
+
+
+def _divide_rows(values: Matrix, lengths: Numbers) -> Matrix:
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    if not sparse.issparse(values):
+        return values / lengths[:, None]
+    values.data /= np.repeat(lengths, np.diff(values.indptr))
+    return values
