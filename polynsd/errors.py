@@ -31,9 +31,13 @@ class ConfigError(PolyNSDError):
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> ConfigError:
     """The error for a misspelt option: lists the choices and guesses the one that was meant."""
     names = sorted(choices)
-    guess = get_close_matches(str(name), names, n=1)
-    hint = f" Did you mean '{guess[0]}'?" if guess else ""
-    return ConfigError(f"unknown {kind} '{name}'; choose from: {', '.join(names)}.{hint}")
+    return ConfigError(f"unknown {kind} '{name}'; choose from: {', '.join(names)}.{guess_name(name, names)}")
+
+
+def guess_name(name: object, choices: Iterable[str]) -> str:
+    """` Did you mean 'label'?`, or nothing where no choice resembles the name."""
+    guess = get_close_matches(str(name), list(choices), n=1)
+    return f" Did you mean '{guess[0]}'?" if guess else ""
 
 
 def require_choice(kind: str, name: str, choices: Iterable[str]) -> None:

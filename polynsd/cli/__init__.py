@@ -1,21 +1,26 @@
-"""The command line: `polynsd demo | train | predict | search | runs | bench | data | reproduce | claims …`.
+"""The command line: `polynsd fit | predict | demo | train | search | runs | bench | data | reproduce …`.
 
 Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path
-(the message says which), 130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
+(the message says which), 130 interrupted (Ctrl-C), 141 nobody reads the output any more, 143 terminated
+(SIGTERM).
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
 from polynsd.errors import PolyNSDError, unknown_name
+
+HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,41 +31,60 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"polynsd {__version__}")
         return
+    command = None
     try:
         with handle_sigterm():
-            parse_command(arguments).run()
+            command = parse_command(arguments)
+            command.run()
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: `polynsd runs list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        sys.exit(BROKEN_PIPE)
     except (PolyNSDError, OSError) as error:
         print(f"polynsd: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt as error:
-        print("polynsd: interrupted; a run folder goes on where it was left", file=sys.stderr)
+        what_stays = getattr(command, "after_interrupt", str)()
+        print(f"polynsd: interrupted{what_stays and '; '}{what_stays}", file=sys.stderr)
         sys.exit(143 if isinstance(error, Terminated) else 130)
 
 
 def parse_command(arguments: Sequence[str]) -> Any:
     """The command as an instance of its dataclass, with a `run` method; prints help where it is asked for."""
-    from polynsd.cli.commands import TRAIN_TABLES, describe_commands, find_commands, load_command
+    from polynsd.cli.commands import describe_commands, find_commands, find_group, load_command
 
     commands = find_commands()
     words = 2 if " ".join(arguments[:2]) in commands else 1
     name = " ".join(arguments[:words]) or "--help"
-    if name in ("-h", "--help"):
-        print(describe_commands())
+    group = find_group(name, commands)
+    if name in HELP or (group and arguments[1:2] in ([], *([word] for word in HELP))):
+        print(describe_commands(group or commands))
         sys.exit(0)
     if name not in commands:
-        is_group = any(command.startswith(f"{name} ") for command in commands)
-        raise unknown_name("command", " ".join(arguments[:2]) if is_group else name, commands)
-    options, prog = list(arguments[words:]), f"polynsd {name}"
+        raise unknown_name("command", " ".join(arguments[:2]) if group else name, group or commands)
+    options = list(arguments[words:])
     if name == "train" and any(option.split("=")[0] == "--edges" for option in options):
-        command, prog = resolve_name(TRAIN_TABLES), f"{prog} --edges EDGES"
-        summary = None
-    else:
-        command, summary = load_command(name, commands), commands[name].summary
+        name = "fit"  # its older form
+    command, prog = load_command(name, commands), f"polynsd {name}"
+    if hasattr(command, "rewrite"):
+        options = command.rewrite(options)
+    return _parse_options(command, options, prog, commands[name].summary)
+
+
+def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str | None) -> Any:
+    from polynsd.cli.help import check_option_names, format_help, has_subcommands
+
+    defaults = command.default_for(options) if hasattr(command, "default_for") else None
+    if not has_subcommands(command):  # otherwise `tyro` describes the command
+        if any(option in (*HELP, HELP_ALL) for option in options):
+            summary = summary or inspect.getdoc(command) or ""
+            print(format_help(prog, summary, command, defaults, HELP_ALL in options))
+            sys.exit(0)
+        check_option_names(prog, command, options)
     import tyro
 
     from polynsd.cli.options import mapping_registry
 
-    defaults = {"default": command.default_for(options)} if hasattr(command, "default_for") else {}
     with mapping_registry():
         return tyro.cli(
             command,
@@ -68,7 +92,7 @@ def parse_command(arguments: Sequence[str]) -> Any:
             prog=prog,
             description=summary,
             config=(tyro.conf.OmitArgPrefixes,),
-            **defaults,
+            **({} if defaults is None else {"default": defaults}),
         )
 
 

@@ -24,12 +24,17 @@ After `pip install` of that package `polynsd hello --name you` works and `polyns
 - A command is imported when it is called. One that cannot be imported says so and leaves the others alone.
 - The commands below cannot be replaced. A name that two packages add is refused when it is called.
 - A mistake of the user is raised as a `polynsd.errors.PolyNSDError`: its message is printed, exit code 2.
-- The class may have a class method `default_for(arguments)`: the instance whose values are the defaults.
+- The class may have class methods `default_for(arguments)`: the instance whose values are the defaults; and
+  `rewrite(arguments)`: the arguments as they are written now, where an older form is accepted too.
+- It may have a method `after_interrupt()`: what is true of the work so far when Ctrl-C has ended it.
+- It may have `main_options`, the options that `--help` shows; `--help-all` shows the rest (`cli/help.py`).
 """
 
 from __future__ import annotations
 
 import inspect
+import shutil
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -39,6 +44,7 @@ from typing import Any
 from polynsd.errors import ConfigError
 
 GROUP = "polynsd.commands"
+WIDEST = 110  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,19 @@ class Command:
 
 
 COMMANDS = {
+    "fit": Command(
+        "polynsd.cli.fit:Fit", "Fit a model to your own tables; rows without a label are predicted."
+    ),
+    "predict": Command(
+        "polynsd.cli.predict:Predict", "Predict the nodes of a graph with a model fitted to your own tables."
+    ),
     "demo": Command(
         "polynsd.cli.demo:Demo",
         "Train PolyNSD, NSD, the identity sheaf, GCN and MLP on an embedded heterophilous graph.",
     ),
     "train": Command(
         "polynsd.cli.train:Train",
-        "Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help).",
-    ),
-    "predict": Command(
-        "polynsd.cli.predict:Predict", "Predict the nodes of a graph with a model trained on your own tables."
+        "Train one model on all splits of a benchmark graph.",
     ),
     "search": Command(
         "polynsd.cli.search:SearchCommand",
@@ -111,7 +120,6 @@ COMMANDS = {
         "polynsd.cli.data:DataMake", "Generate a synthetic graph: heterophily, minesweeper, streets, chain."
     ),
 }
-TRAIN_TABLES = "polynsd.cli.train_tables:TrainTables"  # `train --edges …` has options of its own
 
 
 def find_commands() -> dict[str, Command]:
@@ -140,9 +148,14 @@ def load_command(name: str, commands: Mapping[str, Command]) -> Any:
         ) from error
 
 
-def describe_commands() -> str:
-    """The help of all commands; those of other packages are loaded for it."""
-    commands, lines = find_commands(), []
+def find_group(name: str, commands: Mapping[str, Command]) -> dict[str, Command]:
+    """The commands whose first word this is: `list`, `show` and `compare` of `runs`."""
+    return {full: command for full, command in commands.items() if full.startswith(f"{name} ")}
+
+
+def describe_commands(commands: Mapping[str, Command]) -> str:
+    """The help of commands, a line for each; those of other packages are loaded for it."""
+    lines = []
     for name, command in commands.items():
         summary = command.summary
         if summary is None:
@@ -150,7 +163,12 @@ def describe_commands() -> str:
                 summary = (inspect.getdoc(load_command(name, commands)) or "").partition("\n")[0]
             except ConfigError as error:
                 summary = f"not available: {error}"
-        lines.append(f"  polynsd {name:<13} {summary}")
+        lines += textwrap.wrap(
+            summary,
+            min(shutil.get_terminal_size().columns, WIDEST),
+            initial_indent=f"  polynsd {name:<13} ",
+            subsequent_indent=" " * 24,
+        )
     return "\n".join(
         [
             "Sheaf neural networks with polynomial spectral filters.",

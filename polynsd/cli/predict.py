@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.train_tables import explain_options, make_predictions
+from polynsd.cli.fit import explain_options, make_predictions
 from polynsd.data.tables import TableSchema, read_tables_like, write_table
 from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
 from polynsd.errors import ConfigError, DataError, require_choice

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from polynsd.errors import ConfigError
 from polynsd.optional import load_yaml
@@ -43,6 +43,13 @@ class SearchCommand:
     """One JSON object per trial and one for the result, for machines."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """Options of the search."""
+
+    main_options: ClassVar[tuple[str, ...]] = (
+        *("dataset", "protocol", "splits", "space", "model", "maps", "trials", "device", "storage", "out"),
+    )
+
+    def after_interrupt(self) -> str:
+        return "trials that have ended are kept, and the same command goes on"
 
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
@@ -21,7 +22,12 @@ from polynsd.zoo import layer_defaults
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on all splits of a graph; with --edges on your own tables (train --edges E --help)."""
+    """Train one model on all splits of a benchmark graph."""
+
+    main_options: ClassVar[tuple[str, ...]] = (
+        *("dataset", "protocol", "splits", "seeds", "model", "maps", "degree", "rules", "epochs"),
+        *("device", "out"),
+    )
 
     source: Source = field(default_factory=Source)
     """The graph and its splits."""
@@ -68,6 +74,11 @@ class Train:
             raise ConfigError("--config holds training rules already; leave out --rules.")
         model, training = read_configuration(options.config)
         return cls(config=Path(options.config), rules="config", model=model, training=training)
+
+    def after_interrupt(self) -> str:
+        if self.out is None:
+            return "nothing was kept; with --out RUN it could go on"
+        return f"the same command goes on with {self.out}" if self.out.exists() else ""
 
     def run(self) -> ProtocolResult:
         callback: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)

@@ -58,8 +58,10 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*row)
     # a pipe has no width of its own: give the table what it needs
-    width = None if Console().is_terminal else 200
-    Console(width=width, markup=False).print(table)
+    console = Console(width=None if Console().is_terminal else 200, markup=False)
+    with console.capture() as text:  # Rich itself would end the process where nobody reads any more
+        console.print(table)
+    sys.stdout.write(text.get())
 
 
 def print_results(title: str, results: Mapping[str, ProtocolResult]) -> None:

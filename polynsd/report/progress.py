@@ -20,7 +20,6 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -29,68 +28,94 @@ from polynsd.training.callback import Callback
 
 LINE_SECONDS = 10.0  # at most one plain line in so many seconds
 FRAMES_PER_SECOND = 4.0
+KNOWN_SHARE = 0.05  # of the work must be done before the time left is told
 
 
 class ProgressReporter:
     """Counts finished units of work; use it as a context manager.
 
+    It ends at 100 %: what has not been needed, because training stopped early, counts as done. How much time
+    is left is said when enough has been done to know.
+
     Args:
         total: units of work; None where it is unknown.
         unit: their name, e.g. `epochs`.
         quiet: say nothing.
+        clock: seconds.
     """
 
-    def __init__(self, total: int | None, unit: str = "epochs", quiet: bool = False) -> None:
-        self.total, self.unit, self.quiet = total, unit, quiet
+    def __init__(
+        self,
+        total: int | None,
+        unit: str = "epochs",
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total, self.unit, self.quiet, self._clock = total, unit, quiet, clock
         self.done, self.task = 0, ""
 
     def __enter__(self) -> ProgressReporter:
-        self._start = self._last_line = time.monotonic()
+        self._start = self._last_line = self._clock()
         self._has_bar = not self.quiet and sys.stderr.isatty()
         self._bar = Progress(
             TextColumn("{task.description:<34}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn(self.unit),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[time]}"),
             console=Console(stderr=True),
             disable=not self._has_bar,
         )
-        self._bar_id = self._bar.add_task("", total=self.total, rate="")
+        self._bar_id = self._bar.add_task("", total=self.total, time="")
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self.total is not None:
+            self.done = self.total
+        if kind is None and self._has_bar:
+            elapsed = f"in {clock_text(self._clock() - self._start)}"
+            self._bar.update(self._bar_id, completed=self.done, description="done", time=elapsed)
+        elif kind is None and not self.quiet and self.task:
+            share = "" if self.total is None else "100 %  "
+            self._print(f"{share}done in {clock_text(self._clock() - self._start)}")
         self._bar.stop()
 
     def advance(self, units: int, task: str) -> None:
         """`units` more are done, in the course of `task`."""
         self.done += units
         is_new, self.task = task != self.task, task
-        now = time.monotonic()
-        rate = self.done / (now - self._start) if self.done and now > self._start else None
+        now = self._clock()
         if self._has_bar:
-            text = rate_text(rate, self.unit)
-            self._bar.update(self._bar_id, completed=self.done, description=task, rate=text)
+            self._bar.update(self._bar_id, completed=self.done, description=task, time=self._time_text(now))
         elif not self.quiet and (is_new or now - self._last_line > LINE_SECONDS):
             self._last_line = now
-            print(self._line(rate, now - self._start), file=sys.stderr)  # noqa: T201
+            self._print(self._line(now))
 
     def skip_to(self, done: int) -> None:
         """Work up to `done` units will not be needed."""
         self.done = done
         self._bar.update(self._bar_id, completed=done)
 
-    def _line(self, rate: float | None, elapsed: float) -> str:
-        speed = rate_text(rate, self.unit)
+    def _line(self, now: float) -> str:
         if self.total is None:
-            return f"{self.done} {self.unit}  {self.task}  ({speed})"
-        seconds = elapsed / max(self.done, 1) * max(self.total - self.done, 0)
-        percent = 100 * self.done // max(self.total, 1)
-        return f"{percent:3d} %  {self.task}  ({speed}, at most {clock_text(seconds)} left)"
+            return f"{self.done} {self.unit}  {self.task}  ({self._time_text(now)})"
+        percent = 100 * min(self.done, self.total) // max(self.total, 1)
+        return f"{percent:3d} %  {self.task}  ({self._time_text(now)})"
+
+    def _time_text(self, now: float) -> str:
+        """`120 epochs/s, about 0:00:12 left`"""
+        elapsed = now - self._start
+        rate = self.done / elapsed if self.done and elapsed > 0 else None
+        words = rate_text(rate, self.unit)
+        if self.total and rate and self.done < self.total and self.done >= KNOWN_SHARE * self.total:
+            return f"{words}, about {clock_text((self.total - self.done) / rate)} left"
+        return words
+
+    def _print(self, line: str) -> None:
+        print(line, file=sys.stderr)  # noqa: T201
 
 
 class LiveView(Callback, ABC):

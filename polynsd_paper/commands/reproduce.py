@@ -49,6 +49,10 @@ class Reproduce:
     quiet: bool = False
     """No progress."""
 
+    def after_interrupt(self) -> str:
+        """What has become of the work so far."""
+        return "cells that are trained are kept, and the same command goes on"
+
     def run(self) -> Path | None:
         """Trains, prints the table and writes it; its path. Exits with 1 if a cell failed."""
         from polynsd_paper.reproduction import describe_experiments, reproduce

@@ -126,7 +126,7 @@ def test_interrupt(monkeypatch, capsys):
 
     monkeypatch.setattr("polynsd.cli.train.Train.run", interrupted)
     code, _, err = exit_of(["train"], capsys)
-    assert (code, err) == (130, "polynsd: interrupted; a run folder goes on where it was left\n")
+    assert (code, err) == (130, "polynsd: interrupted; nothing was kept; with --out RUN it could go on\n")
 
 
 @pytest.mark.parametrize("module", ["polynsd", "polynsd.cli"])

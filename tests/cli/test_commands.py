@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import ClassVar
 
 import pytest
 
@@ -90,6 +91,72 @@ def test_a_name_that_two_packages_add_is_refused(install, capsys):
         parse_command(["hello"])
     main(["twice"])  # the same class twice is one command
     assert capsys.readouterr().out == "hello world\n"
+
+
+@pytest.mark.parametrize("arguments", [["runs"], ["runs", "--help"]])
+def test_a_group_describes_its_commands(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert all(f"polynsd runs {name}" in out for name in ("list", "show", "compare"))
+    assert "polynsd data" not in out
+
+
+@dataclass(frozen=True)
+class Many:
+    """Do much."""
+
+    main_options: ClassVar[tuple[str, ...]] = ("where",)
+
+    where: str
+    """The place."""
+    rarely_used: float = 0.5
+    """How much."""
+    loud: bool = True
+    """Say so."""
+
+    def run(self):
+        sys.stdout.write(f"{self}\n")
+
+
+def test_help_shows_what_matters_and_help_all_the_rest(install, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    install(("many", "test_commands:Many"))
+    shown = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main(["many", option])
+        shown[option] = capsys.readouterr().out
+    for text in shown.values():
+        assert "usage: polynsd many --where TEXT [OPTIONS]" in text
+        assert "  --where TEXT            The place. (required)" in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert "2 more options: polynsd many --help-all" in shown["--help"]
+    assert "rarely" not in shown["--help"]
+    assert "  --rarely-used NUMBER    How much. (default 0.5)" in shown["--help-all"]
+    assert "  --no-loud               Say so. (done by default)" in shown["--help-all"]
+
+
+def test_an_unknown_option_suggests_the_one_that_was_meant(install, capsys):
+    install(("many", "test_commands:Many"))
+    with pytest.raises(SystemExit) as stop:
+        main(["many", "--were", "here"])
+    assert stop.value.code == 2
+    assert "unknown option --were. Did you mean '--where'?" in capsys.readouterr().err
+    main(["many", "--where=here", "--rarely_used", "1", "--no-loud"])
+    assert "where='here', rarely_used=1.0, loud=False" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
+    code = "from polynsd.cli import main; main(['data', 'list'])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 141
+    process.stderr.close()
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])

@@ -104,7 +104,7 @@ def interrupted(tmp_path_factory):
 def test_an_interrupted_run_can_be_gone_on_with(interrupted, tmp_path, expected):
     folder, code, words = interrupted
     assert code == 130
-    assert words.endswith("polynsd: interrupted; a run folder goes on where it was left\n")
+    assert words.endswith(f"polynsd: interrupted; the same command goes on with {folder}\n")
     assert "Traceback" not in words
     assert read_run(folder).state == "unfinished"
     shutil.copytree(folder, tmp_path / "run")
@@ -119,7 +119,7 @@ def test_told_to_end_it_ends_as_if_interrupted(tmp_path):
         started.terminate()
         code, words = ended(started, folder)
     assert code == 143
-    assert words.endswith("polynsd: interrupted; a run folder goes on where it was left\n")
+    assert words.endswith(f"polynsd: interrupted; the same command goes on with {folder}\n")
     assert read_run(folder).state == "unfinished"
     assert not list(folder.glob("*.lock*"))
 

@@ -15,9 +15,20 @@ def test_plain_lines_name_the_task_and_the_share(capsys):
         progress.advance(2, "second")
         progress.skip_to(10)
     lines = capsys.readouterr().err.splitlines()
-    assert [line[:3].strip() for line in lines] == ["20", "50"]
+    assert [line[:3].strip() for line in lines] == ["20", "50", "100"]
     assert "first" in lines[0]
     assert "epochs/s" in lines[1]
+
+
+def test_the_time_left_is_told_once_it_is_known(capsys):
+    seconds = iter([0.0, 5.0, 20.0, 21.0])
+    with ProgressReporter(1000, clock=lambda: next(seconds)) as progress:
+        progress.advance(1, "start")
+        progress.advance(99, "middle")
+    begin, middle, end = capsys.readouterr().err.splitlines()
+    assert "left" not in begin
+    assert "about 0:03:00 left" in middle
+    assert end == "100 %  done in 0:00:21"
 
 
 def test_quiet(capsys):

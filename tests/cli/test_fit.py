@@ -10,13 +10,13 @@ import pytest
 import tyro
 
 from polynsd import ConfigError, DataError, GraphError
+from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
-from polynsd.cli.train_tables import TrainTables
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
 from polynsd.runs import read_run
 from polynsd.training import Epoch
 
-MAKE_ESTIMATOR = TrainTables._make_estimator
+MAKE_ESTIMATOR = Fit._make_estimator
 QUICK = {
     "maps": "diagonal",
     "stalk_dim": 2,
@@ -50,13 +50,13 @@ def tables(seed: int = 0, num_nodes: int = 30) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def test_options_reach_the_estimator():
-    command = TrainTables(
+    command = Fit(
         Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7, device="cpu"
     )
     model = MAKE_ESTIMATOR(command, "classification")
     chosen = (model.metric, model.budget, model.calibrate, model.random_state, model.device)
     assert chosen == ("roc_auc", 3.5, "temperature", 7, "cpu")
-    default = MAKE_ESTIMATOR(TrainTables(Path("e"), "kind", Path("r")), "regression")
+    default = MAKE_ESTIMATOR(Fit(Path("e"), "kind", Path("r")), "regression")
     assert (default.budget, default.standardize) == ("short", True)
     with pytest.raises(ConfigError, match="the label is a number"):
         MAKE_ESTIMATOR(command, "regression")
@@ -70,7 +70,7 @@ def quick(monkeypatch):
         kind = SheafClassifier if task == "classification" else SheafRegressor
         return kind(**QUICK, budget=None, random_state=command.seed)
 
-    monkeypatch.setattr(TrainTables, "_make_estimator", build)
+    monkeypatch.setattr(Fit, "_make_estimator", build)
 
 
 def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv") -> dict[str, Path]:
@@ -83,7 +83,7 @@ def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str
 
 def train(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options) -> Path:
     paths = write(folder / "train", edges, nodes, extension)
-    return TrainTables(**paths, **{"label": "kind", "out": folder / "run", "quiet": True, **options}).run()
+    return Fit(**paths, **{"label": "kind", "out": folder / "run", "quiet": True, **options}).run()
 
 
 def predict(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv", **options):
@@ -270,7 +270,7 @@ def test_columns_of_another_name_can_be_named(tmp_path):
 def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp_path, capsys, monkeypatch):
     edges, nodes = tables()
     train(tmp_path, edges, nodes)
-    monkeypatch.setattr(TrainTables, "_fit", None)
+    monkeypatch.setattr(Fit, "_fit", None)
     train(tmp_path, edges, nodes, quiet=False)
     assert "was finished before" in capsys.readouterr().out
     with pytest.raises(ConfigError):
@@ -284,11 +284,11 @@ def test_an_interrupted_run_starts_again_to_the_same_result(tmp_path, monkeypatc
         fit(*arguments)
         raise KeyboardInterrupt
 
-    fit = TrainTables._fit
-    monkeypatch.setattr(TrainTables, "_fit", interrupted)
+    fit = Fit._fit
+    monkeypatch.setattr(Fit, "_fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, edges, nodes)
-    monkeypatch.setattr(TrainTables, "_fit", fit)
+    monkeypatch.setattr(Fit, "_fit", fit)
     with pytest.raises(DataError, match="has not finished"):
         predict(tmp_path, edges, nodes)
     again = read_run(train(tmp_path, edges, nodes))
@@ -336,7 +336,7 @@ def test_json_is_one_object(tmp_path, capsys):
     ],
 )
 def test_what_is_refused_leaves_no_folder(tmp_path, monkeypatch, wrong):
-    monkeypatch.setattr(TrainTables, "_make_estimator", MAKE_ESTIMATOR)
+    monkeypatch.setattr(Fit, "_make_estimator", MAKE_ESTIMATOR)
     edges, nodes = tables()
     nodes["unlabelled"] = "one class"
     with pytest.raises((ConfigError, DataError)):
@@ -378,7 +378,7 @@ def test_a_graphml_file_holds_everything(tmp_path):
         label = {"kind": row["kind"]} if row["kind"] else {}
         graph.add_node(row["id"], size=row["size"], colour=row["colour"], **label)
     nx.write_graphml(graph, tmp_path / "graph.graphml")
-    TrainTables(tmp_path / "graph.graphml", "kind", tmp_path / "run", quiet=True).run()
+    Fit(tmp_path / "graph.graphml", "kind", tmp_path / "run", quiet=True).run()
     Predict(tmp_path / "run", tmp_path / "graph.graphml", tmp_path / "p.csv", quiet=True).run()
     table = pd.read_csv(tmp_path / "p.csv", dtype={"id": str})
     assert sorted(table["id"]) == sorted(nodes["id"])
@@ -401,7 +401,7 @@ def test_the_command_line_takes_the_run_first():
     command = tyro.cli(Predict, args=words, config=config)
     assert (command.run_folder, command.unseen) == (Path("runs/mine"), "ignore")
     words = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "kind", "--out", "r", "--features", "a", "b"]
-    assert tyro.cli(TrainTables, args=words, config=config).features == ("a", "b")
+    assert tyro.cli(Fit, args=words, config=config).features == ("a", "b")
 
 
 def test_errors_speak_of_the_command_line(tmp_path):
@@ -416,7 +416,7 @@ def test_errors_speak_of_the_command_line(tmp_path):
     assert "leave it out with --features OTHER_COLUMNS …, or name it in --categorical COLUMN …" in text
     assert "=" not in text
     with pytest.raises(ConfigError, match="pass --nodes FILE"):
-        TrainTables(tmp_path / "train" / "edges.csv", "kind", tmp_path / "run", quiet=True).run()
+        Fit(tmp_path / "train" / "edges.csv", "kind", tmp_path / "run", quiet=True).run()
     train(tmp_path, edges, nodes)
     with pytest.raises(DataError, match="ask for --unseen ignore"):
         predict(tmp_path, edges, nodes.assign(colour="mauve"))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
 
 from polynsd.data import Graph
 from polynsd.data.tables import ReadOptions, predictions_table, read_tables
@@ -34,16 +36,16 @@ PYTHON_ARGUMENT = re.compile(rf"\b({'|'.join(READ_OPTIONS)}|nodes|unseen)=(?:'(\
 
 
 @dataclass(frozen=True)
-class TrainTables:
+class Fit:
     """Train a model on your own tables; rows without a label are predicted."""
 
-    edges: Path
+    edges: Annotated[Path, Positional, arg(metavar="EDGES")]
     """A table with a row per edge (.csv, .tsv, .parquet), or a .graphml file, which holds the nodes too."""
-    label: str
+    label: Annotated[str, arg(metavar="COLUMN")]
     """The column of the node table to predict; a row without a label is one to predict."""
-    out: Path
+    out: Annotated[Path, arg(metavar="RUN")]
     """The run folder."""
-    nodes: Path | None = None
+    nodes: Annotated[Path | None, Positional, arg(metavar="NODES")] = None
     """A table with a row per node."""
     task: str = "auto"
     """classification, regression, or auto: fractions are regression, everything else is classes."""
@@ -81,6 +83,18 @@ class TrainTables:
     """No progress and no summary."""
     json: bool = False
     """No progress, and the summary as a JSON object."""
+
+    @classmethod
+    def rewrite(cls, arguments: Sequence[str]) -> list[str]:
+        """`--edges E --nodes N …`, the older form, as `E N …`."""
+        tables, rest, words = {}, [], iter(arguments)
+        for word in words:
+            name, is_joined, value = word.partition("=")
+            if name in ("--edges", "--nodes"):
+                tables[name] = value if is_joined else next(words, name)
+            else:
+                rest.append(word)
+        return [*(tables[name] for name in ("--edges", "--nodes") if name in tables), *rest]
 
     def run(self) -> Path:
         """Reads, trains, writes the run folder and prints a summary; returns the folder."""
