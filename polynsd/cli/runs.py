@@ -13,7 +13,7 @@ from tyro.conf import Positional
 
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.report import print_table
-from polynsd.runs.compare import BLOCK, compare_rows
+from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
 from polynsd.runs.files import flatten
 from polynsd.runs.record import RunRecord, find_runs, read_run
 from polynsd.runs.table import (
@@ -123,6 +123,8 @@ class RunsCompare:
         single = len(self.folders) > 1 and all(folder in names for folder in self.folders)
         by = (self.by or ("folder" if single else "model")).split(",")
         first = names[self.folders[0]] if single and by == ["folder"] else None
+        if single:
+            require_comparable(rows)
         table = compare_rows(rows, by, self.baseline or first)
         if self.out is not None:
             write_rows(self.out, table)

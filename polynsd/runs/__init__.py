@@ -1,6 +1,7 @@
 """Runs as folders: resumable to the same result, safe to load, easy to tabulate."""
 
 from polynsd.runs.files import StorageError
+from polynsd.runs.parts import RunParts
 from polynsd.runs.record import RunRecord, find_runs, read_run
 from polynsd.runs.run import Run
 from polynsd.runs.snapshots import RunSnapshots
@@ -9,6 +10,7 @@ from polynsd.runs.tensors import read_tensors, write_tensors
 
 __all__ = [
     "Run",
+    "RunParts",
     "RunRecord",
     "RunSnapshots",
     "StorageError",

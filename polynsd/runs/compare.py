@@ -39,7 +39,7 @@ class Group:
         """Test metric by split, averaged over seeds."""
         by_split: dict[str, list[float]] = defaultdict(list)
         for row in self.rows:
-            by_split[row["fingerprint"] or f"split {row['split']}"].append(row["test"])
+            by_split[_split_key(row)].append(row["test"])
         return {split: fmean(values) for split, values in by_split.items()}
 
     @property
@@ -97,6 +97,39 @@ def compare_rows(rows: Sequence[Row], by: Sequence[str], baseline: str | None = 
         for block, groups in blocks.items()
         for group in groups
     ]
+
+
+def require_comparable(rows: Sequence[Row]) -> None:
+    """Raises, in words, if runs that a user wants to compare with each other have nothing to compare."""
+    runs: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        runs[row["folder"]].append(row)
+    first, *others = runs.items()
+    problems = [
+        f"{name} has no score on unseen rows (it is {members[0]['state']})"
+        for name, members in runs.items()
+        if all(row["test"] is None for row in members)
+    ]
+    for name, members in others if not problems else ():
+        for column in BLOCK:
+            ours, theirs = first[1][0][column], members[0][column]
+            if ours != theirs:
+                problems.append(f"the {column} is {ours} in {first[0]}, {theirs} in {name}")
+    if problems:
+        raise ConfigError(
+            f"these runs cannot be compared: {'; '.join(problems)}. Compare runs of one dataset, protocol and "
+            "metric."
+        )
+    for name, members in others:
+        if not {_split_key(row) for row in members} & {_split_key(row) for row in first[1]}:
+            raise ConfigError(
+                f"these runs cannot be compared: {first[0]} and {name} were tested on different rows. "
+                "Fit both with the same tables, test share and seed."
+            )
+
+
+def _split_key(row: Row) -> str:
+    return row["fingerprint"] or f"split {row['split']}"
 
 
 def group_rows(rows: Sequence[Row], by: Sequence[str]) -> list[Group]:

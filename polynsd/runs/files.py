@@ -31,6 +31,7 @@ MODEL = "model.safetensors"
 PREDICTIONS = "predictions.parquet"
 RESULT = "result.json"
 LOCK = "lock"
+PARTS = "parts"
 
 FILES = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, RESULT)
 PARTIAL = ".partial"

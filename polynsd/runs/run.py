@@ -31,6 +31,7 @@ from polynsd.runs.files import (
     METRICS,
     MODEL,
     PARTIAL,
+    PARTS,
     PREDICTIONS,
     RESULT,
     SNAPSHOT,
@@ -44,6 +45,7 @@ from polynsd.runs.files import (
     write_durably,
 )
 from polynsd.runs.lock import hold_lock
+from polynsd.runs.parts import RunParts
 from polynsd.runs.record import Outcome, RunIdentity, load_package
 from polynsd.runs.snapshots import MetricsLog, RunSnapshots, read_snapshot
 from polynsd.runs.tensors import write_tensors
@@ -138,6 +140,11 @@ class Run:
             )
         return self._snapshots
 
+    @property
+    def parts(self) -> RunParts:
+        """Where trainings that have ended are kept, so that they need not be repeated."""
+        return RunParts(self.folder / PARTS, self.snapshots.identity)
+
     def log(self, record: Mapping[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; it becomes durable with the next snapshot."""
         self.snapshots.metrics.append(record)
@@ -174,8 +181,10 @@ class Run:
             "files": files,
         }
         write_durably(self.folder / RESULT, encode_json(content))
+        parts = self.parts
         self.result, self._snapshots = outcome, None
         remove_durably(self.folder / SNAPSHOT)
+        parts.remove()
 
     def _close(self) -> None:
         """Keeps the lines since the last snapshot, to show why the run broke off."""
@@ -213,10 +222,12 @@ def check_folder(folder: Path, identity: RunIdentity) -> None:
 def _tidy_finished(folder: Path) -> None:
     """Removes, if possible, what a process left that was killed right after it finished."""
     remains = [path for path in (*find_partials(folder), folder / SNAPSHOT) if path.exists()]
-    if remains:
+    parts = folder / PARTS
+    if remains or parts.exists():
         with suppress(ConfigError, StorageError), hold_lock(folder):
             for path in remains:
                 remove_durably(path)
+            RunParts(parts, "").remove()
 
 
 def _sha256(content: bytes) -> str:

@@ -74,7 +74,6 @@ def test_show_lists_the_splits_with_their_hashes(folder, capsys):
         (["make", "minesweeper", "row=3"], "Did you mean 'rows'?"),
         (["fetch", "cornell"], "no cornell.npz in"),
         (["shw", "texas"], "unknown command 'data shw'"),
-        ([], "unknown command 'data'"),
     ],
 )
 def test_mistakes(folder, capsys, arguments, words):

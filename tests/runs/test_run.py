@@ -217,3 +217,30 @@ def test_snapshots_are_what_the_trainer_asks_for(tmp_path):
     with start(tmp_path / "run") as run:
         assert set(methods) == {"load", "offer"}
         assert all(callable(getattr(run.snapshots, name)) for name in methods)
+
+
+def test_finished_parts_are_kept_until_there_is_a_result(tmp_path):
+    config = {"seed": 1}
+    with Run.start(tmp_path / "run", "model", config, {}) as run:
+        run.parts.append({"name": "first"}, {"w": torch.ones(2)})
+        run.parts.append({"name": "second"}, {})
+    with Run.start(tmp_path / "run", "model", config, {}) as run:
+        (first, tensors), (second, _) = run.parts.load()
+        assert (first, second) == ({"name": "first"}, {"name": "second"})
+        assert torch.equal(tensors["w"], torch.ones(2))
+        run.finish({}, {})
+    assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_a_part_that_is_damaged_or_of_another_run_is_told(tmp_path):
+    with Run.start(tmp_path / "a", "model", {"seed": 1}, {}) as run:
+        run.parts.append({}, {"w": torch.ones(2)})
+        path = run.parts.folder / "0000.safetensors"
+    with Run.start(tmp_path / "b", "model", {"seed": 2}, {}) as run:
+        run.parts.folder.mkdir()
+        (run.parts.folder / path.name).write_bytes(path.read_bytes())
+        with pytest.raises(DataError, match=r"another configuration.*Delete it"):
+            run.parts.load()
+        (run.parts.folder / path.name).write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(DataError, match=r"damaged.*Delete it"):
+            run.parts.load()

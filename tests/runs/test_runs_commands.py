@@ -108,6 +108,14 @@ def test_compare_refuses_before_it_works(root):
         RunsCompare((Path("nowhere"),), out=Path("table.xlsx")).run()
 
 
+def test_compare_refuses_what_it_cannot_compare(root, tmp_path):
+    folders = root / "gcn", finished(root / "auc", "GCN", [0.5], dataset="cornell", metric="roc_auc")
+    with pytest.raises(ConfigError, match="the dataset is texas in gcn, cornell in auc; the metric is acc"):
+        RunsCompare(folders).run()
+    with pytest.raises(ConfigError, match="other has no score on unseen rows"):
+        RunsCompare((root / "gcn", unfinished(root / "other"))).run()
+
+
 @pytest.fixture
 def polynsd():
     """The command line, as a user types it."""
