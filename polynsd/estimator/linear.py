@@ -1,0 +1,181 @@
+"""Linear models on features and on smoothed features [X, P X, P² X]: logistic and ridge regression.
+
+All folds and a path of penalties, from large to small, are fitted together; each penalty begins where the
+last one ended (`newton.py`). Out-of-fold predictions choose the penalty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from polynsd.estimator.design import Design, as_tensor, make_design, multiply_hops
+from polynsd.estimator.features import SCALED, STANDARD
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.estimator.newton import (
+    Models,
+    cross_entropy,
+    gradient_size,
+    minimise,
+    squared_error,
+    zero_models,
+)
+from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.inputs import Inputs
+
+PENALTIES = tuple(10 ** (-step / 2) for step in range(2, 13))  # 0.1 … 1e-6, of scaled columns
+HOPS = 2
+PATIENCE = 3  # penalties without a better score after which smaller ones are not tried
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMember:
+    """Weights `[R, (H + 1) F, O]` and intercepts `[R, O]` of treated features, in double precision."""
+
+    name: str
+    family: str
+    treatment: str
+    kind: str
+    hops: int
+    penalty: float
+    weights: Tensor
+    intercepts: Tensor
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        smoothing = {"adjacency": self.kind, "hops": self.hops} if self.hops else {}
+        return {"features": self.treatment, **smoothing, "penalty": self.penalty}
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        cpu, double = torch.device("cpu"), torch.float64
+        x = as_tensor(inputs.features(self.treatment), cpu, double)
+        p = as_tensor(inputs.adjacency(self.kind), cpu, double) if self.hops else None
+        columns = self.weights.transpose(0, 1).flatten(1)
+        logits = multiply_hops(x, p, columns, self.hops).reshape(x.shape[0], *self.intercepts.shape)
+        return (logits + self.intercepts).transpose(0, 1).numpy()
+
+    def state(self) -> State:
+        plain = {
+            name: getattr(self, name) for name in ("name", "family", "treatment", "kind", "hops", "penalty")
+        }
+        return plain, {"weights": self.weights, "intercepts": self.intercepts}
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinearMember:
+        return cls(**data, weights=tensors["weights"], intercepts=tensors["intercepts"])
+
+
+@dataclass(frozen=True)
+class LinearCandidate:
+    """A linear model on [X, P X, …, Pᴴ X].
+
+    Args:
+        name: for reports.
+        family: `features` or `smoothed`.
+        treatment: of the features.
+        kind: of the adjacency matrix P, `mean` or `symmetric`.
+        hops: H; 0 looks at a node's own features only.
+        device: where to fit.
+    """
+
+    name: str
+    family: str
+    treatment: str = "standard"
+    kind: str = "mean"
+    hops: int = 0
+    device: str = "cpu"
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: NDArray[np.float64] | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> LinearMember:
+        rows = np.asarray((folds.train | folds.val).any(0))
+        adjacency = inputs.adjacency(self.kind) if self.hops else None
+        device = torch.device(self.device)
+        design = make_design(inputs.features(self.treatment), adjacency, self.hops, rows, device, seed)
+        y = torch.from_numpy(target[rows]).to(device)
+        num_outputs = task.num_outputs(torch.from_numpy(target))
+        loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)
+        shares = _training_shares(folds.train[:, rows], None if weights is None else weights[rows])
+        shares = shares.to(device)
+        models = zero_models(design, len(y), len(folds), num_outputs)
+        reference = gradient_size(design, loss, shares, models)
+        held_out = Folds(folds.train[:, rows], folds.val[:, rows])
+        best: tuple[tuple[float, float], float, Models] | None = None
+        since = 0
+        for penalty in PENALTIES:
+            models = minimise(design, loss, shares, penalty, models, reference)
+            score = score_out_of_fold(models.outputs, y, held_out, task)
+            since += 1
+            if best is None or score > best[0]:
+                best, since = (score, penalty, models), 0
+            if since == PATIENCE or (deadline is not None and time.monotonic() > deadline):
+                break
+        assert best is not None
+        _, penalty, models = best
+        return LinearMember(
+            self.name,
+            self.family,
+            self.treatment,
+            self.kind,
+            self.hops,
+            penalty,
+            *_unscale(models, design),
+        )
+
+
+def linear_candidates(inputs: Inputs, device: str) -> list[LinearCandidate]:
+    """Linear models on every treatment of the features, and where there are edges on smoothed ones."""
+    is_sparse = sparse.issparse(inputs.features(STANDARD))
+    names = [name for name in inputs.treatments.names if is_sparse or name != SCALED]  # scaled here anyway
+    alone = [LinearCandidate(f"linear, {name}", "features", name, device=device) for name in names]
+    if not inputs.graph.num_edges:
+        return alone
+    pairs = [(STANDARD, kind) for kind in ("mean", "symmetric")] + [(name, "mean") for name in names[1:]]
+    smoothed = [
+        LinearCandidate(f"linear, {kind}, {name}", "smoothed", name, kind, HOPS, device)
+        for name, kind in pairs
+    ]
+    return alone + smoothed
+
+
+def score_out_of_fold(outputs: Tensor, y: Tensor, folds: Folds, task: Task) -> tuple[float, float]:
+    """Metric and negative loss of outputs `[n, R, O]` on the nodes that are held out."""
+    mean = torch.from_numpy(folds.out_of_fold(outputs.transpose(0, 1).double().cpu().numpy()))[None]
+    judged, y = torch.from_numpy(folds.judged)[None], y.cpu()
+    metric = float(task.metrics(mean, y, judged))
+    return (metric if metric == metric else -np.inf), -float(task.losses(mean, y, judged))
+
+
+def _training_shares(train: NDArray[np.bool_], weights: NDArray[np.float64] | None) -> Tensor:
+    """`[n, R]` weights of the training nodes, of sum 1 in every fold."""
+    shares = train.T * (1.0 if weights is None else weights[:, None])
+    return torch.from_numpy(shares / shares.sum(0)).float()
+
+
+def _unscale(models: Models, design: Design) -> tuple[Tensor, Tensor]:
+    """Weights `[R, width, O]` and intercepts `[R, O]` for columns that are neither centred nor scaled."""
+    theta = models.theta.double()
+    weights, intercepts = theta[:-1], theta[-1]
+    shift = torch.einsum("f,fro->ro", design.mean.double(), weights)
+    scaled = design.scale.double()[:, None, None] * weights
+    return scaled.transpose(0, 1).contiguous().cpu(), (intercepts - shift).cpu()

@@ -1,0 +1,164 @@
+"""Generalised linear models of many folds at once, by Newton's method with conjugate gradients.
+
+    minimise over W_r, b_r:   Σ_i m_ri ℓ(z_iᵀ W_r + b_r, y_i) + λ/2 ‖W_r‖²   for every fold r,
+
+with ℓ the cross-entropy of classes or half the squared error of numbers, and weights m that sum to 1 over
+the training nodes of a fold. Folds share the products with the design matrix. A step D costs one product,
+after which outputs are linear in its length, so that the line search is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from polynsd.estimator.design import Design
+
+TINY = 1e-30
+INTERCEPT_PENALTY = 1e-4  # bounds the intercept of a class that a fold does not have
+TOLERANCE = 1e-3  # of the gradient, against that of the model without weights
+NEWTON_STEPS, CG_STEPS, HALVINGS = 30, 25, 12
+LARGEST_FORCING = 0.25  # Newton's equation is solved to this share of its right side, or better
+
+
+class Loss(NamedTuple):
+    """Derivatives of ℓ by the outputs `[n, R, O]`."""
+
+    slope: Callable[[Tensor], Tensor]
+    bend: Callable[[Tensor], Callable[[Tensor], Tensor]]  # the second one, as a map of directions
+
+
+def cross_entropy(y: Tensor, num_classes: int) -> Loss:
+    """−log softmax(z)_y for classes `[n]`."""
+    one_hot = torch.nn.functional.one_hot(y, num_classes)[:, None].float()
+
+    def bend(z: Tensor) -> Callable[[Tensor], Tensor]:
+        p = z.softmax(-1)
+        return lambda d: p * (d - (p * d).sum(-1, keepdim=True))
+
+    return Loss(lambda z: z.softmax(-1) - one_hot, bend)
+
+
+def squared_error(y: Tensor) -> Loss:
+    """½ (z − y)² for numbers `[n]`."""
+    return Loss(lambda z: z - y.float()[:, None, None], lambda z: lambda d: d)
+
+
+class Models(NamedTuple):
+    """Linear models of R folds."""
+
+    theta: Tensor  # [width + 1, R, O], the intercepts in the last row
+    outputs: Tensor  # [n, R, O]
+
+
+def zero_models(design: Design, num_rows: int, num_folds: int, num_outputs: int) -> Models:
+    """Models that say nothing."""
+    device = design.scale.device
+    return Models(
+        torch.zeros(design.width + 1, num_folds, num_outputs, device=device),
+        torch.zeros(num_rows, num_folds, num_outputs, device=device),
+    )
+
+
+def minimise(
+    design: Design, loss: Loss, weights: Tensor, penalty: float, start: Models, reference: Tensor
+) -> Models:
+    """The models with the smallest penalised loss.
+
+    Args:
+        design: Z.
+        loss: ℓ.
+        weights: m `[n, R]`.
+        penalty: λ.
+        start: where to begin, e.g. at the models of a larger penalty.
+        reference: `[R]` the size of gradients below which, times the tolerance, a model is done.
+    """
+    theta, outputs = start
+    for _ in range(NEWTON_STEPS):
+        gradient = _pull_back(design, weights, loss.slope(outputs), penalty, theta)
+        size = _norm(gradient)
+        if bool((size <= TOLERANCE * reference).all()):
+            break
+        forcing = (size / reference.clamp(min=TINY)).sqrt().clamp(max=LARGEST_FORCING) * size
+        step, change = _newton_step(design, loss, weights, penalty, outputs, gradient, forcing)
+        length = _line_search(loss, weights, penalty, theta, outputs, step, change)[:, None]
+        theta, outputs = theta + length * step, outputs + length * change
+    return Models(theta, outputs)
+
+
+def gradient_size(design: Design, loss: Loss, weights: Tensor, models: Models) -> Tensor:
+    """`[R]`, the norm of the gradient without a penalty."""
+    return _norm(_pull_back(design, weights, loss.slope(models.outputs), 0.0, models.theta))
+
+
+def _newton_step(
+    design: Design,
+    loss: Loss,
+    weights: Tensor,
+    penalty: float,
+    outputs: Tensor,
+    gradient: Tensor,
+    forcing: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The solution of H D = −gradient and Z D, by conjugate gradients until residuals are below `forcing`."""
+    step, change = torch.zeros_like(gradient), torch.zeros_like(outputs)
+    residual, size = -gradient, _dot(gradient, gradient)
+    direction, bend = residual, loss.bend(outputs)
+    for _ in range(CG_STEPS):
+        moved = _push(design, direction)
+        curved = _pull_back(design, weights, bend(moved), penalty, direction)
+        is_open = size.sqrt() > forcing
+        length = torch.where(is_open, size / _dot(direction, curved).clamp(min=TINY), 0.0)[:, None]
+        step, change = step + length * direction, change + length * moved
+        residual = residual - length * curved
+        new_size = _dot(residual, residual)
+        if bool((new_size.sqrt() <= forcing).all()):
+            break
+        direction, size = residual + (new_size / size.clamp(min=TINY))[:, None] * direction, new_size
+    return step, change
+
+
+def _line_search(
+    loss: Loss, weights: Tensor, penalty: float, theta: Tensor, outputs: Tensor, step: Tensor, change: Tensor
+) -> Tensor:
+    """`[R]` lengths of the step, halved until the slope there is at most half of what it was."""
+    penalised = torch.cat([penalty * step[:-1], INTERCEPT_PENALTY * step[-1:]])
+    of_penalty, bend = _dot(theta, penalised), _dot(step, penalised)
+
+    def slope(length: Tensor) -> Tensor:
+        moved = loss.slope(outputs + length[:, None] * change)
+        return (weights * (moved * change).sum(-1)).sum(0) + of_penalty + length * bend
+
+    length = torch.ones(theta.shape[1], device=theta.device)
+    steepest = slope(0 * length).abs()
+    for _ in range(HALVINGS):
+        is_too_long = slope(length) > steepest / 2
+        if not bool(is_too_long.any()):
+            break
+        length = torch.where(is_too_long, length / 2, length)
+    return length
+
+
+def _push(design: Design, theta: Tensor) -> Tensor:
+    """Z W + b, `[n, R, O]`."""
+    return design.multiply(theta[:-1].flatten(1)).reshape(-1, *theta.shape[1:]) + theta[-1]
+
+
+def _pull_back(design: Design, weights: Tensor, slopes: Tensor, penalty: float, theta: Tensor) -> Tensor:
+    """The gradient by `theta`, from that by the outputs."""
+    weighted = weights[..., None] * slopes
+    by_weights = design.multiply_transposed(weighted.flatten(1)).reshape(-1, *theta.shape[1:])
+    by_intercepts = weighted.sum(0) + INTERCEPT_PENALTY * theta[-1]
+    return torch.cat([by_weights + penalty * theta[:-1], by_intercepts[None]])
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """`[R]`."""
+    return (a * b).sum((0, 2))
+
+
+def _norm(a: Tensor) -> Tensor:
+    return _dot(a, a).sqrt()
