@@ -21,6 +21,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.errors import DataError, GraphError
+from polynsd.sparse import is_sparse, list_entries, stored_values
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -292,19 +293,19 @@ def check_targets(y: Tensor) -> None:
 
 def _check_feature_tensor(x: Tensor | None) -> int:
     """The number of rows of `x`, which must be a finite matrix with at least one."""
-    if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point() or x.layout != torch.strided:
+    if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
         raise DataError(
-            f"x must be a dense floating-point tensor of shape [num_nodes, num_features]; "
-            f"got {describe_value(x)}. Convert with x.float() or x.to_dense()."
+            f"x must be a floating-point tensor of shape [num_nodes, num_features]; "
+            f"got {describe_value(x)}. Convert with x.float()."
         )
     if x.size(0) == 0:
         raise DataError("a graph needs at least one node; x has no rows. Check how it was loaded.")
-    finite = torch.isfinite(x)
-    if not finite.all():
-        first = int((~finite).any(dim=1).nonzero()[0])
+    is_wrong = ~torch.isfinite(stored_values(x))
+    if is_wrong.any():
+        row = list_entries(x)[0][is_wrong.nonzero()[0, 0]] if is_sparse(x) else is_wrong.nonzero()[0, 0]
         raise DataError(
-            f"x must be finite; {int((~finite).sum())} entries are NaN or infinite, the first in "
-            f"row {first}. Fill or drop them before training."
+            f"x must be finite; {int(is_wrong.sum())} entries are NaN or infinite, the first in "
+            f"row {int(row)}. Fill or drop them before training."
         )
     return x.size(0)
 

@@ -8,6 +8,7 @@ precision makes a prediction independent of the order of nodes and of other comp
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,13 @@ from polynsd.data import Graph
 from polynsd.errors import DataError, GraphError, ShapeError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
 from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
+from polynsd.nn.features import DENSITY, SIZE
+from polynsd.sparse import to_tensor
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+LARGE = 2**26  # entries from which on a dense tensor is avoided in any case
 
 Numbers = NDArray[np.float64]
 
@@ -131,9 +136,13 @@ class Inputs:
 
 
 def as_tensor(features: Matrix, dtype: torch.dtype) -> Tensor:
-    """A matrix as a tensor, sparse where it is sparse."""
-    dense = features.toarray() if sparse.issparse(features) else features
-    return torch.from_numpy(np.ascontiguousarray(dense)).to(dtype)
+    """A matrix as a tensor; sparse where a product with it is faster or a dense one would be large."""
+    if not sparse.issparse(features):
+        return torch.from_numpy(np.ascontiguousarray(features)).to(dtype)
+    size = math.prod(features.shape)
+    if size < SIZE or (features.nnz > DENSITY * size and size < LARGE):
+        return torch.from_numpy(features.toarray()).to(dtype)
+    return to_tensor(features, dtype)
 
 
 def _normalise(graph: Graph, kind: str) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
 from polynsd.memo import TensorMemo, can_read_values
+from polynsd.sparse import stored_values
 from polynsd.topology import Topology, as_topology
 
 
@@ -106,7 +107,7 @@ def check_features(x: Tensor, in_channels: int) -> None:
 
 
 def _check_finite(x: Tensor) -> None:
-    if not bool(torch.isfinite(x).all()):
+    if not bool(torch.isfinite(stored_values(x)).all()):
         raise DataError("features must be finite; they hold NaN or infinity. Fill or drop them first.")
 
 

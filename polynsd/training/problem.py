@@ -22,6 +22,7 @@ from polynsd.data.generators import get_generator, make_graph, parse_arguments
 from polynsd.data.transforms import apply
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, require_at_least
+from polynsd.sparse import is_sparse, list_entries
 from polynsd.training.configuration import Configuration
 from polynsd.training.replica import Replica
 from polynsd.training.task import Task, get_task
@@ -78,7 +79,8 @@ def fingerprint(data: Data) -> str:
         value = data.get(name)
         if isinstance(value, Tensor):
             digest.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
-            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+            for part in list_entries(value) if is_sparse(value) else (value,):
+                digest.update(part.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -1,14 +1,22 @@
 """Encoding sparse features by way of their graph is the dense product."""
 
+from functools import partial
+
 import pytest
 import torch
+from scipy.sparse import csr_array
 from torch import nn
 from torch.func import functional_call
+from torch_geometric.data import Data
+from torch_geometric.nn.dense import Linear
 
-from polynsd import PolyNSD, Topology, kernels
+from polynsd import DataError, PolyNSD, ShapeError, Topology, TrainConfig, kernels
+from polynsd.data import random_split
 from polynsd.nn import features
 from polynsd.nn.features import encode_features
+from polynsd.sparse import to_tensor
 from polynsd.testing import assert_close, random_tensor
+from polynsd.training import Replica, fit_replicas, get_task
 
 N, F = 300, 1000
 
@@ -81,7 +89,7 @@ def test_features_are_looked_at_once_and_again_when_they_change():
     first = features._find_entries(x)
     assert features._find_entries(x) is first
     x[0] = 0.0
-    assert features._find_entries(x).positions.numel() == x.count_nonzero() < first.positions.numel()
+    assert features._find_entries(x).entries.numel() == x.count_nonzero() < first.entries.numel()
     assert_close(encode_features(encoder(), x, 0.0, True), encoder()(x), "encoder", 1e-12)
 
 
@@ -101,11 +109,54 @@ class Encode(nn.Module):
         return encode_features(self.inner, self.x, 0.0, True)
 
 
-def test_replicas_under_vmap():
-    module = Encode(bag_of_words())
+LAYOUTS = {
+    "dense": lambda x: x,
+    "csr": lambda x: to_tensor(csr_array(x.numpy()), x.dtype),
+    "coo": lambda x: x.to_sparse_coo(),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_replicas_under_vmap(layout):
+    x = bag_of_words()
+    module = Encode(LAYOUTS[layout](x))
     weights = random_tensor(3, 7, F, seed=5)
     found = torch.vmap(lambda weight: functional_call(module, {"inner.weight": weight}, ()))(weights)
-    assert_close(found, module.x @ weights.mT, "replicas", 1e-12)
+    assert_close(found, x @ weights.mT, "replicas", 1e-12)
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_a_training_on_a_sparse_tensor_is_that_on_a_dense_one(layout):
+    """Replicas, input dropout, early stopping: to the bit, because entries are dropped in the same order."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = bag_of_words(dtype=torch.float32), torch.randint(3, (N,), generator=generator)
+    data = Data(x=x, y=y, edge_index=torch.randint(N, (2, 600), generator=generator))
+    split = random_split(N)
+
+    def train(features):
+        data.x = features
+        config = TrainConfig(epochs=4, patience=4)
+        build = partial(PolyNSD, F, 4, 1, 3, degree=2, input_dropout=0.5, dropout=0.2)
+        replicas = [Replica(build, split, seed, config) for seed in (1, 2)]
+        return [result.model.state_dict() for result in fit_replicas(replicas, data, get_task("accuracy"))]
+
+    for dense, sparse in zip(train(x), train(LAYOUTS[layout](x)), strict=True):
+        for name, value in dense.items():
+            assert torch.equal(value, sparse[name]), name
+
+
+def test_sparse_tensors_are_checked_and_have_no_gradient():
+    x = LAYOUTS["coo"](bag_of_words())
+    with pytest.raises(ShapeError, match="without a gradient"):
+        encode_features(encoder(), x.requires_grad_(), 0.0, True)
+    x = LAYOUTS["csr"](torch.where(bag_of_words() > 0, torch.nan, 0.0))
+    with pytest.raises(DataError, match="finite"):
+        PolyNSD(F, 4, 1, 3).double()(x, torch.zeros(2, 0, dtype=torch.long))
+
+
+def test_the_number_of_features_is_seen_at_the_first_call():
+    lazy, x = Linear(-1, 5).double(), bag_of_words()
+    assert_close(encode_features(lazy, LAYOUTS["csr"](x), 0.0, True), lazy(x), "encoder", 1e-12)
 
 
 def test_a_model_on_sparse_features_is_the_model_on_dense_ones(monkeypatch):

@@ -130,7 +130,7 @@ def test_several_splits_are_independent_of_each_other(data):
     ("damage", "error", "words"),
     [
         (lambda d: d.x.__setitem__((3, 1), math.nan), DataError, "1 entries are NaN or infinite.*row 3"),
-        (lambda d: setattr(d, "x", d.x.double().long()), DataError, "x must be a dense floating-point"),
+        (lambda d: setattr(d, "x", d.x.double().long()), DataError, "x must be a floating-point"),
         (lambda d: setattr(d, "x", d.x[:0]), DataError, "at least one node"),
         (lambda d: setattr(d, "y", None), DataError, "no labels"),
         (lambda d: setattr(d, "y", d.y[:-1]), DataError, "one label per node"),
