@@ -1,125 +1,184 @@
-"""What the built-in search tries: a few structures, each under a few regularisations.
+"""What an estimator tries, from cheap to dear, and what an epoch of it costs.
 
-The structures differ in what they assume of neighbours, from nothing to everything: no graph at all
-(K = 0), one map for all edges, then diagonal, orthogonal and general maps over few or many hops. A
-parameter that was given has that value in every candidate.
+Within a family the first candidates are tried on every graph, the others where validation favours the family.
+Nothing here looks at labels or at the name of a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from polynsd.config import LayerConfig
+from scipy import sparse
+
+from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.published import PUBLISHED_LAYER, published_model, published_training
+from polynsd.estimator.linear import LinearCandidate
+from polynsd.estimator.members import Candidate
+from polynsd.estimator.networks import Network
+from polynsd.estimator.trees import TreesCandidate
 from polynsd.sheaf.families import get_family
-from polynsd.training.configuration import Configuration
+from polynsd.training import Configuration
+
+if TYPE_CHECKING:
+    from polynsd.estimator.inputs import Inputs
 
 AUTO = "auto"
-PATIENCE = 100
-DEFAULTS: dict[str, Any] = {
-    "maps": "diagonal",
+PATIENCE = 40
+EXAMPLES: dict[str, Any] = {
+    "maps": "orthogonal",
     "stalk_dim": 4,
     "degree": 4,
-    "hidden_channels": 16,
+    "hidden_channels": 32,
     "num_layers": 2,
-    "dropout": 0.2,
-    "learning_rate": 0.01,
+    "dropout": 0.5,
+    "learning_rate": 0.005,
     "weight_decay": 5e-4,
-    "epochs": 500,
+    "epochs": 300,
 }
-STRUCTURES: tuple[dict[str, Any], ...] = (
-    {"maps": "diagonal", "stalk_dim": 4, "degree": 4},
-    {"maps": "diagonal", "stalk_dim": 4, "degree": 8},
-    {"maps": "orthogonal", "stalk_dim": 3, "degree": 4},
-    {"maps": "general", "stalk_dim": 3, "degree": 2},
-    {"maps": "identity", "stalk_dim": 4, "degree": 6},
-    {"maps": "identity", "stalk_dim": 4, "degree": 0},
-)
-REGULARISATIONS: tuple[dict[str, Any], ...] = (
-    {"dropout": 0.2, "learning_rate": 0.01, "weight_decay": 5e-4},
-    {"dropout": 0.5, "learning_rate": 0.01, "weight_decay": 5e-3},
-    {"dropout": 0.0, "learning_rate": 0.02, "weight_decay": 5e-5},
-)
+"""The parameters that fix a PolyNSD configuration, with a value that each may have."""
+
+PLAIN: dict[str, Any] = {
+    "maps": "identity",
+    "stalk_dim": 1,
+    "learner": "concat",
+    "learner_inputs": ("state",),
+    "trunk": "maps",
+    "degree": 1,
+}
+"""A layer without learned maps and without a trunk."""
 
 
-def label_of(configuration: Configuration) -> str:
-    """A short name for a progress bar."""
-    layer = configuration.model.layer
-    return f"{layer.maps}, d={layer.stalk_dim}, K={layer.degree}"
-
-
-def parameters_of(configuration: Configuration) -> dict[str, Any]:
-    """The parameters of the estimator that give this configuration."""
-    model, training = configuration
-    return {
-        "maps": model.layer.maps,
-        "stalk_dim": model.layer.stalk_dim,
-        "degree": model.layer.degree,
-        "hidden_channels": model.hidden_channels,
-        "num_layers": model.num_layers,
-        "dropout": model.layer.dropout,
-        "learning_rate": training.learning_rate,
-        "weight_decay": training.weight_decay,
-        "epochs": training.epochs,
-    }
-
-
-def make_candidates(given: Mapping[str, Any], search: bool, edge_dim: int = 0) -> list[Configuration]:
-    """The configurations that agree with the given parameters (`"auto"`: free), the usual one first.
+def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[str, Any]) -> list[Candidate]:
+    """Everything there is to try on a graph, cheap families first.
 
     Args:
-        given: the parameters in `DEFAULTS`, each a value or `"auto"`.
-        search: whether to try several.
-        edge_dim: the number of edge features, which learned maps use.
+        inputs: the graph.
+        treatments: of features, the usual one first.
+        given: the parameters in `EXAMPLES`, each a value or `"auto"`. If one is given, PolyNSD models that
+            agree with it are all there is.
     """
-    fixed = {name: given[name] for name in DEFAULTS if given[name] != AUTO}
+    fixed = {name: given[name] for name in EXAMPLES if not _is_auto(given[name])}
     for name, value in fixed.items():
         if value is None or isinstance(value, str) != (name == "maps"):
             raise ConfigError(
-                f"{name} must be '{AUTO}' or a value such as {DEFAULTS[name]!r}; got {value!r}."
+                f"{name} must be '{AUTO}' or a value such as {EXAMPLES[name]!r}; got {value!r}."
             )
-    if not search or fixed.keys() == DEFAULTS.keys():
-        return [_configure({**DEFAULTS, **fixed}, edge_dim)]
-    tries = [{**s, **r, **fixed} for s in _structures(fixed) for r in REGULARISATIONS]
-    return list(dict.fromkeys(_configure({**DEFAULTS, **options}, edge_dim) for options in tries))
+    edge_dim = 0 if inputs.graph.edge_attr is None else inputs.graph.edge_attr.shape[1]
+    if fixed:
+        return list(_fixed_networks(fixed, treatments[0], edge_dim))
+    networks = [n for treatment in treatments[:1] for n in _networks(treatment, edge_dim)]
+    return [*networks]
 
 
-def _structures(fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The structures whose family admits what was given; those of the given family if there are any."""
-    fitting = [structure for structure in STRUCTURES if _is_valid({**structure, **fixed})]
-    same = [structure for structure in fitting if structure["maps"] == fixed.get("maps")]
-    return same or fitting or [STRUCTURES[0]]  # whose error says what is wrong
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
-def _is_valid(options: Mapping[str, Any]) -> bool:
-    try:
-        LayerConfig(**PUBLISHED_LAYER | {"maps": options["maps"], "stalk_dim": options["stalk_dim"]})
-    except ConfigError:
-        return False
-    return True
-
-
-def _configure(options: Mapping[str, Any], edge_dim: int) -> Configuration:
-    maps, degree = options["maps"], options["degree"]
-    layer = {
-        "maps": maps,
-        "stalk_dim": options["stalk_dim"],
-        "degree": degree,
-        # without hops there is nothing to correct: the model does not look at neighbours
-        "correction": "linear" if degree else "none",
-        "dropout": options["dropout"],
-        "edge_dim": edge_dim if get_family(maps).is_learned and degree else 0,
-    }
-    model = published_model(
-        hidden_channels=options["hidden_channels"], num_layers=options["num_layers"], layer=layer
+def _network(
+    name: str,
+    family: str,
+    treatment: str,
+    *,
+    channels: int,
+    layers: int,
+    dropout: float,
+    rate: float,
+    decay: float = 5e-4,
+    input_dropout: float = 0.0,
+    epochs: int = 300,
+    patience: int = PATIENCE,
+    **layer: Any,
+) -> Network:
+    model = ModelConfig(
+        hidden_channels=channels,
+        num_layers=layers,
+        input_dropout=input_dropout,
+        layer=LayerConfig(**{**PLAIN, "dropout": dropout, **layer}),
     )
-    training = published_training(
-        epochs=options["epochs"],
-        patience=PATIENCE,
-        learning_rate=options["learning_rate"],
-        weight_decay=options["weight_decay"],
-        select="loss",  # of few nodes the metric has ties, and says nothing of probabilities
-    )
-    return Configuration(model, training)
+    training = TrainConfig(epochs=epochs, patience=patience, learning_rate=rate, weight_decay=decay)
+    return Network(name, family, Configuration(model, training), treatment)
+
+
+SHEAF: dict[str, Any] = {
+    "maps": "orthogonal",
+    "stalk_dim": 2,
+    "degree": 2,
+    "learner": "gnn",
+    "learner_inputs": ("state", "features", "degree"),
+    "trunk": "both",
+}
+MEAN, SYMMETRIC = {"normalization": "random-walk"}, {"normalization": "sheaf-augmented"}
+
+
+def _networks(treatment: str, edge_dim: int) -> Iterable[Network]:
+    plain = {"treatment": treatment, "norm": "none", "channels": 64, "layers": 2, "rate": 0.01}
+    yield _network("convolution, mean", "convolution", **plain, **MEAN, dropout=0.5)
+    yield _network("convolution, symmetric", "convolution", **plain, **SYMMETRIC, dropout=0.5)
+    normed = {"treatment": treatment, "norm": "layer", "channels": 128, "layers": 2, "rate": 0.005}
+    yield _network("convolution, mean, norm", "convolution", **normed, **MEAN, dropout=0.5)
+    yield _network("convolution, symmetric, norm", "convolution", **normed, **SYMMETRIC, dropout=0.3)
+    polynomial = {"treatment": treatment, "norm": "none", "channels": 64, "layers": 1, "rate": 0.01, "degree": 8}
+    for input_dropout in (0.5, 0.8):
+        yield _network(
+            f"filter K=8, input dropout {input_dropout}",
+            "filter",
+            **polynomial,
+            **SYMMETRIC,
+            dropout=0.5,
+            input_dropout=input_dropout,
+        )
+    sheaf = {"treatment": treatment, "norm": "layer", "channels": 32, "layers": 2, "rate": 0.005, "decay": 1e-4}
+    for dropout in (0.5, 0.2):
+        yield _network(f"sheaf d=2, dropout {dropout}", "sheaf", **sheaf, **SHEAF, dropout=dropout)
+    deep = {"treatment": treatment, "norm": "batch", "channels": 32, "layers": 8, "rate": 0.005, "decay": 0.0}
+    yield _network("deep", "deep", **deep, **{**SHEAF, "degree": 1, "gate": "rezero"}, dropout=0.2)
+
+
+def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> Iterable[Network]:
+    """One model with what was given; regularised in two ways where that is open."""
+    free = {"dropout": (0.5, 0.2), "weight_decay": (5e-4, 5e-5)}
+    for number in range(2):
+        options = {**EXAMPLES, **{name: values[number] for name, values in free.items()}, **fixed}
+        maps, degree = options["maps"], options["degree"]
+        layer = {**SHEAF, "maps": maps, "stalk_dim": options["stalk_dim"], "degree": degree}
+        if edge_dim and get_family(maps).is_learned and degree:
+            layer |= {"maps_on": "edges", "edge_dim": edge_dim}
+        if not degree:  # a model that does not look at neighbours
+            layer |= {name: PLAIN[name] for name in ("learner", "learner_inputs", "trunk")}
+        yield _network(
+            f"{maps}, d={options['stalk_dim']}, K={degree}, dropout {options['dropout']}",
+            "sheaf",
+            treatment,
+            channels=options["hidden_channels"],
+            layers=options["num_layers"],
+            dropout=options["dropout"],
+            rate=options["learning_rate"],
+            decay=options["weight_decay"],
+            epochs=options["epochs"],
+            patience=max(PATIENCE, 60),
+            **layer,
+        )
+        if all(name in fixed for name in free):
+            return
+
+
+def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool) -> float:
+    """What an epoch of so many models together takes, on one core of a usual CPU or on a GPU.
+
+    An estimate from shapes alone, so that what is tried does not depend on how busy a machine is.
+    """
+    model, x = network.configuration.model, inputs.features(network.treatment)
+    layer, nodes, half_edges = model.layer, inputs.num_nodes, 2 * inputs.graph.num_edges
+    width = layer.total_stalk_dim * model.hidden_channels
+    entries = x.nnz if sparse.issparse(x) else x.size
+    dense, gathered = 2 * nodes * width**2, max(layer.degree, 1) * half_edges * width
+    if layer.adds_trunk:
+        trunk = layer.learner_width
+        dense += nodes * trunk * (2 * width + 2 * trunk * layer.learner_hops)
+        gathered += layer.learner_hops * half_edges * trunk
+    products = entries * width + model.num_layers * dense
+    moved = model.num_layers * (gathered + 8 * nodes * width)
+    if on_gpu:
+        return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
+    return 2.5e-3 * (1 + model.num_layers) + 4 * replicas * (products / 1e10 + moved / 1e9)

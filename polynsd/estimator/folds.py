@@ -47,7 +47,7 @@ class Folds:
         return (HeldOut(train, val) for train, val in zip(self.train, self.val, strict=True))
 
     def out_of_fold(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`[R, N, O]` → `[N, O]`: for every judged node the mean over the folds that hold it out; 0 elsewhere."""
+        """`[R, N, O]` → `[N, O]`: the mean over the folds that hold a node out; 0 where none does."""
         times = self.val.sum(0)
         kept = np.where(self.val[..., None], values, 0.0).sum(0)
         return kept / np.maximum(times, 1)[:, None]
@@ -73,7 +73,7 @@ def make_folds(labelled: Mask, strata: NDArray[np.int64], fraction: float, seed:
 def _checked(folds: Folds, count: int) -> Folds:
     if not len(folds) or not (folds.train.any(1).all() and folds.val.any(1).all()):
         raise DataError(
-            f"training and validation need a node each, and two of some class; got n_samples={count} labelled "
+            f"training and validation need a node each, and a class two; got n_samples={count} labelled "
             "ones. Label more nodes, or name them in train and val."
         )
     return folds

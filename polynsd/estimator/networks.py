@@ -1,0 +1,275 @@
+"""PolyNSD models as candidates: trained on all folds at once, and kept as one state per fold.
+
+Candidates whose models have the same shape train together as replicas (`fit_networks`). Those that fall
+behind on validation are ended on the way, so a second and third setting of one shape costs little more than
+the epochs in which it might still have been the best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from polynsd.config import ModelConfig, TrainConfig, from_options
+from polynsd.errors import DataError
+from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas, get_task
+from polynsd.training.configuration import plain_configuration, shape_key
+from polynsd.training.replica import NOT_FINITE, call_model
+from polynsd.zoo import build_model
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from polynsd.estimator.folds import Folds
+    from polynsd.estimator.inputs import Inputs
+
+MET_BY_METRIC = 200  # validation nodes of a fold from which on the metric chooses the epoch; below, the loss
+RUNGS = (20, 50)  # epochs at which the worse half of the settings of a shape ends
+
+
+@dataclass(frozen=True)
+class Network:
+    """A configuration of PolyNSD, and the features that it sees."""
+
+    name: str
+    family: str
+    configuration: Configuration
+    treatment: str = "standard"
+
+    @property
+    def shape(self) -> tuple[str, str]:
+        """Equal for candidates that can train together."""
+        return self.treatment, shape_key(self.configuration)
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: NDArray[np.float64] | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> NetworkMember:
+        """See `Candidate`."""
+        (member,) = fit_networks(
+            [self],
+            inputs,
+            target,
+            folds,
+            task,
+            weights=weights,
+            seed=seed,
+            deadline=deadline,
+            on_epoch=on_epoch,
+        )
+        if member is None:
+            raise DataError(NOT_FINITE)
+        return member
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkMember:
+    """The models of a configuration, one per fold."""
+
+    name: str
+    family: str
+    configuration: Configuration
+    treatment: str
+    models: Sequence[nn.Module]
+    epochs: int
+    """How many were trained, over all folds."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The settings that a reader asks for."""
+        model, training = self.configuration
+        return {
+            "treatment": self.treatment,
+            "maps": model.layer.maps,
+            "stalk_dim": model.layer.stalk_dim,
+            "degree": model.layer.degree,
+            "hidden_channels": model.hidden_channels,
+            "num_layers": model.num_layers,
+            "dropout": model.layer.dropout,
+            "learning_rate": training.learning_rate,
+            "weight_decay": training.weight_decay,
+            "epochs": self.epochs,
+        }
+
+    @torch.no_grad()
+    def outputs(self, inputs: Inputs) -> Outputs:
+        """See `Member`; in double precision, where the order of nodes does not matter."""
+        data = inputs.data(self.treatment, inputs.device)
+        data.x = data.x.double()
+        models = [model.to(data.x.device).double() for model in self.models]
+        return np.stack([call_model(model, data).cpu().numpy() for model in models])
+
+    def state(self) -> State:
+        """See `Member`."""
+        data = {
+            "name": self.name,
+            "family": self.family,
+            "treatment": self.treatment,
+            "epochs": self.epochs,
+            **plain_configuration(self.configuration),
+            "in_channels": self.models[0].in_channels,
+            "out_channels": self.models[0].out_channels,
+        }
+        states = [model.state_dict() for model in self.models]
+        tensors = {name: torch.stack([_stored(s[name]) for s in states]) for name in states[0]}
+        return data, tensors
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NetworkMember:
+        """See `Member`."""
+        configuration = Configuration(
+            from_options(ModelConfig, data["model"]), from_options(TrainConfig, data["training"])
+        )
+        models = []
+        for fold in range(len(next(iter(tensors.values())))):
+            model = build_model(configuration.model, data["in_channels"], data["out_channels"])
+            model.load_state_dict({name: values[fold] for name, values in tensors.items()})
+            models.append(model.double().eval())
+        return cls(
+            data["name"], data["family"], configuration, data["treatment"], models, data["epochs"]
+        )
+
+
+def fit_networks(
+    networks: Sequence[Network],
+    inputs: Inputs,
+    target: NDArray[Any],
+    folds: Folds,
+    task: Task,
+    *,
+    weights: NDArray[np.float64] | None,
+    seed: int,
+    deadline: float | None,
+    on_epoch: OnEpoch | None = None,
+) -> list[NetworkMember | None]:
+    """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.
+
+    The arguments are those of `Candidate.fit`.
+    """
+    data = inputs.data(networks[0].treatment, inputs.device)
+    data.x, data.y = data.x.float(), torch.from_numpy(target).to(data.x.device)
+    width = int(target.max()) + 1 if not task.is_regression else 1
+    if task.is_regression:
+        data.y = data.y.float()[:, None]
+    training_task, select = _training_task(task, target, folds, weights, data.x.device)
+    splits = list(folds.splits())
+    replicas = [
+        Replica(
+            partial(build_model, network.configuration.model, data.x.size(1), width),
+            split,
+            seed + fold,
+            replace(network.configuration.training, select=select),
+        )
+        for network in networks
+        for fold, split in enumerate(splits)
+    ]
+    race = _Race([network.name for network in networks], len(splits), deadline, on_epoch)
+    fits = fit_replicas(
+        replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False
+    )
+    return [
+        _member(network, fits[number * len(splits) : (number + 1) * len(splits)])
+        for number, network in enumerate(networks)
+    ]
+
+
+class _Race:
+    """Ends the worse half of the settings at every rung, and all of them at the deadline."""
+
+    def __init__(
+        self, names: Sequence[str], num_folds: int, deadline: float | None, on_epoch: OnEpoch | None
+    ) -> None:
+        self.names, self.num_folds, self.deadline, self.on_epoch = names, num_folds, deadline, on_epoch
+        self.best = np.full((len(names), num_folds), -np.inf)
+        self.left = set(range(len(names)))
+        self.rungs = list(RUNGS)
+
+    def report(self, number: int, epoch: Epoch) -> None:
+        setting, fold = divmod(number, self.num_folds)
+        if epoch.is_best or not np.isfinite(self.best[setting, fold]):
+            self.best[setting, fold] = epoch.val_metric
+        if self.on_epoch is not None:
+            self.on_epoch(self.names[setting], epoch)
+
+    def stop(self, epoch: int) -> Collection[int]:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self.left = set()
+        elif self.rungs and epoch >= self.rungs[0]:
+            self.rungs.pop(0)
+            ranked = sorted(self.left, key=lambda setting: -self.best[setting].mean())
+            self.left = set(ranked[: -(-len(ranked) // 2)])
+        return [
+            setting * self.num_folds + fold
+            for setting in range(len(self.names))
+            if setting not in self.left
+            for fold in range(self.num_folds)
+        ]
+
+
+def _training_task(
+    task: Task,
+    target: NDArray[Any],
+    folds: Folds,
+    weights: NDArray[np.float64] | None,
+    device: torch.device,
+) -> tuple[Task, str]:
+    """Loss and metric of a training, and what chooses its epoch.
+
+    The metric of few nodes has ties and is noise; then, and where it is not one that trainings know, the loss
+    chooses.
+    """
+    is_known = task.is_regression or task.metric in ("accuracy", "roc_auc")
+    smallest = int(folds.val.sum(1).min())
+    has_all = task.metric != "roc_auc" or all(len(np.unique(target[val])) == 2 for val in folds.val)
+    select = "metric" if is_known and has_all and smallest >= MET_BY_METRIC else "loss"
+    base = task if select == "metric" else replace(task, metrics=_negative_losses(task), check=_accept)
+    if select == "loss" and not task.is_regression:
+        base = replace(base, metric="accuracy")
+    if weights is None:
+        return base, select
+    factors = torch.from_numpy(weights).float().to(device)
+
+    def node_losses(output: Tensor, y: Tensor) -> Tensor:
+        return factors * task.node_losses(output, y)
+
+    return replace(base, node_losses=node_losses), select
+
+
+def _negative_losses(task: Task) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    return lambda output, y, mask: -task.losses(output, y, mask).double()
+
+
+def _accept(y: Tensor) -> None:
+    """A loss is defined for all labels."""
+
+
+def _member(network: Network, fits: Sequence[FitResult]) -> NetworkMember | None:
+    if any(fit.diverged and not np.isfinite(fit.val_loss) for fit in fits):
+        return None
+    models = [fit.model.double().eval() for fit in fits]
+    epochs = sum(fit.epochs for fit in fits)
+    return NetworkMember(
+        network.name, network.family, network.configuration, network.treatment, models, epochs
+    )
+
+
+def _stored(values: Tensor) -> Tensor:
+    """As it was trained; predictions alone are made in double precision."""
+    return (values.float() if values.is_floating_point() else values).cpu()
