@@ -1,51 +1,80 @@
-"""What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the outputs of the model.
+"""What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the predictions of the ensemble.
 
-`fit` reads the graph and its labels (`inputs.py`, `labels.py`), holds nodes out, and searches a list of
-configurations (`candidates.py`) by successive halving (`polynsd.search.halving`). It keeps the best model.
+`fit` reads the graph and its labels (`inputs.py`, `labels.py`), divides the labelled nodes (`folds.py`), tries
+candidates from cheap to dear (`candidates.py`, `search.py`), and keeps the ensemble that predicts best what
+its members have not seen (`ensemble.py`).
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from polynsd.data import Graph
 from polynsd.devices import get_device
-from polynsd.errors import ConfigError
-from polynsd.estimator.candidates import DEFAULTS, label_of, make_candidates, parameters_of
-from polynsd.estimator.inputs import Scaling, as_data, as_graph, dense_features, edge_inputs, is_table
-from polynsd.estimator.labels import HeldOut, Labels, graph_labels, hold_out, labelled_mask, read_labels
+from polynsd.errors import ConfigError, DataError
+from polynsd.estimator.candidates import EXAMPLES, make_candidates
+from polynsd.estimator.ensemble import Predictions, average
+from polynsd.estimator.estimate import estimate_score
+from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.folds import Folds, hold_out, make_folds
+from polynsd.estimator.inputs import Inputs, Scaling, as_graph, is_table
+from polynsd.estimator.judge import Judge
+from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
+from polynsd.estimator.members import Candidate, Member, OnEpoch
+from polynsd.estimator.search import Attempt, Search
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
-from polynsd.search.halving import successive_halving
-from polynsd.search.trials import Trial
-from polynsd.training import Configuration, Epoch, Problem, Task, get_task
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+from polynsd.training import Task
 
 logger = logging.getLogger("polynsd")
 
 E = TypeVar("E", bound="SheafEstimator")
-OnEpoch = Callable[[str, Epoch], None]  # the name of what trains, and its epoch
 
-SHORT = "short"
+LARGEST_ENSEMBLE = 12
+
+
+class Chosen(NamedTuple):
+    """A member of the ensemble."""
+
+    member: Member
+    weight: float
+    temperature: float
+
+
+class _Prepared(NamedTuple):
+    """Everything that `fit` knows before it trains."""
+
+    inputs: Inputs
+    target: NDArray[Any]
+    folds: Folds
+    test: Mask
+    weights: NDArray[np.float64] | None
+    candidates: Sequence[Candidate]
 
 
 class SheafEstimator(BaseEstimator):  # type: ignore[misc]
-    """A PolyNSD model that chooses for itself what was left `"auto"`."""
+    """An ensemble of models of a graph that chooses for itself what was left `"auto"`."""
 
     is_regression = False
 
     def __init__(
         self,
+        budget: Any = None,
+        ensemble: Any = "auto",
+        features: str = "auto",
+        test_fraction: float | None = None,
+        validation_fraction: float = 0.2,
+        device: str = "auto",
+        random_state: Any = 0,
+        verbose: int = 0,
         maps: Any = "auto",
         stalk_dim: Any = "auto",
         degree: Any = "auto",
@@ -55,17 +84,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         learning_rate: Any = "auto",
         weight_decay: Any = "auto",
         epochs: Any = "auto",
-        budget: Any = "short",
-        validation_fraction: float = 0.2,
-        standardize: bool = True,
-        device: str = "auto",
-        random_state: Any = 0,
     ) -> None:
+        self.budget, self.ensemble, self.features = budget, ensemble, features
+        self.test_fraction, self.validation_fraction = test_fraction, validation_fraction
+        self.device, self.random_state, self.verbose = device, random_state, verbose
         self.maps, self.stalk_dim, self.degree = maps, stalk_dim, degree
         self.hidden_channels, self.num_layers, self.dropout = hidden_channels, num_layers, dropout
         self.learning_rate, self.weight_decay, self.epochs = learning_rate, weight_decay, epochs
-        self.budget, self.validation_fraction = budget, validation_fraction
-        self.standardize, self.device, self.random_state = standardize, device, random_state
 
     def fit(
         self: E,
@@ -75,37 +100,49 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         train: Any = None,
         val: Any = None,
         edges: Any = None,
+        sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
     ) -> E:
-        """Trains on the labelled nodes, choosing on held-out ones.
+        """Tries candidates on the labelled nodes, and keeps the ensemble that is best on held-out ones.
+
+        Ctrl-C ends the search; what is complete by then is kept.
 
         Args:
             graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`.
             y: a label per node, in place of the graph's own.
             train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
-            val: the nodes to choose on; a share of every class of the training nodes by default
-                (`validation_fraction`).
+            val: the nodes to choose on. By default a share of every class of the training nodes
+                (`validation_fraction`), or with few labels each of them in turn.
             edges: with a table of features: an edge index `[2, E]` or SciPy's sparse adjacency matrix.
+            sample_weight: `[N]` how much every node counts in the loss.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
         """
-        if hasattr(self, "model_"):
-            del self.model_  # a fit that fails leaves no half of an older one
-        source, target, split = self._prepare(graph, y, train, val, edges)
-        self._train(source, target, split, on_epoch)
-        self._calibrate(target)
+        if hasattr(self, "members_"):
+            del self.members_  # a fit that fails leaves no half of an older one
+        prepared = self._prepare(graph, y, train, val, edges, sample_weight)
+        search = self._search(prepared, on_epoch)
+        attempts = search.run(prepared.candidates)
+        self._keep(prepared, search, attempts)
         return self
 
     def check(
-        self, graph: Any, y: Any = None, *, train: Any = None, val: Any = None, edges: Any = None
+        self,
+        graph: Any,
+        y: Any = None,
+        *,
+        train: Any = None,
+        val: Any = None,
+        edges: Any = None,
+        sample_weight: Any = None,
     ) -> None:
         """Raises what `fit` would raise before it trains; the estimator stays as it is."""
-        other = copy.deepcopy(self)
-        other.candidates(other._prepare(graph, y, train, val, edges)[0])
+        copy.deepcopy(self)._prepare(graph, y, train, val, edges, sample_weight)
 
-    def _prepare(self, graph: Any, y: Any, train: Any, val: Any, edges: Any) -> tuple[Graph, Tensor, HeldOut]:
-        """Graph, target and split; everything of `fit` that comes before training."""
+    def _prepare(self, graph: Any, y: Any, train: Any, val: Any, edges: Any, sample_weight: Any) -> _Prepared:
+        """Reads what was given; everything of `fit` that comes before training."""
         self._seconds()
-        self._device()
+        self._size()
+        device = get_device(self.device)
         self.seed_ = draw_seed(self.random_state)
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
@@ -114,121 +151,177 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         given = graph_labels(source) if y is None and not self._in_table else y
         self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
         strata = self._learn_classes(self._labels)
-        split = hold_out(self._labels.has_label, strata, train, val, self.validation_fraction, self.seed_)
-        self.train_mask_, self.val_mask_ = split.train.numpy(), split.val.numpy()
-        self.n_train_, self.n_val_ = int(split.train.sum()), int(split.val.sum())
-        self._learn_scaling(source)
+        folds, test = self._divide(strata, train, val)
+        self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
+        self._learn_target(self._labels)
         target = self._as_target(self._labels)
-        self.metric_ = self._choose_metric(target)
-        return source, target, split
+        self.metric_ = self._choose_metric(target, folds)
+        weights = self._node_weights(sample_weight, target, folds)
+        self._learn_inputs(source)
+        inputs = self._inputs(source, device)
+        given_parameters = {name: as_python(getattr(self, name)) for name in EXAMPLES}
+        candidates = make_candidates(inputs, self._treatments(), given_parameters)
+        return _Prepared(inputs, target, folds, test, weights, candidates)
+
+    def _divide(self, strata: NDArray[Any], train: Any, val: Any) -> tuple[Folds, Mask]:
+        """The folds, and the nodes that are kept for the estimate (none unless `test_fraction` is given)."""
+        has_label = self._labels.has_label
+        nodes = has_label.copy() if train is None else labelled_mask("train", train, has_label)
+        given = None if val is None else labelled_mask("val", val, has_label)
+        if given is not None and train is None:
+            nodes &= ~given
+        test = np.zeros_like(nodes)
+        share = as_python(self.test_fraction)
+        if share is not None:
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+                raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {share!r}.")
+            test = hold_out(nodes, strata, float(share), self.seed_ + 1)
+            nodes &= ~test
+        if given is None:
+            return make_folds(nodes, strata, as_python(self.validation_fraction), self.seed_), test
+        shared = int((nodes & given).sum())
+        if shared:
+            raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
+        if not nodes.any() or not given.any():
+            raise DataError(
+                f"training and validation need a node each; got {int(nodes.sum())} and {int(given.sum())}."
+            )
+        return Folds.one(nodes, given), test
+
+    def _learn_inputs(self, source: Graph) -> None:
+        """Learns how features of nodes and edges are put on a common scale."""
+        self.treatments_ = FeatureTreatments.learn(source.x, self.train_mask_ | self.val_mask_)
+        self.treatments_.log(source.feature_names)
+        attr = source.edge_attr
+        self.edge_scaling_ = None if attr is None else Scaling.of_features(attr.astype(np.float64))
+        self.has_edge_weights_ = source.edge_weight is not None
+
+    def _treatments(self) -> Sequence[str]:
+        names = self.treatments_.names
+        if self.features == "auto":
+            return names
+        from polynsd.estimator.features import TREATMENTS
+
+        if self.features not in TREATMENTS:
+            raise ConfigError(
+                f"features must be 'auto' or one of {', '.join(TREATMENTS)}; got {self.features!r}."
+            )
+        return [self.features]
+
+    def _inputs(self, source: Graph, device: torch.device) -> Inputs:
+        return Inputs(source, self.treatments_, self.edge_scaling_, device)
+
+    def _search(self, prepared: _Prepared, on_epoch: OnEpoch | None) -> Search:
+        return Search(
+            prepared.inputs,
+            prepared.target,
+            prepared.folds,
+            self._task(),
+            self._judge(prepared.target, prepared.folds.judged),
+            prepared.weights,
+            self.seed_,
+            self._seconds(),
+            self._size(),
+            on_epoch,
+        )
+
+    def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
+        """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
+        chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
+        self.members_ = [
+            Chosen(attempt.member, attempt.weight, attempt.temperature)
+            for attempt in chosen
+            if attempt.member is not None
+        ]
+        weights = np.array([attempt.weight for attempt in chosen])
+        judged = average([a.judged for a in chosen if a.judged is not None], weights)
+        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
+        order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
+        self.candidates_ = [attempt.describe() for attempt in order]
+        self.val_score_ = search.judge.score(judged)
+        self._decide(judged, prepared.target[prepared.folds.judged])
+        test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
+        guess = self._guess(prepared.target, prepared.folds)
+        self.estimate_ = estimate_score(search, self.metric_, self._everywhere, guess, test)
+
+    def _seconds(self) -> float | None:
+        """The budget in seconds; None where work decides."""
+        budget = as_python(self.budget)
+        if budget is None:
+            return None
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+            raise ConfigError(f"budget must be a positive number of seconds or None; got {budget!r}.")
+        return float(budget)
+
+    def _size(self) -> int:
+        """The most members of the ensemble."""
+        size = as_python(self.ensemble)
+        if isinstance(size, str) and size == "auto":
+            return LARGEST_ENSEMBLE
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ConfigError(f"ensemble must be 'auto' or a number of models, 1 or more; got {size!r}.")
+        return size
+
+    def _predictions(self, graph: Any, edges: Any = None) -> Predictions:
+        """`[N, O]` the mean over the ensemble: probabilities, or standardised targets."""
+        self._require_fitted()
+        if graph is None:
+            if self._everywhere is None:
+                raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
+            return self._everywhere
+        source = self._with_edges_of_fit(as_graph(self, graph, edges))
+        inputs = self._inputs(source, get_device(self.device))
+        means = [
+            self._as_predictions(member.outputs(inputs), temperature).mean(0)
+            for member, _, temperature in self.members_
+        ]
+        return average(means, np.array([chosen.weight for chosen in self.members_]))
+
+    def _with_edges_of_fit(self, graph: Graph) -> Graph:
+        """The graph, whose edges must carry what those of `fit` did."""
+        edge_dim = 0 if self.edge_scaling_ is None else len(self.edge_scaling_.mean)
+        if not graph.num_edges:
+            return replace(graph, edge_attr=np.zeros((0, edge_dim)) if edge_dim else None)
+        if self.has_edge_weights_ != (graph.edge_weight is not None):
+            wanted, came = ("with", "without") if self.has_edge_weights_ else ("without", "with")
+            raise DataError(
+                f"the model was fitted {wanted} edge weights; this graph comes {came} them. Give it the same."
+            )
+        count = 0 if graph.edge_attr is None else graph.edge_attr.shape[1]
+        if edge_dim and count != edge_dim:
+            raise DataError(
+                f"the model was fitted with {edge_dim} edge features; this graph has {count}. Give it the same."
+            )
+        return graph
 
     def score(self, graph: Any = None, y: Any = None, *, nodes: Any = None, edges: Any = None) -> float:
         """`metric_` on the labelled nodes, or on those in `nodes`.
 
-        Without a graph it is that of `fit`; without `y` and `nodes` too, its validation nodes. A label that
-        is none of the model's classes is never right; ROC-AUC leaves it out.
+        Without a graph it is that of `fit`; without `y` and `nodes` too, it is `val_score_`. A label that is
+        none of the model's classes is never right; ROC-AUC leaves it out.
         """
-        if graph is None:
-            outputs, in_table = self._outputs(None), self._in_table
-            labels = self._labels if y is None else read_labels(y, len(outputs), in_table, self.is_regression)
-            chosen = self.val_mask_ if y is None else labels.has_label
-        else:
-            self._require_fitted()
-            source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
-            outputs, given = self._outputs(source), graph_labels(source) if y is None else y
-            labels = read_labels(given, len(outputs), in_table, self.is_regression)
-            chosen = labels.has_label
-        chosen = chosen if nodes is None else labelled_mask("nodes", nodes, labels.has_label)
-        target = self._as_target(labels)[chosen]
-        return get_task(self.metric_).score(torch.from_numpy(outputs[chosen]), target)
-
-    def _train(self, source: Graph, target: Tensor, split: HeldOut, on_epoch: OnEpoch | None) -> None:
-        """Searches the candidates, and keeps the best."""
-        self.graph_ = self._as_data(source)
-        data = copy.copy(self.graph_)
-        data.x, data.y = data.x.float(), target.to(data.x.device)
-        problem = Problem(data, (split,), self._task(target), self.seed_)
-
-        def report(trial: Trial, epoch: Epoch) -> None:
-            if on_epoch is not None:
-                on_epoch(label_of(trial.configuration), epoch)
-
-        trials = successive_halving(problem, self.candidates(source), self._seconds(), report)
-        best = trials[0]
-        self._keep(best.configuration, best.models[0])
-        self.val_score_, self.best_epoch_ = best.val[0], best.best_epoch[0]
-        self.search_results_ = [
-            {
-                **parameters_of(trial.configuration),
-                "rung": trial.rung,
-                "trained_epochs": trial.epochs[0],
-                "best_epoch": trial.best_epoch[0],
-                "val_score": trial.val[0],
-                "val_loss": trial.val_loss[0],
-                "diverged": trial.state == "failed",
-                "chosen": trial is best,
-            }
-            for trial in trials
-        ]
-
-    def candidates(self, source: Graph) -> list[Configuration]:
-        """The configurations that `fit` will try on a graph."""
-        given = {name: as_python(getattr(self, name)) for name in DEFAULTS}
-        edge_dim = 0 if source.edge_attr is None else source.edge_attr.shape[1]
-        return make_candidates(given, self.budget is not None, edge_dim)
-
-    def _seconds(self) -> float | None:
-        """The budget in seconds; None where epochs alone decide."""
-        budget = as_python(self.budget)
-        if budget is None or budget == SHORT:
-            return None
-        if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
-            raise ConfigError(
-                f"budget must be '{SHORT}', a positive number of seconds or None; got {budget!r}."
-            )
-        return float(budget)
-
-    def _keep(self, configuration: Configuration, model: nn.Module) -> None:
-        self.config_, self.train_config_ = configuration
-        self.model_ = model.double().eval()
-
-    def _learn_scaling(self, source: Graph) -> None:
-        x = dense_features(source)
-        self.feature_scaling_ = self._scaling(x[self.train_mask_])
-        attr = source.edge_attr
-        self.edge_scaling_ = None if attr is None else self._scaling(attr.astype(np.float64))
-        self.has_edge_weights_ = source.edge_weight is not None
-
-    def _scaling(self, values: NDArray[np.float64]) -> Scaling:
-        if self.standardize and len(values):
-            return Scaling.of_features(values)
-        return Scaling.none(values.shape[1])
-
-    def _as_data(self, graph: Graph) -> Data:
-        return as_data(graph, self.feature_scaling_, self.edge_scaling_).to(self._device())
-
-    def _device(self) -> torch.device:
-        return get_device(self.device)
-
-    @torch.no_grad()
-    def _outputs(self, graph: Any, edges: Any = None) -> NDArray[np.float64]:
-        """Logits or standardised targets of every node `[N, O]`."""
         self._require_fitted()
-        if graph is not None:
-            data = self._as_data(as_graph(self, graph, edges))
-        elif getattr(self, "graph_", None) is not None:
-            data = self.graph_
+        if graph is None and y is None and nodes is None:
+            return self.val_score_
+        if graph is None:
+            predictions, in_table = self._predictions(None), self._in_table
+            labels = (
+                self._labels if y is None else read_labels(y, len(predictions), in_table, self.is_regression)
+            )
         else:
-            raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
-        extra = edge_inputs(data, self.has_edge_weights_, self.config_.layer.edge_dim)
-        return self.model_.to(data.x.device)(data.x, data.edge_index, **extra).cpu().numpy()
+            source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
+            predictions, given = self._predictions(source), graph_labels(source) if y is None else y
+            labels = read_labels(given, len(predictions), in_table, self.is_regression)
+        has_label = labels.has_label
+        chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
+        return self._judge(self._as_target(labels), chosen).score(predictions[chosen])
 
     def _require_fitted(self) -> None:
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "members_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit or load first.")
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the fitted model into a new folder: weights, configuration, scores; no pickles."""
+        """Writes the fitted model into a new folder: weights, parameters, scores; no pickles."""
         from polynsd.estimator.storage import save_estimator
 
         return save_estimator(self, folder)
@@ -244,7 +337,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return estimator
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return hasattr(self, "members_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -252,21 +345,48 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _learn_classes(self, labels: Labels) -> NDArray[Any]:
-        """Learns the classes; returns the strata `[N]` by which validation nodes are drawn."""
+        """Learns the classes; returns the strata `[N]` by which nodes are held out."""
         raise NotImplementedError
 
-    def _as_target(self, labels: Labels) -> Tensor:
-        """Labels as the model is trained on them `[N]`."""
+    def _learn_target(self, labels: Labels) -> None:
+        """Learns the scale of targets, where they are numbers."""
+
+    def _as_target(self, labels: Labels) -> NDArray[Any]:
+        """Labels as candidates are fitted to them `[N]`."""
         raise NotImplementedError
 
-    def _choose_metric(self, target: Tensor) -> str:
+    def _choose_metric(self, target: NDArray[Any], folds: Folds) -> str:
         raise NotImplementedError
 
-    def _task(self, target: Tensor) -> Task:
+    def _node_weights(
+        self, sample_weight: Any, target: NDArray[Any], folds: Folds
+    ) -> NDArray[np.float64] | None:
+        """`[N]` of mean 1 on the labelled nodes; None where all are alike."""
+        if sample_weight is None:
+            return None
+        values = np.asarray(sample_weight, dtype=np.float64)
+        if values.shape != target.shape[:1]:
+            raise DataError(
+                f"sample_weight must hold one weight per node, [{len(target)}]; got {list(values.shape)}."
+            )
+        used = (folds.train | folds.val).any(0)
+        if not np.isfinite(values[used]).all() or (values[used] < 0).any() or not values[used].any():
+            raise DataError("sample_weight must be finite, not negative, and positive somewhere.")
+        return np.where(used, values / values[used].mean(), 0.0)
+
+    def _task(self) -> Task:
         raise NotImplementedError
 
-    def _num_outputs(self) -> int:
+    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
         raise NotImplementedError
 
-    def _calibrate(self, target: Tensor) -> None:
-        """Rescales probabilities, where there are any."""
+    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+        """Outputs of a member as what is averaged."""
+        raise NotImplementedError
+
+    def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
+        """`[O]` the prediction that looks at nothing."""
+        raise NotImplementedError
+
+    def _decide(self, judged: Predictions, y: NDArray[Any]) -> None:
+        """Learns how predictions become decisions, where there is something to learn."""

@@ -13,10 +13,8 @@ from scipy import sparse
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.members import Candidate
 from polynsd.estimator.networks import Network
-from polynsd.estimator.trees import TreesCandidate
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
 
@@ -118,7 +116,14 @@ def _networks(treatment: str, edge_dim: int) -> Iterable[Network]:
     normed = {"treatment": treatment, "norm": "layer", "channels": 128, "layers": 2, "rate": 0.005}
     yield _network("convolution, mean, norm", "convolution", **normed, **MEAN, dropout=0.5)
     yield _network("convolution, symmetric, norm", "convolution", **normed, **SYMMETRIC, dropout=0.3)
-    polynomial = {"treatment": treatment, "norm": "none", "channels": 64, "layers": 1, "rate": 0.01, "degree": 8}
+    polynomial = {
+        "treatment": treatment,
+        "norm": "none",
+        "channels": 64,
+        "layers": 1,
+        "rate": 0.01,
+        "degree": 8,
+    }
     for input_dropout in (0.5, 0.8):
         yield _network(
             f"filter K=8, input dropout {input_dropout}",
@@ -128,7 +133,14 @@ def _networks(treatment: str, edge_dim: int) -> Iterable[Network]:
             dropout=0.5,
             input_dropout=input_dropout,
         )
-    sheaf = {"treatment": treatment, "norm": "layer", "channels": 32, "layers": 2, "rate": 0.005, "decay": 1e-4}
+    sheaf = {
+        "treatment": treatment,
+        "norm": "layer",
+        "channels": 32,
+        "layers": 2,
+        "rate": 0.005,
+        "decay": 1e-4,
+    }
     for dropout in (0.5, 0.2):
         yield _network(f"sheaf d=2, dropout {dropout}", "sheaf", **sheaf, **SHEAF, dropout=dropout)
     deep = {"treatment": treatment, "norm": "batch", "channels": 32, "layers": 8, "rate": 0.005, "decay": 0.0}

@@ -1,35 +1,54 @@
-"""`SheafClassifier`: classes of nodes; and the temperature that calibrates its probabilities."""
+"""`SheafClassifier`: classes of nodes."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.labels import UNLABELLED, Labels
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.judge import ClassJudge, Judge, fit_temperature
+from polynsd.estimator.labels import UNLABELLED, Labels, Mask
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task, get_task
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
-LARGEST = 20.0  # a temperature lies in [1/20, 20]
 UNKNOWN = -2  # a label that is none of the classes: never right
 
 
 class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     """Classes of nodes, of a graph whose neighbours may disagree.
 
-    Whatever is `"auto"` is chosen by a short search on validation nodes; what is given is never changed.
+    Without arguments it tries linear models and boosted trees on features and on those of neighbours, graph
+    convolutions, polynomial filters and sheaf networks, from cheap to dear, and keeps an ensemble of the best.
 
     Args:
-        maps: how a node sees a neighbour: `identity`, `diagonal`, `orthogonal`, `general`.
+        budget: seconds that the search may take; None: a fixed amount of work, about a minute on two cores for
+            a few thousand nodes and four for twenty thousand, whose result does not depend on the machine.
+        ensemble: the largest number of models in the ensemble; 1 for the best model alone; `"auto"`: as many
+            as pay.
+        metric: what candidates are compared by, and what `score` returns: `accuracy`, `roc_auc`, or `auto`,
+            which is ROC-AUC where the rarer of two classes has less than a quarter of the labels.
+        class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
+            classes (1 where it names none), None weighs every node alike.
+        calibrate: `"temperature"` rescales probabilities on held-out nodes; None leaves them as they are.
+        features: the treatment of features: `standard`, `scaled`, `row`, `rank`, or `auto`, where validation
+            chooses.
+        test_fraction: the share of the labelled nodes that is kept apart for `estimate_`; None keeps none.
+        validation_fraction: the share of every class that is held out where `fit` gets no `val`; with few
+            labels every node is, in so many folds as that makes.
+        device: `cpu`, `cuda`, `cuda:N`, or `auto`.
+        random_state: of the held-out nodes, the weights and the dropout: a seed, a NumPy RandomState to draw
+            one from, or None for another one in every `fit`.
+        verbose: 1 prints every candidate.
+        maps: how a node sees a neighbour: `identity`, `diagonal`, `orthogonal`, `general`. If this or one of
+            the following is given, one PolyNSD model with it is trained, and nothing else is tried.
         stalk_dim: d, the dimension of what is compared along an edge.
         degree: K, the number of hops of a layer; 0 does not look at neighbours at all.
         hidden_channels: width, per dimension of the stalk.
@@ -37,34 +56,36 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         dropout: of the state.
         learning_rate: of Adam.
         weight_decay: L2 penalty.
-        epochs: at most; training stops 100 epochs after the last improvement on validation.
-        budget: `"short"` searches for a fixed number of epochs, a number for so many seconds (then the result
-            depends on the machine), None does not search.
-        metric: what candidates are compared by on validation, and what `score` returns: `accuracy`,
-            `roc_auc`, or `auto`, which is ROC-AUC where the rarer of two classes has less than a quarter of
-            the labels.
-        class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
-            classes (1 where it names none), None weighs every node alike.
-        calibrate: `"temperature"` rescales probabilities on the validation nodes; None leaves them.
-        validation_fraction: the share of every class that is held out where `fit` gets no `val`.
-        standardize: features that are not 0/1 are standardised, by the training nodes.
-        device: `cpu`, `cuda`, `cuda:N`, or `auto`.
-        random_state: of the held-out nodes, the weights and the dropout: a seed, a NumPy RandomState to draw
-            one from, or None for another one in every `fit`.
+        epochs: at most.
 
     Attributes:
         classes_: the classes, sorted.
-        seed_: the seed that was used.
-        train_mask_: the training nodes.
-        val_mask_: the validation nodes.
+        candidates_: everything that was tried: family, name, score on held-out nodes, seconds, weight in the
+            ensemble; the members of the ensemble first.
+        val_score_: `metric_` of the ensemble on held-out nodes, out of fold.
+        estimate_: the score on nodes that the choice has not seen, beside the majority class, features alone
+            and a plain graph convolution.
         metric_: the metric in use.
-        val_score_: its value on `val_mask_`.
-        search_results_: every candidate with its validation scores; the first is the chosen one.
-        temperature_: of the probabilities; 1 if not calibrated.
+        train_mask_: the nodes that train some model.
+        val_mask_: the nodes that are held out from some model.
+        test_mask_: the nodes that were kept apart for the estimate.
+        temperature_: of the ensemble's probabilities; 1 if not calibrated.
+        seed_: the seed that was used.
     """
 
     def __init__(
         self,
+        budget: Any = None,
+        ensemble: Any = "auto",
+        metric: str = "auto",
+        class_weight: Any = None,
+        calibrate: str | None = "temperature",
+        features: str = "auto",
+        test_fraction: float | None = None,
+        validation_fraction: float = 0.2,
+        device: str = "auto",
+        random_state: Any = 0,
+        verbose: int = 0,
         maps: Any = "auto",
         stalk_dim: Any = "auto",
         degree: Any = "auto",
@@ -74,16 +95,16 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         learning_rate: Any = "auto",
         weight_decay: Any = "auto",
         epochs: Any = "auto",
-        budget: Any = "short",
-        metric: str = "auto",
-        class_weight: Any = None,
-        calibrate: str | None = None,
-        validation_fraction: float = 0.2,
-        standardize: bool = True,
-        device: str = "auto",
-        random_state: Any = 0,
     ) -> None:
         super().__init__(
+            budget=budget,
+            ensemble=ensemble,
+            features=features,
+            test_fraction=test_fraction,
+            validation_fraction=validation_fraction,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
             maps=maps,
             stalk_dim=stalk_dim,
             degree=degree,
@@ -93,25 +114,16 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             learning_rate=learning_rate,
             weight_decay=weight_decay,
             epochs=epochs,
-            budget=budget,
-            validation_fraction=validation_fraction,
-            standardize=standardize,
-            device=device,
-            random_state=random_state,
         )
         self.metric, self.class_weight, self.calibrate = metric, class_weight, calibrate
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[Any]:
         """The most likely class of every node; of the graph of `fit` unless one is given."""
-        winners = self._outputs(graph, edges).argmax(1)
-        return self.classes_[winners]
+        return self.classes_[self._predictions(graph, edges).argmax(1)]
 
     def predict_proba(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """Probabilities `[N, C]`, in the order of `classes_`."""
-        from scipy.special import softmax
-
-        logits = self._outputs(graph, edges)
-        return softmax(logits / self.temperature_, axis=1)
+        return sharpen(self._predictions(graph, edges), self.temperature_)
 
     score = SheafEstimator.score  # not the mixin's
 
@@ -124,36 +136,51 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
                 f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}."
             )
         self._check_class_weight()
-        return self._as_target(labels).numpy()
+        return self._as_target(labels)
 
-    def _as_target(self, labels: Labels) -> Tensor:
-        return torch.from_numpy(encode_classes(labels, self.classes_))
+    def _as_target(self, labels: Labels) -> NDArray[Any]:
+        return encode_classes(labels, self.classes_)
 
-    def _choose_metric(self, target: Tensor) -> str:
+    def _choose_metric(self, target: NDArray[Any], folds: Folds) -> str:
         if self.metric != "auto":
             return self.metric
-        parts = [target[torch.from_numpy(mask)] for mask in (self.train_mask_, self.val_mask_)]
-        sizes = torch.cat(parts).bincount()
-        is_unequal = len(self.classes_) == 2 and float(sizes.min() / sizes.sum()) < UNEQUAL
-        has_both = all(len(part.unique()) == 2 for part in parts)
+        used = (folds.train | folds.val).any(0)
+        sizes = np.bincount(target[used], minlength=len(self.classes_))
+        is_unequal = len(self.classes_) == 2 and sizes.min() / sizes.sum() < UNEQUAL
+        has_both = len(np.unique(target[folds.judged])) == 2
         return "roc_auc" if is_unequal and has_both else "accuracy"
 
-    def _task(self, target: Tensor) -> Task:
+    def _task(self) -> Task:
+        return get_task(self.metric_)
+
+    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
         task = get_task(self.metric_)
+
+        def metric(predictions: NDArray[np.float64], y: NDArray[np.int64]) -> float:
+            logits = torch.from_numpy(np.log(np.maximum(predictions, 1e-300)))[None]
+            everyone = torch.ones(1, len(y), dtype=torch.bool)
+            return float(task.metrics(logits, torch.from_numpy(y), everyone))
+
+        return ClassJudge(np.flatnonzero(nodes), target[nodes], metric)
+
+    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+        probabilities: NDArray[np.float64] = softmax(outputs / temperature, axis=-1)
+        return probabilities
+
+    def _node_weights(
+        self, sample_weight: Any, target: NDArray[Any], folds: Folds
+    ) -> NDArray[np.float64] | None:
+        given = super()._node_weights(sample_weight, target, folds)
         if self.class_weight is None:
-            return task
-        if self.class_weight == "balanced":
-            trained = target[torch.from_numpy(self.train_mask_)]
-            counts = trained.bincount(minlength=len(self.classes_)).clamp(min=1)
-            weights = counts.sum() / (len(counts) * counts)
+            return given
+        used = (folds.train | folds.val).any(0)
+        if isinstance(self.class_weight, str):  # balanced
+            counts = np.maximum(np.bincount(target[used], minlength=len(self.classes_)), 1)
+            by_class = counts.sum() / (len(counts) * counts)
         else:
-            weights = torch.tensor([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
-        weights = weights.float().to(self._device())
-
-        def node_losses(output: Tensor, y: Tensor) -> Tensor:
-            return weights[y.clamp(min=0)] * task.node_losses(output, y)
-
-        return replace(task, node_losses=node_losses)
+            by_class = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
+        weights = np.where(used, by_class[np.maximum(target, 0)], 0.0) * (1.0 if given is None else given)
+        return weights / weights[used].mean()
 
     def _check_class_weight(self) -> None:
         weights = self.class_weight
@@ -168,14 +195,22 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         if unknown:
             raise ConfigError(f"class_weight names {unknown}, not among the classes {classes}; correct it.")
 
-    def _num_outputs(self) -> int:
-        return len(self.classes_)
+    def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
+        counts = np.bincount(target[folds.train.any(0)], minlength=len(self.classes_))
+        return counts / counts.sum()
 
-    def _calibrate(self, target: Tensor) -> None:
+    def _decide(self, judged: NDArray[np.float64], y: NDArray[Any]) -> None:
         self.temperature_ = 1.0
         if self.calibrate is not None:
-            logits = self._outputs(None)[self.val_mask_]
-            self.temperature_ = fit_temperature(logits, target.numpy()[self.val_mask_])
+            self.temperature_ = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
+
+
+def sharpen(probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """p^(1/T), of sum 1."""
+    if temperature == 1:
+        return probabilities
+    sharpened: NDArray[np.float64] = softmax(np.log(np.maximum(probabilities, 1e-300)) / temperature, axis=1)
+    return sharpened
 
 
 def sort_classes(labels: Labels) -> NDArray[Any]:
@@ -199,36 +234,3 @@ def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
     numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
     numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
     return numbers
-
-
-def fit_temperature(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """T of softmax(z / T) with the smallest loss on these nodes; 1 where that would not lower the loss.
-
-    One node is added whose class is unknown (Laplace's rule): if all nodes are right, nothing else keeps T
-    from 0. The order of the classes, hence every prediction, stays as it is.
-    """
-    from scipy.optimize import minimize_scalar
-
-    bound = math.log(LARGEST)
-    best = minimize_scalar(
-        lambda log_t: _smoothed_loss(logits / math.exp(log_t), y), bounds=(-bound, bound), method="bounded"
-    )
-    temperature = math.exp(float(best.x))
-    return temperature if mean_loss(logits / temperature, y) < mean_loss(logits, y) else 1.0
-
-
-def mean_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
-    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
-
-
-def _smoothed_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
-    unknown = float(-_log_softmax(logits).mean())
-    return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
-
-
-def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import log_softmax
-
-    return log_softmax(logits, axis=1)

@@ -19,7 +19,9 @@ Predictions = NDArray[np.float64]  # [n, O] probabilities, or standardised numbe
 Objective = Callable[[Predictions], float]  # the higher the better
 
 
-def select_ensemble(predictions: Sequence[Predictions], objective: Objective, size: int) -> NDArray[np.float64]:
+def select_ensemble(
+    predictions: Sequence[Predictions], objective: Objective, size: int
+) -> NDArray[np.float64]:
     """The weights of the members, which add up to 1; at most `size` of them are not 0.
 
     Args:

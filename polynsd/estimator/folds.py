@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from polynsd.estimator.labels import HeldOut, Mask
 
 MANY = 1000  # labelled nodes from which on one hold-out is enough
 TINY = 100  # labelled nodes below which the division into folds is repeated
-NUM_FOLDS = 5
 REPEATS = 2
 
 
@@ -53,7 +53,7 @@ class Folds:
         return kept / np.maximum(times, 1)[:, None]
 
 
-def make_folds(labelled: Mask, strata: NDArray[np.int64], fraction: float, seed: int) -> Folds:
+def make_folds(labelled: Mask, strata: NDArray[Any], fraction: float, seed: int) -> Folds:
     """The folds of these nodes, alike in every stratum.
 
     A stratum of one node trains in every fold.
@@ -62,10 +62,10 @@ def make_folds(labelled: Mask, strata: NDArray[np.int64], fraction: float, seed:
         raise ConfigError(f"validation_fraction must lie between 0 and 1; got {fraction!r}.")
     count, rng = int(labelled.sum()), np.random.default_rng(seed)
     if count >= MANY:
-        val = _hold_out(labelled, strata, fraction, rng)
+        val = hold_out(labelled, strata, fraction, seed)
         return _checked(Folds.one(labelled & ~val, val), count)
-    repeats = REPEATS if count < TINY else 1
-    val = np.concatenate([_divide(labelled, strata, rng) for _ in range(repeats)])
+    repeats, num_folds = REPEATS if count < TINY else 1, max(2, round(1 / fraction))
+    val = np.concatenate([_divide(labelled, strata, num_folds, rng) for _ in range(repeats)])
     val = val[val.any(1)]  # there may be fewer nodes than folds
     return _checked(Folds(labelled & ~val, val), count)
 
@@ -79,26 +79,26 @@ def _checked(folds: Folds, count: int) -> Folds:
     return folds
 
 
-def _hold_out(nodes: Mask, strata: NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
+def hold_out(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
     """A share of every stratum, at least one of each that has two."""
-    chosen = np.zeros(len(nodes), dtype=bool)
+    chosen, rng = np.zeros(len(nodes), dtype=bool), np.random.default_rng(seed)
     for members in _members(nodes, strata, rng):
         count = min(max(round(share * members.size), 1), members.size - 1)
         chosen[members[:count]] = True
     return chosen
 
 
-def _divide(nodes: Mask, strata: NDArray[np.int64], rng: np.random.Generator) -> Mask:
-    """`[NUM_FOLDS, N]` disjoint parts; strata follow each other, so that all parts are of nearly one size."""
-    parts, place = np.zeros((NUM_FOLDS, len(nodes)), dtype=bool), 0
+def _divide(nodes: Mask, strata: NDArray[Any], num_folds: int, rng: np.random.Generator) -> Mask:
+    """`[num_folds, N]` disjoint parts; strata follow each other, so that all parts are of nearly one size."""
+    parts, place = np.zeros((num_folds, len(nodes)), dtype=bool), 0
     for members in _members(nodes, strata, rng):
         if members.size > 1:
-            parts[(place + np.arange(members.size)) % NUM_FOLDS, members] = True
+            parts[(place + np.arange(members.size)) % num_folds, members] = True
             place += members.size
     return parts
 
 
-def _members(nodes: Mask, strata: NDArray[np.int64], rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def _members(nodes: Mask, strata: NDArray[Any], rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """The nodes of every stratum in random order."""
     for stratum in np.unique(strata[nodes]):
         yield rng.permutation(np.flatnonzero(nodes & (strata == stratum)))

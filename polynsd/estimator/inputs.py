@@ -71,12 +71,18 @@ class Inputs:
         graph: with features.
         treatments: learned from the graph of `fit`.
         edge_scaling: of edge features, likewise; None leaves edge features out.
+        device: where networks run.
     """
 
     def __init__(
-        self, graph: Graph, treatments: FeatureTreatments, edge_scaling: Scaling | None = None
+        self,
+        graph: Graph,
+        treatments: FeatureTreatments,
+        edge_scaling: Scaling | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.graph, self.treatments, self.edge_scaling = graph, treatments, edge_scaling
+        self.device = torch.device(device)
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}

@@ -1,4 +1,4 @@
-"""Labels and masks: which nodes have a label, which train, which validate.
+"""Labels and masks: which nodes have a label, and which are meant.
 
 In a graph a node without a label is one to predict: NaN or None, and −1 among integer classes; a number
 to regress on may be −1. In a plain table every row has a label, and −1 is a class like any other.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polynsd.data import Graph, Split
-from polynsd.errors import ConfigError, DataError, ShapeError
+from polynsd.errors import DataError, ShapeError
 from polynsd.estimator.sklearn_compat import check_table_labels
 
 logger = logging.getLogger("polynsd")
@@ -89,44 +89,6 @@ def labelled_mask(name: str, nodes: Any, has_label: Mask) -> Mask:
     if without:
         raise DataError(f"{name} holds {without} nodes without a label; leave them out.")
     return mask
-
-
-def hold_out(has_label: Mask, strata: NDArray[Any], train: Any, val: Any, share: float, seed: int) -> HeldOut:
-    """The nodes to train and to validate on.
-
-    Without `val`, a share of every stratum of the training nodes is held out; without `train`, all
-    labelled nodes that are not in `val` train.
-    """
-    train_mask = has_label.copy() if train is None else labelled_mask("train", train, has_label)
-    if val is None:
-        val_mask = _draw(train_mask, strata, share, seed)
-        train_mask &= ~val_mask
-    else:
-        val_mask = labelled_mask("val", val, has_label)
-        if train is None:
-            train_mask &= ~val_mask
-    shared = int((train_mask & val_mask).sum())
-    if shared:
-        raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
-    if not train_mask.any() or not val_mask.any():
-        raise DataError(
-            f"training and validation need a node each; got {int(train_mask.sum())} and "
-            f"{int(val_mask.sum())} of n_samples={int(has_label.sum())} labelled ones. Label more nodes, or "
-            "name them in train and val."
-        )
-    return HeldOut(train_mask, val_mask)
-
-
-def _draw(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
-    """A share of every stratum, at least one of each that has two."""
-    if not 0 < share < 1:
-        raise ConfigError(f"validation_fraction must lie between 0 and 1; got {share!r}.")
-    rng, chosen = np.random.default_rng(seed), np.zeros(len(nodes), dtype=bool)
-    for stratum in np.unique(strata[nodes]):
-        members = rng.permutation(np.flatnonzero(nodes & (strata == stratum)))
-        count = min(max(round(share * members.size), 1), members.size - 1)
-        chosen[members[:count]] = True
-    return chosen
 
 
 def _to_array(y: Any) -> NDArray[Any]:

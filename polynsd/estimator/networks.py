@@ -7,6 +7,7 @@ the epochs in which it might still have been the best.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +22,12 @@ from torch import Tensor, nn
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.errors import DataError
 from polynsd.estimator.members import OnEpoch, Outputs, State
-from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas, get_task
+from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import plain_configuration, shape_key
 from polynsd.training.replica import NOT_FINITE, call_model
 from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
@@ -111,8 +111,7 @@ class NetworkMember:
     @torch.no_grad()
     def outputs(self, inputs: Inputs) -> Outputs:
         """See `Member`; in double precision, where the order of nodes does not matter."""
-        data = inputs.data(self.treatment, inputs.device)
-        data.x = data.x.double()
+        data = inputs.data(self.treatment, inputs.device, torch.float64)
         models = [model.to(data.x.device).double() for model in self.models]
         return np.stack([call_model(model, data).cpu().numpy() for model in models])
 
@@ -142,9 +141,7 @@ class NetworkMember:
             model = build_model(configuration.model, data["in_channels"], data["out_channels"])
             model.load_state_dict({name: values[fold] for name, values in tensors.items()})
             models.append(model.double().eval())
-        return cls(
-            data["name"], data["family"], configuration, data["treatment"], models, data["epochs"]
-        )
+        return cls(data["name"], data["family"], configuration, data["treatment"], models, data["epochs"])
 
 
 def fit_networks(
@@ -163,11 +160,11 @@ def fit_networks(
 
     The arguments are those of `Candidate.fit`.
     """
-    data = inputs.data(networks[0].treatment, inputs.device)
-    data.x, data.y = data.x.float(), torch.from_numpy(target).to(data.x.device)
-    width = int(target.max()) + 1 if not task.is_regression else 1
+    data = copy.copy(inputs.data(networks[0].treatment, inputs.device))
+    data.y = torch.from_numpy(target).to(inputs.device)
     if task.is_regression:
         data.y = data.y.float()[:, None]
+    width = task.num_outputs(data.y)
     training_task, select = _training_task(task, target, folds, weights, data.x.device)
     splits = list(folds.splits())
     replicas = [
@@ -181,9 +178,7 @@ def fit_networks(
         for fold, split in enumerate(splits)
     ]
     race = _Race([network.name for network in networks], len(splits), deadline, on_epoch)
-    fits = fit_replicas(
-        replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False
-    )
+    fits = fit_replicas(replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False)
     return [
         _member(network, fits[number * len(splits) : (number + 1) * len(splits)])
         for number, network in enumerate(networks)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from polynsd.errors import DataError
 from polynsd.estimator.base import SheafEstimator
+from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Scaling
-from polynsd.estimator.labels import Labels
+from polynsd.estimator.judge import Judge, NumberJudge
+from polynsd.estimator.labels import Labels, Mask
 from polynsd.estimator.sklearn_compat import RegressorMixin
 from polynsd.training import Task, get_task
 
@@ -21,15 +21,14 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
     """A number per node, of a graph whose neighbours may disagree.
 
     The parameters are those of `SheafClassifier`, without what belongs to classes. The metric is R²; the
-    squared error is minimised on targets standardised by the training nodes.
+    squared error is minimised on targets standardised by the labelled nodes.
     """
 
     is_regression = True
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """The number of every node; of the graph of `fit` unless one is given."""
-        outputs = self._outputs(graph, edges)[:, 0]
-        return self.target_scaling_.undo(outputs)
+        return self.target_scaling_.undo(self._predictions(graph, edges)[:, 0])
 
     score = SheafEstimator.score  # not the mixin's
 
@@ -44,19 +43,25 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
         # large and small targets on both sides, because R² needs targets that vary
         return np.where(labels.has_label, labels.values, targets.mean()) > targets.mean()
 
-    def _as_target(self, labels: Labels) -> Tensor:
-        values = np.where(labels.has_label, labels.values, self.target_scaling_.mean).astype(np.float64)
-        return torch.from_numpy(self.target_scaling_.apply(values)).float()[:, None]
+    def _learn_target(self, labels: Labels) -> None:
+        used = self.train_mask_ | self.val_mask_
+        self.target_scaling_ = Scaling.of(labels.values[used].astype(np.float64))
 
-    def _choose_metric(self, target: Tensor) -> str:
+    def _as_target(self, labels: Labels) -> NDArray[Any]:
+        values = np.where(labels.has_label, labels.values, np.nan).astype(np.float64)
+        return self.target_scaling_.apply(values)
+
+    def _choose_metric(self, target: NDArray[Any], folds: Folds) -> str:
         return "r2"
 
-    def _task(self, target: Tensor) -> Task:
-        return get_task(self.metric_)
+    def _task(self) -> Task:
+        return get_task("r2")
 
-    def _num_outputs(self) -> int:
-        return 1
+    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+        return NumberJudge(np.flatnonzero(nodes), target[nodes])
 
-    def _learn_scaling(self, source: Any) -> None:
-        super()._learn_scaling(source)
-        self.target_scaling_ = Scaling.of(self._labels.values[self.train_mask_].astype(np.float64))
+    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+        return outputs
+
+    def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
+        return target[folds.train.any(0)].mean(keepdims=True)

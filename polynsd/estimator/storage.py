@@ -12,35 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.config import to_dict
 from polynsd.errors import ConfigError, DataError
-from polynsd.estimator.base import SheafEstimator
+from polynsd.estimator.base import Chosen, SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
+from polynsd.estimator.estimate import Estimate
+from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
+from polynsd.estimator.members import Member
+from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
-from polynsd.published import published_model, published_training
 from polynsd.runs import Run, RunRecord, read_run
-from polynsd.training.configuration import Configuration
-from polynsd.zoo import build_model
 
 KIND = "model"
 ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-SCALINGS = ("feature_scaling_", "edge_scaling_", "target_scaling_")
+FORMAT = 2  # of what `learned_values` and `model_weights` hold
+MEMBERS: dict[str, type[Member]] = {
+    "network": NetworkMember,
+}
+SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES = (
     "n_features_in_",
     "seed_",
-    "n_train_",
-    "n_val_",
     "metric_",
     "val_score_",
-    "best_epoch_",
     "has_edge_weights_",
     "temperature_",
-    "search_results_",
+    "candidates_",
 )
 
 
@@ -87,13 +88,18 @@ def describe_parameters(estimator: SheafEstimator) -> dict[str, Any]:
 
 
 def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
-    """What `fit` has learned beside the weights, as plain data."""
+    """What `fit` has learned beside the tensors, as plain data."""
     state = vars(estimator)
     names = state.get("feature_names_in_")
     return {
-        "model": to_dict(estimator.config_),
-        "training": to_dict(estimator.train_config_),
+        "format": FORMAT,
+        "members": [
+            {"kind": _kind(member), "weight": weight, "temperature": temperature, "data": member.state()[0]}
+            for member, weight, temperature in estimator.members_
+        ],
+        "treatments": estimator.treatments_.state()[0],
         "values": {name: state[name] for name in VALUES if name in state},
+        "estimate": estimator.estimate_.to_dict(),
         "scalings": {name: _scaling(state[name]) for name in SCALINGS if state.get(name) is not None},
         "classes": _classes(state.get("classes_")),
         "feature_names": None if names is None else names.tolist(),
@@ -101,12 +107,22 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
 
 
 def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
-    """The parameters of the model, as they were trained."""
-    return {name: value.float().cpu() for name, value in estimator.model_.state_dict().items()}
+    """The tensors of all members and of the treatment of features."""
+    parts = {f"member{i}": chosen.member.state()[1] for i, chosen in enumerate(estimator.members_)}
+    parts["treatments"] = estimator.treatments_.state()[1]
+    return {
+        f"{part}.{name}": values.contiguous()
+        for part, tensors in parts.items()
+        for name, values in tensors.items()
+    }
 
 
 def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
-    estimator.edge_scaling_ = estimator.graph_ = None
+    if result.get("format") != FORMAT:
+        raise ConfigError(
+            "this model was stored by a version that kept a single network; fit it again with this one."
+        )
+    estimator.edge_scaling_ = estimator._everywhere = None
     for name, value in result["values"].items():
         setattr(estimator, name, value)
     for name, pair in result["scalings"].items():
@@ -115,11 +131,25 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.classes_ = np.array(result["classes"]["names"], dtype=result["classes"]["dtype"])
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
-    # an option that did not exist when it was stored has the value with which models stay as they were
-    model, training = published_model(**result["model"]), published_training(**result["training"])
-    network = build_model(model, estimator.n_features_in_, estimator._num_outputs())
-    network.load_state_dict(dict(state))
-    estimator._keep(Configuration(model, training), network)
+    estimator.estimate_ = Estimate(**result["estimate"])
+    estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
+    estimator.members_ = [
+        Chosen(
+            MEMBERS[one["kind"]].restore(one["data"], _part(state, f"member{i}")),
+            one["weight"],
+            one["temperature"],
+        )
+        for i, one in enumerate(result["members"])
+    ]
+
+
+def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with that of a part."""
+    return {name.removeprefix(f"{part}."): t for name, t in state.items() if name.startswith(f"{part}.")}
+
+
+def _kind(member: Member) -> str:
+    return next(name for name, kind in MEMBERS.items() if isinstance(member, kind))
 
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""The honest estimate: a score on nodes that the choice has not seen, beside what would be there without it.
+
+With a test part (`test_fraction`) nothing of the search has seen the nodes that are scored. Without one the
+held-out nodes are divided into two halves, and each half is scored by the ensemble that the other half
+chooses, so the choice of an ensemble does not flatter itself; the epoch at which a network stops has still
+seen all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+
+if TYPE_CHECKING:
+    from polynsd.estimator.judge import Judge
+    from polynsd.estimator.search import Attempt, Search
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Scores on the same nodes."""
+
+    metric: str
+    score: float
+    """Of the ensemble."""
+    source: str
+    """`test`: nodes that were kept apart; `halves`: each half of the held-out nodes by the choice of the other."""
+    nodes: int
+    """How many were scored."""
+    guess: float
+    """Of the most frequent class, or of the mean."""
+    features: float | None
+    """Of the best candidate that does not look at neighbours; None where none was tried."""
+    convolution: float | None
+    """Of a plain graph convolution; None where none was tried."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return dict(vars(self))
+
+
+def estimate_score(
+    search: Search, metric: str, everywhere: Predictions, guess: NDArray[np.float64], test: Judge | None
+) -> Estimate:
+    """Scores the ensemble and its rivals on nodes that the choice has not seen.
+
+    Args:
+        search: a search that has ended.
+        metric: its name.
+        everywhere: `[N, O]` the ensemble's predictions.
+        guess: `[O]` the prediction that looks at nothing.
+        test: judges the nodes that were kept apart, if there are any.
+    """
+    complete, judge = search.complete, test or search.judge
+    rivals = {
+        "features": _best([a for a in complete if a.family == "features"]),
+        "convolution": next((a for a in complete if a.family == "convolution"), None),
+    }
+
+    def score_of(attempt: Attempt | None) -> float | None:
+        if attempt is None:
+            return None
+        predictions = attempt.judged if test is None else attempt.everywhere[judge.nodes]
+        return judge.score(predictions)
+
+    score = _score_by_halves(search) if test is None else judge.score(everywhere[judge.nodes])
+    return Estimate(
+        metric,
+        score,
+        "halves" if test is None else "test",
+        len(judge.nodes),
+        judge.score(np.tile(guess, (len(judge.nodes), 1))),
+        score_of(rivals["features"]),
+        score_of(rivals["convolution"]),
+    )
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt | None:
+    return max(attempts, key=lambda attempt: attempt.objective, default=None)
+
+
+def _score_by_halves(search: Search) -> float:
+    """The score of predictions, each of which comes from an ensemble that the other half has chosen."""
+    predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
+    first = search.judge.half(search.seed)
+    combined = np.empty_like(predictions[0])
+    for half in (first, ~first):
+        chooser = search.judge.on(half)
+        weights = select_ensemble([values[half] for values in predictions], chooser.objective, search.size)
+        combined[~half] = average([values[~half] for values in predictions], weights)
+    return search.judge.score(combined)

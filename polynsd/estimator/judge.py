@@ -1,0 +1,171 @@
+"""How predictions are compared: by the metric, and by an objective that is smoother.
+
+The metric of a few hundred nodes is coarse: an accuracy has steps of 1/n and many ties, and choosing among
+dozens of candidates by it chooses noise. The objective therefore counts the loss as well, which tells by how
+much a prediction was right.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from polynsd.estimator.ensemble import Predictions
+from polynsd.estimator.members import Outputs
+
+if TYPE_CHECKING:
+    from polynsd.estimator.folds import Folds
+
+LOSS_SHARE = 0.3  # of the loss in the objective
+SMALLEST_PROBABILITY = 1e-6
+LARGEST = 20.0  # a temperature lies in [1/20, 20]
+
+
+class Judge(Protocol):
+    """Compares predictions on the nodes that judge."""
+
+    nodes: NDArray[np.int64]
+    """`[n]` their numbers."""
+
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
+        """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
+        ...
+
+    def score(self, predictions: Predictions) -> float:
+        """The metric of predictions `[n, O]`."""
+        ...
+
+    def objective(self, predictions: Predictions) -> float:
+        """What candidates and ensembles are chosen by."""
+        ...
+
+    def noise(self, score: float) -> float:
+        """By how much a score may be behind another without being worse."""
+        ...
+
+    def half(self, seed: int) -> NDArray[np.bool_]:
+        """`[n]` one half of the nodes, with as much of every kind as the other."""
+        ...
+
+    def on(self, some: NDArray[np.bool_]) -> Judge:
+        """The judge of some of the nodes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ClassJudge:
+    """Probabilities of classes, by a metric of `decision.py`.
+
+    Args:
+        nodes: see `Judge`.
+        y: `[n]` their classes.
+        metric: (probabilities, classes) → the higher the better.
+    """
+
+    nodes: NDArray[np.int64]
+    y: NDArray[np.int64]
+    metric: Any
+
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
+        """Probabilities, whose temperature makes the loss out of fold as small as it can be."""
+        fold, node = np.nonzero(folds.val)
+        place = np.full(outputs.shape[1], -1)
+        place[self.nodes] = np.arange(len(self.nodes))
+        temperature = fit_temperature(outputs[fold, node], self.y[place[node]])
+        return temperature, softmax(outputs / temperature, axis=-1)
+
+    def score(self, predictions: Predictions) -> float:
+        return float(self.metric(predictions, self.y))
+
+    def objective(self, predictions: Predictions) -> float:
+        right = predictions[np.arange(len(self.y)), self.y]
+        loss = -np.log(np.maximum(right, SMALLEST_PROBABILITY)).mean()
+        score = self.score(predictions)
+        return (score if math.isfinite(score) else 0.0) - LOSS_SHARE * float(loss)
+
+    def noise(self, score: float) -> float:
+        return max(0.01, math.sqrt(max(score * (1 - score), 0.01) / len(self.y)))
+
+    def half(self, seed: int) -> NDArray[np.bool_]:
+        return _half(self.y, seed)
+
+    def on(self, some: NDArray[np.bool_]) -> Judge:
+        return replace(self, nodes=self.nodes[some], y=self.y[some])
+
+
+@dataclass(frozen=True, eq=False)
+class NumberJudge:
+    """Standardised numbers, by R².
+
+    Args:
+        nodes: see `Judge`.
+        y: `[n]` their targets.
+    """
+
+    nodes: NDArray[np.int64]
+    y: NDArray[np.float64]
+
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
+        """Outputs are what is averaged."""
+        return 1.0, outputs
+
+    def score(self, predictions: Predictions) -> float:
+        residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
+        return float(1 - (residual @ residual) / max(total @ total, np.finfo(float).tiny))
+
+    objective = score
+
+    def noise(self, score: float) -> float:
+        return max(0.02, (1 - min(score, 1.0)) / math.sqrt(len(self.y)))
+
+    def half(self, seed: int) -> NDArray[np.bool_]:
+        return _half(self.y, seed)
+
+    def on(self, some: NDArray[np.bool_]) -> Judge:
+        return replace(self, nodes=self.nodes[some], y=self.y[some])
+
+
+def _half(y: NDArray[Any], seed: int) -> NDArray[np.bool_]:
+    """Every other node in the order of y, which is random among equal ones."""
+    order = np.lexsort((np.random.default_rng(seed).random(len(y)), y))
+    chosen = np.zeros(len(y), dtype=bool)
+    chosen[order[::2]] = True
+    return chosen
+
+
+def fit_temperature(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """T of softmax(z / T) with the smallest loss on these nodes; 1 where that would not lower the loss.
+
+    One node is added whose class is unknown (Laplace's rule): if all nodes are right, nothing else keeps T
+    from 0. The order of the classes, hence every prediction, stays as it is.
+    """
+    from scipy.optimize import minimize_scalar
+
+    bound = math.log(LARGEST)
+    best = minimize_scalar(
+        lambda log_t: _smoothed_loss(logits / math.exp(log_t), y), bounds=(-bound, bound), method="bounded"
+    )
+    temperature = math.exp(float(best.x))
+    return temperature if mean_loss(logits / temperature, y) < mean_loss(logits, y) else 1.0
+
+
+def mean_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
+    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
+
+
+def _smoothed_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
+    """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
+    unknown = float(-_log_softmax(logits).mean())
+    return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import log_softmax
+
+    return log_softmax(logits, axis=1)

@@ -1,0 +1,270 @@
+"""The search over candidates: cheap ones first, and what validation favours to the end.
+
+Every family is tried by its first shape. Then families are pursued in the order of their scores, as long as
+they are not behind by more than noise, what is left of the allowance suffices, and the ensemble still gains.
+The allowance is an amount of work that is estimated from shapes, so that a result does not depend on how busy
+a machine is; or a number of seconds, if the user gives one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.errors import DataError, PolyNSDError
+from polynsd.estimator.candidates import epoch_seconds
+from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.estimator.members import FAMILIES, Candidate, Member, OnEpoch
+from polynsd.estimator.networks import Network, fit_networks
+from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.folds import Folds
+    from polynsd.estimator.inputs import Inputs
+    from polynsd.estimator.judge import Judge
+
+logger = logging.getLogger("polynsd")
+
+FEWEST_EPOCHS = 40  # a training that cannot have as many is not begun
+SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
+GROUPS_WITHOUT_GAIN = 3  # that end a search
+GAIN = 1e-3  # of the ensemble's objective, that counts as one
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A candidate that was tried."""
+
+    name: str
+    family: str
+    seconds: float
+    member: Member | None = None
+    failure: str | None = None
+    """Why there is no member."""
+    temperature: float = 1.0
+    everywhere: Predictions | None = None
+    """`[N, O]` the mean over the folds on all nodes."""
+    judged: Predictions | None = None
+    """`[n, O]` out of fold, on the nodes that judge."""
+    score: float = math.nan
+    objective: float = -math.inf
+    weight: float = 0.0
+    """In the ensemble."""
+
+    def describe(self) -> dict[str, Any]:
+        """A row of the table of candidates."""
+        parameters = {} if self.member is None else dict(self.member.parameters)
+        return {
+            "family": self.family,
+            "name": self.name,
+            "val_score": self.score,
+            "seconds": round(self.seconds, 2),
+            "weight": self.weight,
+            "parameters": parameters,
+            "failure": self.failure,
+        }
+
+
+@dataclass(eq=False)
+class Search:
+    """The candidates that were tried on a graph, and those to come.
+
+    Args:
+        inputs: the graph.
+        target: see `Candidate.fit`.
+        folds: see `Candidate.fit`.
+        task: see `Candidate.fit`.
+        judge: compares predictions.
+        weights: see `Candidate.fit`.
+        seed: see `Candidate.fit`.
+        seconds: the budget; None: a fixed amount of work.
+        size: the most members of the ensemble.
+        on_epoch: see `Candidate.fit`.
+    """
+
+    inputs: Inputs
+    target: NDArray[Any]
+    folds: Folds
+    task: Task
+    judge: Judge
+    weights: NDArray[np.float64] | None = None
+    seed: int = 0
+    seconds: float | None = None
+    size: int = 1
+    on_epoch: OnEpoch | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def run(self, candidates: Sequence[Candidate]) -> list[Attempt]:
+        """Tries candidates until all are tried or nothing more is to be expected; ends early on Ctrl-C."""
+        self.began, self.spent = time.monotonic(), 0.0
+        groups = list(_groups(candidates))
+        self.allowance = self._allowance(candidates)
+        try:
+            rest = self._try_families(groups)
+            self._pursue(rest)
+        except KeyboardInterrupt:
+            if not self.complete:
+                raise
+            logger.warning("interrupted; the best of the %d candidates so far is kept.", len(self.complete))
+        if not self.complete:
+            raise DataError(f"no candidate could be fitted: {self.attempts[0].failure}")
+        self._weigh()
+        return self.attempts
+
+    @property
+    def complete(self) -> list[Attempt]:
+        """The attempts that have a member."""
+        return [attempt for attempt in self.attempts if attempt.member is not None]
+
+    def _try_families(self, groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidate]]:
+        """Tries the first group of every family; the groups that are left."""
+        rest: list[Sequence[Candidate]] = []
+        seen = set()
+        for group in groups:
+            if group[0].family in seen:
+                rest.append(group)
+                continue
+            seen.add(group[0].family)
+            self._try(group)
+        return rest
+
+    def _pursue(self, rest: list[Sequence[Candidate]]) -> None:
+        """Tries further groups of the families that are ahead."""
+        without_gain, objective = 0, self._weigh()
+        while rest and without_gain < GROUPS_WITHOUT_GAIN:
+            best = {
+                f: max((a.score for a in self.complete if a.family == f), default=-math.inf) for f in FAMILIES
+            }
+            top = max(best.values())
+            margin = self.judge.noise(top)
+            rest = [group for group in rest if best[group[0].family] >= top - margin]
+            if not rest:
+                return
+            rest.sort(key=lambda group: -best[group[0].family])
+            if not self._try(rest.pop(0)):
+                continue
+            now = self._weigh()
+            without_gain = 0 if now > objective + GAIN else without_gain + 1
+            objective = max(now, objective)
+
+    def _try(self, group: Sequence[Candidate]) -> bool:
+        """Fits the candidates of a group; whether there was time for it."""
+        began = time.monotonic()
+        networks = [candidate for candidate in group if isinstance(candidate, Network)]
+        try:
+            if networks:
+                shortened = self._shorten(networks)
+                if not shortened:
+                    return False
+                members: Sequence[Member | None] = fit_networks(
+                    shortened, self.inputs, self.target, self.folds, self.task, **self._common(SHARE)
+                )
+            else:
+                members = [
+                    candidate.fit(self.inputs, self.target, self.folds, self.task, **self._common(SHARE))
+                    for candidate in group
+                ]
+        except PolyNSDError as error:
+            seconds = time.monotonic() - began
+            self.attempts += [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
+            return True
+        seconds = (time.monotonic() - began) / len(group)
+        for candidate, member in zip(group, members, strict=True):
+            self._judge(Attempt(candidate.name, candidate.family, seconds, member))
+        return True
+
+    def _judge(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        if attempt.member is None:
+            attempt.failure = "its loss was not finite"
+            return
+        outputs = attempt.member.outputs(self.inputs)
+        attempt.temperature, predictions = self.judge.predictions(outputs, self.folds)
+        if not np.isfinite(predictions).all():
+            attempt.member, attempt.failure = None, "its predictions are not finite"
+            return
+        attempt.everywhere = predictions.mean(0)
+        attempt.judged = self.folds.out_of_fold(predictions)[self.judge.nodes]
+        attempt.score, attempt.objective = (
+            self.judge.score(attempt.judged),
+            self.judge.objective(attempt.judged),
+        )
+        logger.info("%s: %.4f in %.1f s", attempt.name, attempt.score, attempt.seconds)
+
+    def _weigh(self) -> float:
+        """Chooses the ensemble; its objective."""
+        complete = self.complete
+        if not complete:
+            return -math.inf
+        predictions = [attempt.judged for attempt in complete if attempt.judged is not None]
+        weights = select_ensemble(predictions, self.judge.objective, self.size)
+        for attempt, weight in zip(complete, weights.tolist(), strict=True):
+            attempt.weight = weight
+        return self.judge.objective(average(predictions, weights))
+
+    def _common(self, share: float) -> dict[str, Any]:
+        deadline = None
+        if self.seconds is not None:
+            now = time.monotonic()
+            left = max(self.began + self.seconds - now, 0.0)
+            deadline = now + (share * left if self.complete else left)
+        return {
+            "weights": self.weights,
+            "seed": self.seed,
+            "deadline": deadline,
+            "on_epoch": self.on_epoch,
+        }
+
+    def _allowance(self, candidates: Iterable[Candidate]) -> float:
+        """Estimated seconds of work: a minute for a few thousand nodes, four for twenty thousand."""
+        if self.seconds is not None:
+            return math.inf
+        networks = [c for c in candidates if isinstance(c, Network)]
+        if not networks:
+            return math.inf
+        plain = epoch_seconds(networks[0], self.inputs, len(self.folds), self._on_gpu)
+        return min(60 * (plain / 0.025) ** 0.45, 300.0)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.inputs.device.type == "cuda"
+
+    def _shorten(self, networks: Sequence[Network]) -> list[Network]:
+        """The candidates with as many epochs as there is time for; none if those are too few."""
+        if self.seconds is not None:
+            return list(networks) if time.monotonic() < self.began + self.seconds or not self.complete else []
+        longest = max(network.configuration.training.epochs for network in networks)
+        left = (self.allowance - self.spent) * (SHARE if self.complete else 1.0)
+        count = len(networks)
+        while count:
+            cost = epoch_seconds(networks[0], self.inputs, count * len(self.folds), self._on_gpu)
+            epochs = min(longest, int(left / cost))
+            if epochs >= min(FEWEST_EPOCHS, longest) or not self.complete:
+                self.spent += cost * min(epochs, longest)
+                return [_with_epochs(network, max(epochs, 1)) for network in networks[:count]]
+            count -= 1
+        return []
+
+
+def _groups(candidates: Iterable[Candidate]) -> Iterable[list[Candidate]]:
+    """Neighbours in the list that can train together."""
+
+    def key(candidate: Candidate) -> Any:
+        return candidate.shape if isinstance(candidate, Network) else candidate.name
+
+    return (list(group) for _, group in groupby(candidates, key))
+
+
+def _with_epochs(network: Network, most: int) -> Network:
+    model, training = network.configuration
+    if most >= training.epochs:
+        return network
+    return replace(network, configuration=type(network.configuration)(model, replace(training, epochs=most)))
