@@ -144,10 +144,7 @@ class Fit:
         return SheafRegressor(**common)
 
     def _fit(self, estimator: SheafEstimator, graph: Graph, log: Callable[[dict[str, Any]], None]) -> None:
-        from polynsd.search.halving import most_epochs
-
-        num_epochs = most_epochs(estimator.candidates(graph))
-        with ProgressReporter(num_epochs, quiet=self.quiet or self.json) as progress:
+        with ProgressReporter(None, quiet=self.quiet or self.json) as progress:
 
             def on_epoch(name: str, epoch: Epoch) -> None:
                 log({"candidate": name, **vars(epoch)})
@@ -164,8 +161,8 @@ class Fit:
             "held_out": values["n_val_"],
             "metric": values["metric_"],
             "val_score": values["val_score_"],
-            "model": values["search_results_"][0],
-            "candidates": len(values["search_results_"]),
+            "model": values["candidates_"][0],
+            "candidates": len(values["candidates_"]),
             "predictions": str(predictions) if predictions.exists() else None,
         }
 
@@ -215,8 +212,7 @@ def _format_summary(summary: dict[str, Any]) -> str:
     lines = [
         f"{summary['trained']} rows trained, {summary['held_out']} rows were held out to choose on: "
         f"{summary['metric']} {score} there (chosen on them, so a little too good)",
-        f"model: {model['maps']} maps, d={model['stalk_dim']}, K={model['degree']}, "
-        f"dropout {model['dropout']}, best of {summary['candidates']} candidates",
+        f"model: {model['name']} and others, best of {summary['candidates']} candidates",
         f"run: {summary['run']}",
     ]
     if summary["predictions"]:

@@ -1,8 +1,8 @@
 """What `SheafClassifier` and `SheafRegressor` share: parameters, `fit`, and the predictions of the ensemble.
 
-`fit` reads the graph and its labels (`inputs.py`, `labels.py`), divides the labelled nodes (`folds.py`), tries
-candidates from cheap to dear (`candidates.py`, `search.py`), and keeps the ensemble that predicts best what
-its members have not seen (`ensemble.py`).
+`fit` reads the graph and its labels (`inputs.py`, `labels.py`), divides the labelled nodes (`folds.py`),
+tries candidates from cheap to dear (`candidates.py`, `search.py`), and keeps the ensemble that predicts best
+what its members have not seen (`ensemble.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling, as_graph, is_table
 from polynsd.estimator.judge import Judge
+from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Candidate, Member, OnEpoch
 from polynsd.estimator.search import Attempt, Search
@@ -102,6 +103,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         edges: Any = None,
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
+        parts: Parts | None = None,
     ) -> E:
         """Tries candidates on the labelled nodes, and keeps the ensemble that is best on held-out ones.
 
@@ -116,11 +118,12 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             edges: with a table of features: an edge index `[2, E]` or SciPy's sparse adjacency matrix.
             sample_weight: `[N]` how much every node counts in the loss.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
+            parts: where fitted candidates are kept, so that an interrupted fit goes on from them.
         """
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
         prepared = self._prepare(graph, y, train, val, edges, sample_weight)
-        search = self._search(prepared, on_epoch)
+        search = self._search(prepared, on_epoch, parts)
         attempts = search.run(prepared.candidates)
         self._keep(prepared, search, attempts)
         return self
@@ -153,6 +156,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         strata = self._learn_classes(self._labels)
         folds, test = self._divide(strata, train, val)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
+        self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
         self._learn_target(self._labels)
         target = self._as_target(self._labels)
         self.metric_ = self._choose_metric(target, folds)
@@ -211,7 +215,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _inputs(self, source: Graph, device: torch.device) -> Inputs:
         return Inputs(source, self.treatments_, self.edge_scaling_, device)
 
-    def _search(self, prepared: _Prepared, on_epoch: OnEpoch | None) -> Search:
+    def _search(self, prepared: _Prepared, on_epoch: OnEpoch | None, parts: Parts | None) -> Search:
         return Search(
             prepared.inputs,
             prepared.target,
@@ -223,6 +227,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             self._seconds(),
             self._size(),
             on_epoch,
+            parts,
         )
 
     def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
@@ -290,7 +295,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         count = 0 if graph.edge_attr is None else graph.edge_attr.shape[1]
         if edge_dim and count != edge_dim:
             raise DataError(
-                f"the model was fitted with {edge_dim} edge features; this graph has {count}. Give it the same."
+                f"the model was fitted with {edge_dim} edge features; this graph has {count}. "
+                "Give it the same."
             )
         return graph
 

@@ -25,12 +25,13 @@ UNKNOWN = -2  # a label that is none of the classes: never right
 class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     """Classes of nodes, of a graph whose neighbours may disagree.
 
-    Without arguments it tries linear models and boosted trees on features and on those of neighbours, graph
-    convolutions, polynomial filters and sheaf networks, from cheap to dear, and keeps an ensemble of the best.
+    Without arguments it tries linear models and boosted trees on features and on those of neighbours,
+    graph convolutions, polynomial filters and sheaf networks, from cheap to dear, and keeps an ensemble of
+    the best.
 
     Args:
-        budget: seconds that the search may take; None: a fixed amount of work, about a minute on two cores for
-            a few thousand nodes and four for twenty thousand, whose result does not depend on the machine.
+        budget: seconds that the search may take; None: a fixed amount of work, about a minute on two cores
+            for a few thousand nodes and four for twenty thousand; its result is the same on every machine.
         ensemble: the largest number of models in the ensemble; 1 for the best model alone; `"auto"`: as many
             as pay.
         metric: what candidates are compared by, and what `score` returns: `accuracy`, `roc_auc`, or `auto`,

@@ -30,7 +30,7 @@ class Estimate:
     score: float
     """Of the ensemble."""
     source: str
-    """`test`: nodes that were kept apart; `halves`: each half of the held-out nodes by the choice of the other."""
+    """`test`: nodes that were kept apart; `halves`: held-out nodes, each half by the choice of the other."""
     nodes: int
     """How many were scored."""
     guess: float

@@ -28,12 +28,11 @@ from polynsd.training.replica import NOT_FINITE, call_model
 from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
-
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
 MET_BY_METRIC = 200  # validation nodes of a fold from which on the metric chooses the epoch; below, the loss
-RUNGS = (20, 50)  # epochs at which the worse half of the settings of a shape ends
+RUNGS = (30, 80)  # epochs at which the worse half of the settings of a shape ends
 
 
 @dataclass(frozen=True)

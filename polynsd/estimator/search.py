@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.candidates import epoch_seconds
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.estimator.kinds import Parts, kind_of, restore_member
 from polynsd.estimator.members import FAMILIES, Candidate, Member, OnEpoch
-from polynsd.estimator.networks import Network, fit_networks
+from polynsd.estimator.networks import Network, NetworkMember, fit_networks
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Search:
         seconds: the budget; None: a fixed amount of work.
         size: the most members of the ensemble.
         on_epoch: see `Candidate.fit`.
+        parts: where fitted candidates are kept, so that an interrupted search goes on from them.
     """
 
     inputs: Inputs
@@ -100,11 +102,14 @@ class Search:
     seconds: float | None = None
     size: int = 1
     on_epoch: OnEpoch | None = None
+    parts: Parts | None = None
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self, candidates: Sequence[Candidate]) -> list[Attempt]:
         """Tries candidates until all are tried or nothing more is to be expected; ends early on Ctrl-C."""
         self.began, self.spent = time.monotonic(), 0.0
+        parts = [] if self.parts is None else self.parts.load()
+        self._kept = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
         groups = list(_groups(candidates))
         self.allowance = self._allowance(candidates)
         try:
@@ -158,28 +163,50 @@ class Search:
     def _try(self, group: Sequence[Candidate]) -> bool:
         """Fits the candidates of a group; whether there was time for it."""
         began = time.monotonic()
-        networks = [candidate for candidate in group if isinstance(candidate, Network)]
         try:
-            if networks:
-                shortened = self._shorten(networks)
-                if not shortened:
-                    return False
-                members: Sequence[Member | None] = fit_networks(
-                    shortened, self.inputs, self.target, self.folds, self.task, **self._common(SHARE)
-                )
-            else:
-                members = [
-                    candidate.fit(self.inputs, self.target, self.folds, self.task, **self._common(SHARE))
-                    for candidate in group
-                ]
+            members = self._fit(group)
         except PolyNSDError as error:
             seconds = time.monotonic() - began
             self.attempts += [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
             return True
-        seconds = (time.monotonic() - began) / len(group)
-        for candidate, member in zip(group, members, strict=True):
+        seconds = (time.monotonic() - began) / max(len(members), 1)
+        for candidate, member in zip(group, members, strict=False):
             self._judge(Attempt(candidate.name, candidate.family, seconds, member))
-        return True
+        return bool(members)
+
+    def _fit(self, group: Sequence[Candidate]) -> Sequence[Member | None]:
+        """The fitted candidates; none where there is no time for any."""
+        kept = [self._kept.pop(candidate.name, None) for candidate in group]
+        if all(member is not None for member in kept):
+            members: Sequence[Member | None] = kept
+        elif isinstance(group[0], Network):
+            networks = self._shorten([candidate for candidate in group if isinstance(candidate, Network)])
+            if not networks:
+                return []
+            common = self._common()
+            members = fit_networks(networks, self.inputs, self.target, self.folds, self.task, **common)
+            self._keep(members)
+        else:
+            common = self._common()
+            members = [c.fit(self.inputs, self.target, self.folds, self.task, **common) for c in group]
+            self._keep(members)
+        self.spent += sum(self._work(m) for m in members if isinstance(m, NetworkMember))
+        return members
+
+    def _keep(self, members: Sequence[Member | None]) -> None:
+        for member in members:
+            if self.parts is not None and member is not None:
+                data, tensors = member.state()
+                self.parts.append({"kind": kind_of(member), **data}, tensors)
+
+    def _work(self, member: NetworkMember) -> float:
+        """The estimated seconds of a training that has ended."""
+        network = Network(member.name, member.family, member.configuration, member.treatment)
+        return (
+            member.epochs
+            * epoch_seconds(network, self.inputs, len(self.folds), self._on_gpu)
+            / len(self.folds)
+        )
 
     def _judge(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
@@ -210,12 +237,12 @@ class Search:
             attempt.weight = weight
         return self.judge.objective(average(predictions, weights))
 
-    def _common(self, share: float) -> dict[str, Any]:
+    def _common(self) -> dict[str, Any]:
         deadline = None
         if self.seconds is not None:
             now = time.monotonic()
             left = max(self.began + self.seconds - now, 0.0)
-            deadline = now + (share * left if self.complete else left)
+            deadline = now + (SHARE * left if self.complete else left)
         return {
             "weights": self.weights,
             "seed": self.seed,
@@ -248,7 +275,6 @@ class Search:
             cost = epoch_seconds(networks[0], self.inputs, count * len(self.folds), self._on_gpu)
             epochs = min(longest, int(left / cost))
             if epochs >= min(FEWEST_EPOCHS, longest) or not self.complete:
-                self.spent += cost * min(epochs, longest)
                 return [_with_epochs(network, max(epochs, 1)) for network in networks[:count]]
             count -= 1
         return []

@@ -18,8 +18,7 @@ from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
-from polynsd.estimator.members import Member
-from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.kinds import kind_of, restore_member
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
 from polynsd.runs import Run, RunRecord, read_run
@@ -30,13 +29,12 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafRegressor": SheafRegressor,
 }
 FORMAT = 2  # of what `learned_values` and `model_weights` hold
-MEMBERS: dict[str, type[Member]] = {
-    "network": NetworkMember,
-}
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES = (
     "n_features_in_",
     "seed_",
+    "n_train_",
+    "n_val_",
     "metric_",
     "val_score_",
     "has_edge_weights_",
@@ -94,7 +92,11 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "members": [
-            {"kind": _kind(member), "weight": weight, "temperature": temperature, "data": member.state()[0]}
+            {
+                "weight": weight,
+                "temperature": temperature,
+                "data": {"kind": kind_of(member), **member.state()[0]},
+            }
             for member, weight, temperature in estimator.members_
         ],
         "treatments": estimator.treatments_.state()[0],
@@ -135,7 +137,7 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
     estimator.members_ = [
         Chosen(
-            MEMBERS[one["kind"]].restore(one["data"], _part(state, f"member{i}")),
+            restore_member(one["data"], _part(state, f"member{i}")),
             one["weight"],
             one["temperature"],
         )
@@ -146,10 +148,6 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """The tensors whose names begin with that of a part."""
     return {name.removeprefix(f"{part}."): t for name, t in state.items() if name.startswith(f"{part}.")}
-
-
-def _kind(member: Member) -> str:
-    return next(name for name, kind in MEMBERS.items() if isinstance(member, kind))
 
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+"""The kinds of members by name, to store them and to make them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from polynsd.estimator.members import Member, State
+from polynsd.estimator.networks import NetworkMember
+
+KINDS: dict[str, type[Member]] = {"network": NetworkMember}
+
+
+class Parts(Protocol):
+    """Where fitted candidates are kept while a search goes on, e.g. `polynsd.runs.RunParts`."""
+
+    def load(self) -> Sequence[State]:
+        """What has been kept so far."""
+        ...
+
+    def append(self, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Keeps one more."""
+        ...
+
+
+def kind_of(member: Member) -> str:
+    """The name of a member's kind."""
+    return next(name for name, kind in KINDS.items() if isinstance(member, kind))
+
+
+def restore_member(data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Member:
+    """The member of these data, which name its kind."""
+    plain = dict(data)
+    return KINDS[plain.pop("kind")].restore(plain, tensors)
