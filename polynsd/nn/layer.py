@@ -279,6 +279,10 @@ class SheafLayer(nn.Module):
         normalize = partial(_batch_norm, self.norm, is_counted) if self.config.norm == "batch" else self.norm
         return normalize(x.flatten(-2)).unflatten(-1, x.shape[-2:])
 
+    def mixed(self, x: Tensor) -> Tensor:
+        """What the filter sees of a state, h = W₁ norm(x) W₂, where nothing is dropped."""
+        return self._mix(self._normalize_before(x, is_counted=False))
+
     def _mix(self, x: Tensor) -> Tensor:
         """(I ⊗ W₁) x W₂ᵀ."""
         if self.config.mixing == "idle":

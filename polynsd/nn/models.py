@@ -29,7 +29,7 @@ from polynsd.config import JUMPS, LayerConfig, LayerOptions, ModelOptions, from_
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
 from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.features import encode_features
-from polynsd.nn.inputs import check_features, linear, prepare_graph
+from polynsd.nn.inputs import GraphInput, check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, published_layer
 from polynsd.spectral.filter import PolynomialFilter
@@ -165,7 +165,10 @@ class PolyNSD(nn.Module):
         """
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
-        state = self.encode(x)
+        return self.propagate(self.encode(x), graph)
+
+    def propagate(self, state: Tensor, graph: GraphInput) -> Tensor:
+        """What `encode` gave, `[N, D, hidden_channels]`, through all layers → `[N, out_channels]`."""
         context = state.flatten(-2) if self.config.trunk_sees("features") else None
         layers: list[Any] = list(self.layers)
         sheaf = layers[0].learn(state, *graph, context) if self.shared_maps else None
@@ -184,7 +187,10 @@ class PolyNSD(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """[N, in_channels] → the initial state [N, D, hidden_channels]."""
-        h = encode_features(self.encoder, x, self.input_dropout, self.training)
+        return self.start(encode_features(self.encoder, x, self.input_dropout, self.training))
+
+    def start(self, h: Tensor) -> Tensor:
+        """The encoder's output `[N, D · hidden_channels]` → the initial state [N, D, hidden_channels]."""
         h = functional.dropout(ACTIVATION[self.config.activation](h), self.dropout, self.training)
         h = h if self.second is None else self.second(h)
         return h.unflatten(-1, (self.config.total_stalk_dim, self.hidden_channels))

@@ -1,0 +1,135 @@
+"""The picture of an `Explanation`: the node among those that moved it (left), and the features (right)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polynsd.optional import load_optional
+
+if TYPE_CHECKING:
+    from polynsd.estimator.explanation import Explanation
+
+Places = dict[Any, tuple[float, float]]
+
+FOR, AGAINST, OWN = "#2166ac", "#b2182b", "#333333"
+LONGEST = 14  # letters of an id that are drawn
+
+
+def draw_explanation(explanation: Explanation) -> Any:
+    """Matplotlib's `Figure`."""
+    figures = load_optional("matplotlib.figure", "pictures need", "plots")
+    figure = figures.Figure(figsize=(11, 5), layout="constrained")
+    graph, bars = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    _draw_neighbourhood(graph, explanation)
+    _draw_features(bars, explanation)
+    unit = "log-odds" if explanation.probability is not None else "the prediction"
+    figure.suptitle(explanation.headline, fontsize=12)
+    figure.supxlabel(
+        f"blue speaks for it, red against it (first order, in {unit}); width and size show how much",
+        fontsize=8,
+    )
+    return figure
+
+
+def _draw_neighbourhood(axis: Any, explanation: Explanation) -> None:
+    effects = load_optional("matplotlib.patheffects", "pictures need", "plots")
+    edges, neighbours = explanation.edges, explanation.neighbours
+    effect = dict(zip(neighbours["node"], neighbours["contribution"], strict=True))
+    places = _place_nodes(explanation)
+    for pair in explanation.links:
+        (x0, y0), (x1, y1) = (places[node] for node in pair)
+        axis.plot([x0, x1], [y0, y1], color="#dddddd", linewidth=0.8, zorder=0)
+    largest = edges["contribution"].abs().max() if len(edges) else 0.0
+    for source, target, change in zip(edges["source"], edges["target"], edges["contribution"], strict=True):
+        (x0, y0), (x1, y1) = places[source], places[target]
+        width = 0.6 + 4.4 * abs(change) / largest
+        axis.plot([x0, x1], [y0, y1], color=_colour(change), linewidth=width, alpha=0.7, zorder=1)
+    most = max((abs(value) for value in effect.values()), default=0.0) or 1.0
+    for node, (x, y) in places.items():
+        change = effect.get(node, 0.0)
+        is_centre = node == explanation.node
+        size = 500 if is_centre else 60 + 340 * abs(change) / most
+        colour = OWN if is_centre else _colour(change) if change else "#cccccc"
+        axis.scatter([x], [y], s=size, color=colour, edgecolors="white", linewidths=1.2, zorder=2)
+        away, distance = math.hypot(x, y) or 1.0, math.sqrt(size) / 2 + 9  # in points
+        axis.annotate(
+            _shorten(node),
+            (x, y),
+            (distance * x / away, distance * y / away),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if is_centre else "black",
+            path_effects=[] if is_centre else [effects.withStroke(linewidth=2, foreground="white")],
+        )
+    axis.set_title("neighbours by what their features add, edges by what they add", fontsize=9)
+    axis.set_aspect("equal")
+    axis.margins(0.12)
+    axis.axis("off")
+
+
+def _place_nodes(explanation: Explanation) -> Places:
+    """The node in the middle, others on rings by their distance, near the inner ends of their edges."""
+    rings = _find_rings(explanation)
+    angle: dict[Any, float] = {}
+    for number, ring in enumerate(rings):
+        for place, node in enumerate(ring):
+            inner = [
+                angle[other] for pair in explanation.links if node in pair for other in pair if other in angle
+            ]
+            start = 2 * math.pi * place / len(ring) + 0.4 * number
+            if inner:
+                start = math.atan2(np.mean(np.sin(inner)), np.mean(np.cos(inner))) + 1e-3 * place
+            angle[node] = start % (2 * math.pi)
+        # keep their order, spread them evenly around it
+        ordered = sorted(ring, key=lambda node: angle[node])
+        shift = angle[ordered[0]] if ordered else 0.0
+        for place, node in enumerate(ordered):
+            angle[node] = shift + 2 * math.pi * place / len(ordered)
+    places = {explanation.node: (0.0, 0.0)}
+    for number, ring in enumerate(rings, 1):
+        for node in ring:
+            places[node] = (number * math.cos(angle[node]), number * math.sin(angle[node]))
+    return places
+
+
+def _find_rings(explanation: Explanation) -> list[list[Any]]:
+    """The nodes of both tables by their distance; ends of edges that are no neighbours come one ring on."""
+    hops = dict(zip(explanation.neighbours["node"], explanation.neighbours["hops"], strict=True))
+    known = {explanation.node: 0, **hops}
+    pairs = list(zip(explanation.edges["source"], explanation.edges["target"], strict=True))
+    for pair in pairs * 2:
+        for node, other in (pair, pair[::-1]):
+            if node not in known and other in known:
+                known[node] = known[other] + 1
+    for node in {node for pair in pairs for node in pair}:
+        known.setdefault(node, max(known.values()))
+    distances = sorted({distance for distance in known.values() if distance > 0})
+    return [[node for node, distance in known.items() if distance == d] for d in distances]
+
+
+def _draw_features(axis: Any, explanation: Explanation) -> None:
+    table = explanation.features.iloc[::-1]
+    rows = np.arange(len(table))
+    own, others = table["own"].to_numpy(), table["others"].to_numpy()
+    axis.barh(rows + 0.2, own, height=0.38, color=[_colour(value) for value in own])
+    axis.barh(rows - 0.2, others, height=0.38, color=[_colour(value) for value in others], alpha=0.45)
+    names = zip(table["feature"], table["value"], strict=True)
+    axis.set_yticks(rows, [f"{_shorten(name)} = {value:.3g}" for name, value in names], fontsize=8)
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_title("features: of the node itself (full), of other nodes (pale)", fontsize=9)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _colour(change: float) -> str:
+    return FOR if change > 0 else AGAINST
+
+
+def _shorten(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

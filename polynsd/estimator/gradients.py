@@ -1,0 +1,206 @@
+"""First-order effects on a score: of every node's features, of every column, of every edge.
+
+Every model here begins with a linear map of the features, pre = X Wᵀ + b, and goes on with the edges:
+
+    s = S(out_1[v], out_2[v], …),      out_m = rest_m(pre_m, t ∘ w),      t = 1 on every edge.
+
+With g = ∂s/∂pre (one backward pass per model) nothing of size N × F is ever made:
+
+    of the features of node u     x_u · ∂s/∂x_u            = g_u · (pre_u − b)
+    of column f, at all nodes     Σ_u x_uf ∂s/∂x_uf        = Σ_p (Xᵀ g)_fp W_pf
+    of column f, at v itself      x_vf ∂s/∂x_vf            = x_vf (g_v W)_f
+    of edge e                     ∂s/∂t_e                   to first order, what s loses without the edge
+
+Of a model that is linear in X, the effects of all nodes add up to s(X) − s(0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polynsd.kernels.ops import blocks
+from polynsd.nn import PolyNSD
+from polynsd.nn.assembly import Laplacian
+from polynsd.nn.inputs import GraphInput
+from polynsd.sheaf.direct_sum import DirectSum
+from polynsd.sheaf.similar import SimilarLaplacian
+from polynsd.topology import Topology
+
+Numbers = NDArray[np.float64]
+Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
+
+
+class Part(Protocol):
+    """A model that is linear in the features first."""
+
+    @property
+    def x(self) -> Matrix:
+        """`[N, F]`, as the model sees them."""
+        ...
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """`[F]` the number of every column among the features that the user gave."""
+        ...
+
+    @property
+    def weight(self) -> Tensor:
+        """W `[P, F]`."""
+        ...
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias b `[P]`."""
+        ...
+
+    def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
+        """`[N, O]` from X Wᵀ + b `[N, P]` and factors `[E]` of the weights of the edges."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What features and edges add to a score, to first order."""
+
+    nodes: Numbers  # [N] by the node whose features they are
+    own: Numbers  # [F] by column, at the explained node
+    all: Numbers  # [F] by column, at all nodes
+    edges: Numbers  # [E]
+
+    @classmethod
+    def none(cls, topology: Topology, num_features: int) -> Effects:
+        N, E = topology.num_nodes, topology.num_edges
+        return cls(np.zeros(N), np.zeros(num_features), np.zeros(num_features), np.zeros(E))
+
+    def __add__(self, other: Effects) -> Effects:
+        return Effects(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+def apply_first_layer(part: Part) -> Tensor:
+    """X Wᵀ + b `[N, P]`."""
+    pre = torch.from_numpy(np.asarray(part.x @ part.weight.detach().numpy().T))
+    return pre if part.bias is None else pre + part.bias.detach()
+
+
+def find_effects(part: Part, topology: Topology, node: int, slope: Tensor, num_features: int) -> Effects:
+    """The effects of one model, given ∂s/∂out `[O]` at the node."""
+    weight = part.weight.detach()
+    pre = apply_first_layer(part).requires_grad_()
+    scale = torch.ones(topology.num_edges, dtype=pre.dtype, requires_grad=True)
+    with torch.enable_grad():
+        score = part.finish(pre, scale)[node] @ slope
+    found = torch.autograd.grad(score, (pre, scale), allow_unused=True, materialize_grads=True)
+    g, edge_effects = found[0], found[1].numpy()
+    linear = pre.detach() if part.bias is None else pre.detach() - part.bias.detach()
+    own, total = np.zeros(num_features), np.zeros(num_features)
+    row = part.x[[node]]
+    x_v = np.ravel(row.toarray() if hasattr(row, "toarray") else row)
+    own[part.columns] = x_v * (g[node] @ weight).numpy()
+    total[part.columns] = (np.asarray(part.x.T @ g.numpy()) * weight.numpy().T).sum(1)
+    return Effects((g * linear).sum(-1).numpy(), own, total, edge_effects)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPart:
+    """A `PolyNSD` in double precision on the CPU.
+
+    Args:
+        model: in evaluation mode.
+        topology: the graph.
+        x: the features as the model sees them.
+        columns: see `Part`.
+        half_weight: `[H]` the weights of the half-edges, or None.
+        half_attr: `[H, f]` their features, or None.
+    """
+
+    model: PolyNSD
+    topology: Topology
+    x: Matrix
+    columns: NDArray[np.int64]
+    half_weight: Tensor | None = None
+    half_attr: Tensor | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        return self.model.encoder.weight  # type: ignore[return-value]
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.model.encoder.bias  # type: ignore[return-value]
+
+    def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
+        """`[N, O]` from the encoder's output `[N, P]` and factors `[E]` of the weights of the edges."""
+        return self.model.propagate(self.model.start(pre), self.graph(scale))
+
+    def graph(self, scale: Tensor) -> GraphInput:
+        """The graph with scaled weights."""
+        half = scale[self.topology.edge]
+        weight = half if self.half_weight is None else half * self.half_weight
+        return GraphInput(self.topology, weight, self.half_attr, None)
+
+
+class Transport(NamedTuple):
+    """What a node v receives of its neighbours in one layer: h_u becomes T_vu h_u.
+
+    T_vu = S_v F_vᵀ F_u S_u is minus the block (v, u) of the normalised Laplacian: restriction to the edge at
+    u, back from it at v, and the normalisation S.
+    """
+
+    neighbours: NDArray[np.int64]  # [n]
+    matrix: Numbers  # [n, D, D]
+    own: Numbers  # [D, C] h_v, as the filter sees it
+    before: Numbers  # [n, D, C] h_u
+    after: Numbers  # [n, D, C] T_vu h_u
+
+    def agreement(self, states: Numbers) -> Numbers:
+        """`[n]` the cosine between h_v and other states, 0 where one of them is 0."""
+        others, own = states.reshape(len(states), -1), self.own.ravel()
+        lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(own)
+        return others @ own / np.where(lengths > 0, lengths, 1.0)
+
+
+@torch.no_grad()
+def find_transports(part: NetworkPart, node: int) -> list[Transport]:
+    """The learned transport along every edge of a node, layer by layer."""
+    model, topology = part.model, part.topology
+    graph = part.graph(torch.ones(topology.num_edges, dtype=torch.double))
+    state = model.start(apply_first_layer(part))
+    context = state.flatten(-2) if model.config.trunk_sees("features") else None
+    half = torch.arange(int(topology.rowptr[node]), int(topology.rowptr[node + 1]))
+    found, sheaf = [], None
+    for layer in model.layers:
+        if sheaf is None or not model.shared_maps:
+            sheaf = layer.learn(state, *graph, context)  # type: ignore[operator]
+        h, T = layer.mixed(state), couplings(sheaf.laplacian, half)  # type: ignore[operator]
+        before = h[topology.col[half]]
+        arrays = (topology.col[half], T, h[node], before, T @ before)
+        found.append(Transport(*(t.numpy() for t in arrays)))
+        state = layer.diffuse(state, *sheaf)  # type: ignore[operator]
+    return found
+
+
+def couplings(L: Laplacian, half: Tensor) -> Tensor:
+    """`[n, D, D]` minus the blocks of an operator on half-edges."""
+    if isinstance(L, DirectSum):
+        return _block_diagonal([couplings(part, half) for part in L.parts])
+    if not isinstance(L, SimilarLaplacian):
+        return -blocks.to_dense(L.blocks.off[half], L.stalk_dim)
+    P, inverse = (blocks.to_dense(t, L.stalk_dim) for t in (L.P, L.inverse))
+    return inverse[L.topology.row[half]] @ couplings(L.base, half) @ P[L.topology.col[half]]
+
+
+def _block_diagonal(parts: Sequence[Tensor]) -> Tensor:
+    width = sum(part.size(-1) for part in parts)
+    rows, place = [], 0
+    for part in parts:
+        rest = width - place - part.size(-1)
+        rows.append(torch.nn.functional.pad(part, (place, rest)))
+        place += part.size(-1)
+    return torch.cat(rows, -2)
