@@ -41,12 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
         sys.exit(BROKEN_PIPE)
     except (PolyNSDError, OSError) as error:
-        print(f"polynsd: {error}", file=sys.stderr)
+        print(f"polynsd: {_in_words_of(command, error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt as error:
         what_stays = getattr(command, "after_interrupt", str)()
         print(f"polynsd: interrupted{what_stays and '; '}{what_stays}", file=sys.stderr)
         sys.exit(143 if isinstance(error, Terminated) else 130)
+
+
+def _in_words_of(command: Any, error: Exception) -> str:
+    """The message, which speaks of options where the library speaks of arguments."""
+    if command is None:
+        return str(error)
+    from polynsd.cli.help import list_options
+    from polynsd.cli.options import name_options
+
+    return name_options(str(error), {option.name for option in list_options(type(command))})
 
 
 def parse_command(arguments: Sequence[str]) -> Any:

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
+from polynsd.cli.help import list_options
+from polynsd.cli.options import name_options
 from polynsd.data.describe import Description, describe_graph
-from polynsd.errors import ConfigError
+from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of, read_table
+from polynsd.data.tables.summary import looks_like_edges, summarize_columns
+from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.report import ProgressReporter, graph_figure, print_table
 
 if TYPE_CHECKING:
@@ -71,16 +75,27 @@ class DataShow:
     """Show what a graph is like: counts, degrees, components, homophily, splits."""
 
     name: Positional[str]
-    """A name of the catalogue, or a file (.npz, .csv, .tsv, .parquet, .graphml)."""
+    """A name of the catalogue, or a file (.npz, .csv, .tsv, .parquet, .graphml): a graph, or any table."""
     picture: Path | None = None
     """A PNG file for degree distribution and class mixing."""
     tables: TableOptions = TableOptions()
     """For edge lists."""
 
-    def run(self) -> Description:
+    def run(self) -> Description | None:
+        """Prints what there is; the description of the graph, None where a table is not one."""
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
-        graph, entry, _ = self.tables.open(self.name)
+        is_table = extension_of(self.name) in TABLE_EXTENSIONS
+        if is_table and not self._show_tables():
+            return None
+        try:
+            graph, entry, _ = self.tables.open(self.name)
+        except PolyNSDError as error:
+            if not is_table:
+                raise
+            names = {option.name for option in list_options(DataShow)}
+            print(f"As it is, no graph can be made of it: {name_options(str(error), names)}")
+            return None
         description = describe_graph(graph)
         _print_description(graph, description)
         _print_splits(graph)
@@ -89,6 +104,25 @@ class DataShow:
         if self.picture is not None:
             print(f"picture: {graph_figure(self.picture, graph)}")
         return description
+
+    def _show_tables(self) -> bool:
+        """Prints the columns of the tables; whether the first of them can be one of edges."""
+        for path in (self.name, self.tables.nodes):
+            if path is not None:
+                table = read_table(path)
+                rows = [
+                    (column.name, column.kind, f"{column.distinct:,}", f"{column.missing:,}", column.values)
+                    for column in summarize_columns(table)
+                ]
+                title = f"{Path(path).name}: {len(table.frame):,} rows"
+                print_table(title, ("column", "kind", "different", "missing", "values"), rows)
+        if self.tables.nodes is None and not looks_like_edges(read_table(self.name)):
+            print(
+                "Its first two columns do not name the same things, so it is not shown as a table of edges. "
+                f"If its rows are nodes: polynsd data show EDGES --nodes {self.name}"
+            )
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -187,11 +221,14 @@ def _print_description(graph: Graph, description: Description) -> None:
         ),
         ("isolated nodes", f"{d.isolated:,}"),
         ("components (largest)", f"{d.components:,} ({d.largest_component:,} nodes)"),
-        ("edge homophily", f"{d.edge_homophily:.4f}"),
-        ("node homophily", f"{d.node_homophily:.4f}"),
-        ("adjusted homophily", f"{d.adjusted_homophily:.4f}"),
-        ("label informativeness", f"{d.label_informativeness:.4f}"),
     ]
+    if sizes:
+        rows += [
+            ("edge homophily", f"{d.edge_homophily:.4f}"),
+            ("node homophily", f"{d.node_homophily:.4f}"),
+            ("adjusted homophily", f"{d.adjusted_homophily:.4f}"),
+            ("label informativeness", f"{d.label_informativeness:.4f}"),
+        ]
     print_table(graph.name, ("", ""), rows)
 
 

@@ -1,4 +1,4 @@
-"""How options are written that `tyro` does not know: mappings and lists.
+"""How options are written that `tyro` does not know, mappings and lists; and how messages speak of options.
 
 --options heads 4 norm layer        a mapping: names and values in turn
 --degrees 8,16 --degrees 8 16       a list: separated by commas or spaces
@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -72,3 +73,37 @@ def _parse_integer(text: str) -> int:
 
 Integers = Annotated[tuple[int, ...], _list_spec(_parse_integer, "INT,INT,…")]
 Names = Annotated[tuple[str, ...], _list_spec(str, "NAME,NAME,…")]
+
+
+PLACEHOLDERS = {
+    "nodes": "FILE",
+    "features": "OTHER_COLUMNS …",
+    "exclude": "COLUMN …",
+    "categorical": "COLUMN …",
+}
+PYTHON_NAMES = {
+    "test_fraction": "test",
+    "random_state": "seed",
+}  # of arguments whose option is called otherwise
+ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([\w.-]+)'|([\d.]+)|\[\.\.\.\]|…)")
+SUBJECT = re.compile(r"^([a-z_]+)(?= must\b)", re.MULTILINE)
+
+
+def name_options(text: str, options: Collection[str]) -> str:
+    """A message of the library in the words of a command: `--missing mean` instead of `missing='mean'`.
+
+    Args:
+        text: the message.
+        options: the names of the command's options; others stay as they are.
+    """
+
+    def flag(name: str) -> str | None:
+        name = PYTHON_NAMES.get(name, name)
+        return f"--{name.replace('_', '-')}" if name in options else None
+
+    def name_argument(match: re.Match[str]) -> str:
+        value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
+        return f"{option} {value}" if (option := flag(match[1])) else match[0]
+
+    text = ARGUMENT.sub(name_argument, text)
+    return SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)

@@ -31,7 +31,7 @@ from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Candidate, Member, OnEpoch
-from polynsd.estimator.search import Attempt, Search
+from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
 from polynsd.training import Task
 
@@ -104,10 +104,12 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
         parts: Parts | None = None,
+        on_candidate: OnCandidate | None = None,
     ) -> E:
         """Tries candidates on the labelled nodes, and keeps the ensemble that is best on held-out ones.
 
-        Ctrl-C ends the search; what is complete by then is kept.
+        Ctrl-C ends the search; what is complete by then is kept. With `parts` it ends the fit, which another
+        one goes on with.
 
         Args:
             graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`.
@@ -119,11 +121,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             sample_weight: `[N]` how much every node counts in the loss.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
             parts: where fitted candidates are kept, so that an interrupted fit goes on from them.
+            on_candidate: called with the row in `candidates_` of one that has ended, and the share of the
+                search that is done.
         """
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
         prepared = self._prepare(graph, y, train, val, edges, sample_weight)
-        search = self._search(prepared, on_epoch, parts)
+        search = self._search(prepared, on_epoch, parts, on_candidate)
         attempts = search.run(prepared.candidates)
         self._keep(prepared, search, attempts)
         return self
@@ -215,7 +219,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _inputs(self, source: Graph, device: torch.device) -> Inputs:
         return Inputs(source, self.treatments_, self.edge_scaling_, device)
 
-    def _search(self, prepared: _Prepared, on_epoch: OnEpoch | None, parts: Parts | None) -> Search:
+    def _search(
+        self,
+        prepared: _Prepared,
+        on_epoch: OnEpoch | None,
+        parts: Parts | None,
+        on_candidate: OnCandidate | None,
+    ) -> Search:
         return Search(
             prepared.inputs,
             prepared.target,
@@ -228,6 +238,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             self._size(),
             on_epoch,
             parts,
+            on_candidate,
         )
 
     def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:

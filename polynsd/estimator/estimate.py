@@ -9,7 +9,7 @@ seen all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,10 +39,14 @@ class Estimate:
     """Of the best candidate that does not look at neighbours; None where none was tried."""
     convolution: float | None
     """Of a plain graph convolution; None where none was tried."""
+    scored: NDArray[np.int64] | None = field(default=None, repr=False)
+    """`[nodes]` the numbers of the nodes that were scored; not stored with a model."""
+    predictions: Predictions | None = field(default=None, repr=False)
+    """`[nodes, O]` what was predicted for them: probabilities, or standardised targets; not stored either."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name not in ("scored", "predictions")}
 
 
 def estimate_score(
@@ -69,15 +73,17 @@ def estimate_score(
         predictions = attempt.judged if test is None else attempt.everywhere[judge.nodes]
         return judge.score(predictions)
 
-    score = _score_by_halves(search) if test is None else judge.score(everywhere[judge.nodes])
+    predictions = _predict_by_halves(search) if test is None else everywhere[judge.nodes]
     return Estimate(
         metric,
-        score,
+        judge.score(predictions),
         "halves" if test is None else "test",
         len(judge.nodes),
         judge.score(np.tile(guess, (len(judge.nodes), 1))),
         score_of(rivals["features"]),
         score_of(rivals["convolution"]),
+        judge.nodes,
+        predictions,
     )
 
 
@@ -85,8 +91,8 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     return max(attempts, key=lambda attempt: attempt.objective, default=None)
 
 
-def _score_by_halves(search: Search) -> float:
-    """The score of predictions, each of which comes from an ensemble that the other half has chosen."""
+def _predict_by_halves(search: Search) -> Predictions:
+    """Predictions, each of which comes from an ensemble that the other half has chosen."""
     predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
     first = search.judge.half(search.seed)
     combined = np.empty_like(predictions[0])
@@ -94,4 +100,4 @@ def _score_by_halves(search: Search) -> float:
         chooser = search.judge.on(half)
         weights = select_ensemble([values[half] for values in predictions], chooser.objective, search.size)
         combined[~half] = average([values[~half] for values in predictions], weights)
-    return search.judge.score(combined)
+    return combined

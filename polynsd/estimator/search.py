@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ FEWEST_EPOCHS = 40  # a training that cannot have as many is not begun
 SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
 GROUPS_WITHOUT_GAIN = 3  # that end a search
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
+
+OnCandidate = Callable[[dict[str, Any], float], None]
 
 
 @dataclass(eq=False)
@@ -90,6 +92,8 @@ class Search:
         size: the most members of the ensemble.
         on_epoch: see `Candidate.fit`.
         parts: where fitted candidates are kept, so that an interrupted search goes on from them.
+        on_candidate: called with the row of a candidate that has ended, and the share of the allowance that
+            is used up.
     """
 
     inputs: Inputs
@@ -103,10 +107,14 @@ class Search:
     size: int = 1
     on_epoch: OnEpoch | None = None
     parts: Parts | None = None
+    on_candidate: OnCandidate | None = None
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self, candidates: Sequence[Candidate]) -> list[Attempt]:
-        """Tries candidates until all are tried or nothing more is to be expected; ends early on Ctrl-C."""
+        """Tries candidates until all are tried or nothing more is to be expected.
+
+        Ctrl-C ends it with what is complete by then. With `parts` it is passed on: the search can be continued.
+        """
         self.began, self.spent = time.monotonic(), 0.0
         parts = [] if self.parts is None else self.parts.load()
         self._kept = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
@@ -116,7 +124,7 @@ class Search:
             rest = self._try_families(groups)
             self._pursue(rest)
         except KeyboardInterrupt:
-            if not self.complete:
+            if self.parts is not None or not self.complete:
                 raise
             logger.warning("interrupted; the best of the %d candidates so far is kept.", len(self.complete))
         if not self.complete:
@@ -167,12 +175,25 @@ class Search:
             members = self._fit(group)
         except PolyNSDError as error:
             seconds = time.monotonic() - began
-            self.attempts += [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
+            failed = [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
+            self.attempts += failed
+            self._report(failed)
             return True
         seconds = (time.monotonic() - began) / max(len(members), 1)
         for candidate, member in zip(group, members, strict=False):
             self._judge(Attempt(candidate.name, candidate.family, seconds, member))
+        self._report(self.attempts[len(self.attempts) - len(members) :])
         return bool(members)
+
+    def _report(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts if self.on_candidate is not None else ():
+            self.on_candidate(attempt.describe(), self._share())  # type: ignore[misc]
+
+    def _share(self) -> float:
+        """How much of the allowance is used up."""
+        if self.seconds is not None:
+            return min((time.monotonic() - self.began) / self.seconds, 1.0)
+        return min(self.spent / self.allowance, 1.0)
 
     def _fit(self, group: Sequence[Candidate]) -> Sequence[Member | None]:
         """The fitted candidates; none where there is no time for any."""

@@ -1,0 +1,82 @@
+"""What is in a table: a line per column, for a look at it before anything is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polynsd.data.tables.encode import DATE
+from polynsd.data.tables.table import Column, Table
+from polynsd.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLES = 3
+MAX_LENGTH = 18  # characters of an example
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column: what its values are, how many differ, how many are missing, and what they look like."""
+
+    name: str
+    kind: str
+    distinct: int
+    missing: int
+    values: str
+
+
+def summarize_columns(table: Table) -> list[ColumnSummary]:
+    """The columns of a table in their order; one that cannot be read says so."""
+    return [_summarize(table, name) for name in table.columns]
+
+
+def looks_like_edges(table: Table) -> bool:
+    """Whether the first two columns name the same things, as the two ends of edges do.
+
+    In a table of nodes the first column holds ids, every one once, and the second something else.
+    """
+    if len(table.columns) < 2:
+        return False
+    try:
+        first, second = (table.column(name, keep_order=False).present.dropna() for name in table.columns[:2])
+    except DataError:
+        return False
+    return (
+        len(table.columns) == 2 or (not first.is_unique or not second.is_unique) and _overlap(first, second)
+    )
+
+
+def _overlap(first: pd.Series, second: pd.Series) -> bool:
+    """Whether half of the fewer values are among the others."""
+    ours, theirs = set(first.astype(str)), set(second.astype(str))
+    return 2 * len(ours & theirs) >= min(len(ours), len(theirs))
+
+
+def _summarize(table: Table, name: str) -> ColumnSummary:
+    try:
+        column = table.column(name)
+    except DataError:
+        frame = table.frame[name]
+        return ColumnSummary(name, str(frame.dtype), frame.nunique(), int(frame.isna().sum()), "")
+    present = column.present.dropna()
+    kind, values = _describe_values(column, present)
+    return ColumnSummary(name, kind, int(present.nunique()), len(column) - len(present), values)
+
+
+def _describe_values(column: Column, present: pd.Series) -> tuple[str, str]:
+    """(kind, range of numbers or the most frequent texts)"""
+    numbers = column.numbers
+    if not len(present):
+        return "empty", ""
+    if numbers is not None:
+        numbers = numbers[~np.isnan(numbers)]
+        is_whole = bool((numbers == np.floor(numbers)).all())
+        return "whole numbers" if is_whole else "numbers", f"{numbers.min():.6g} … {numbers.max():.6g}"
+    common = [str(value) for value in present.value_counts().index[:EXAMPLES]]
+    kind = "dates" if all(DATE.match(text) for text in common) else "text"
+    shown = [text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…" for text in common]
+    return kind, ", ".join(shown) + (", …" if present.nunique() > EXAMPLES else "")

@@ -1,0 +1,154 @@
+"""What a fit to a user's tables came to, on one screen: 24 lines of 100 columns.
+
+The summary is plain data, as `result.json` keeps it and `--json` prints it:
+
+    dataset, label, task, metric           what was to be predicted, and how it is scored
+    rows      {nodes, labelled, fitted, scored, predicted}
+    estimate  {score, low, high, source, guess, features, convolution}: on rows that the choice has not seen
+    classes   [{name, rows, precision, recall}], None for numbers
+    confusion [[rows of class i that were predicted as class j]]
+    ensemble  [{name, family, weight, val_score}], and `tried`, the number of candidates
+    files     {name: what is in it}
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polynsd.report.output import PERCENT, score_text, score_with_unit
+
+WIDTH = 100
+MAX_CLASSES = 6  # in the table of classes; the largest
+MAX_MEMBERS = 4
+NAME = 16  # characters of the name of a class
+FAMILIES = {
+    "features": "features alone",
+    "smoothed": "features of neighbours, averaged",
+    "convolution": "plain graph convolution",
+    "filter": "polynomial filter",
+    "sheaf": "sheaf network",
+    "deep": "deep network",
+    "model": "model of the zoo",
+}
+METRIC_NAMES = {
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
+    "r2": "R²",
+}
+
+
+def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = None) -> str:
+    """The whole summary as text."""
+    parts = [
+        _headline(summary),
+        _worth(summary),
+        _classes(summary) if summary.get("classes") else [],
+        _choice(summary),
+        _files(summary, folder, seconds),
+    ]
+    return "\n".join(line for part in parts if part for line in ("", *part))[1:]
+
+
+def metric_name(metric: str) -> str:
+    """`ROC-AUC` for `roc_auc`."""
+    return METRIC_NAMES.get(metric, metric)
+
+
+def _headline(summary: Mapping[str, Any]) -> list[str]:
+    estimate, metric = summary["estimate"], summary["metric"]
+    rows = summary["rows"]["scored"]
+    value = score_with_unit(metric, estimate["score"])
+    line = f"{metric_name(metric)} {value} on {rows:,} rows that the model has not seen"
+    if estimate.get("low") is not None:
+        line += f" (95 %: {score_text(metric, estimate['low'])} to {score_text(metric, estimate['high'])})"
+    kept = summary["rows"]
+    about = (
+        f"{summary['label']} of {summary['dataset']}: {kept['labelled']:,} of {kept['nodes']:,} rows have it"
+    )
+    if estimate["source"] != "test":
+        about += "; every one was predicted by models that did not train on it (--test 0.2 keeps rows apart)"
+    return [*textwrap.wrap(line, WIDTH), *textwrap.wrap(about, WIDTH)]
+
+
+def _worth(summary: Mapping[str, Any]) -> list[str]:
+    """What the graph and the sheaf were worth, in one line."""
+    estimate, metric = summary["estimate"], summary["metric"]
+    guess, features, plain = (estimate.get(name) for name in ("guess", "features", "convolution"))
+    is_number = summary["task"] == "regression"
+    words = [] if guess is None else [("the mean " if is_number else "majority ") + score_text(metric, guess)]
+    if features is not None:
+        words.append(f"features alone {score_text(metric, features)}")
+    if plain is not None:
+        gain = "" if features is None else f" (the graph {_difference(metric, plain - features)})"
+        words.append(f"plain GCN {score_text(metric, plain)}{gain}")
+        words.append(
+            f"this model {score_text(metric, estimate['score'])} ({_difference(metric, estimate['score'] - plain)})"
+        )
+    return textwrap.wrap("on the same rows: " + " → ".join(words), WIDTH) if words else []
+
+
+def _difference(metric: str, value: float) -> str:
+    return f"{100 * value:+.1f}" if metric in PERCENT else f"{value:+.3f}"
+
+
+def _classes(summary: Mapping[str, Any]) -> list[str]:
+    """Precision and recall, and beside them the confusion where the classes are few."""
+    classes: Sequence[Mapping[str, Any]] = summary["classes"]
+    order = sorted(range(len(classes)), key=lambda number: -classes[number]["rows"])[:MAX_CLASSES]
+    names = [_shorten(str(classes[number]["name"])) for number in order]
+    width = max(map(len, ("class", *names)))
+    is_whole = len(classes) <= MAX_CLASSES
+    widths = [max(len(name), 5) for name in names]
+    head = f"  {'class':<{width}}  precision  recall   rows"
+    if is_whole:
+        head += "   predicted: " + "  ".join(
+            f"{name:>{size}}" for name, size in zip(names, widths, strict=True)
+        )
+    lines = [head]
+    for name, number in zip(names, order, strict=True):
+        each = classes[number]
+        line = f"  {name:<{width}}  {_percent(each['precision']):>9}  {_percent(each['recall']):>6}"
+        line += f"  {each['rows']:>5,}"
+        if is_whole:
+            counts = [summary["confusion"][number][other] for other in order]
+            line += " " * 14 + "  ".join(f"{c:>{size},}" for c, size in zip(counts, widths, strict=True))
+        lines.append(line)
+    if not is_whole:
+        lines.append(f"  … and {len(classes) - len(order)} smaller classes: polynsd runs show RUN --json")
+    return lines if max(map(len, lines)) <= WIDTH else [line[:WIDTH] for line in lines]
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= NAME else name[: NAME - 1] + "…"
+
+
+def _choice(summary: Mapping[str, Any]) -> list[str]:
+    members: Sequence[Mapping[str, Any]] = summary["ensemble"]
+    metric = summary["metric"]
+    count = f"{len(members)} models" if len(members) > 1 else "1 model"
+    lines = [
+        f"chosen by {metric_name(metric)} on rows held out from training: {count} of {summary['tried']} tried"
+    ]
+    for member in members[:MAX_MEMBERS]:
+        family = FAMILIES.get(member["family"], member["family"])
+        line = f"  {100 * member['weight']:3.0f} %  {family}: {member['name']}"
+        lines.append(f"{line} ({score_text(metric, member['val_score'])} there)"[:WIDTH])
+    if len(members) > MAX_MEMBERS:
+        rest = sum(member["weight"] for member in members[MAX_MEMBERS:])
+        lines.append(f"  {100 * rest:3.0f} %  {len(members) - MAX_MEMBERS} more")
+    return lines
+
+
+def _files(summary: Mapping[str, Any], folder: str, seconds: float | None) -> list[str]:
+    took = "" if seconds is None else f" ({seconds:.0f} s)" if seconds >= 10 else f" ({seconds:.1f} s)"
+    files = [f"{name}: {what}" for name, what in summary["files"].items()]
+    lines = [f"in {folder}{took}: {'; '.join(files)}"]
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
