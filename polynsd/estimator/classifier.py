@@ -12,8 +12,9 @@ from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
+from polynsd.estimator.decision import fit_temperature
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.judge import ClassJudge, Judge, fit_temperature
+from polynsd.estimator.judge import ClassJudge, Judge
 from polynsd.estimator.labels import UNLABELLED, Labels, Mask
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task, get_task

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from polynsd.estimator.decision import fit_temperature
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.members import Outputs
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 LOSS_SHARE = 0.3  # of the loss in the objective
 SMALLEST_PROBABILITY = 1e-6
-LARGEST = 20.0  # a temperature lies in [1/20, 20]
 
 
 class Judge(Protocol):
@@ -59,7 +59,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ClassJudge:
-    """Probabilities of classes, by a metric of `decision.py`.
+    """Probabilities of classes, by a metric.
 
     Args:
         nodes: see `Judge`.
@@ -136,36 +136,3 @@ def _half(y: NDArray[Any], seed: int) -> NDArray[np.bool_]:
     chosen = np.zeros(len(y), dtype=bool)
     chosen[order[::2]] = True
     return chosen
-
-
-def fit_temperature(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """T of softmax(z / T) with the smallest loss on these nodes; 1 where that would not lower the loss.
-
-    One node is added whose class is unknown (Laplace's rule): if all nodes are right, nothing else keeps T
-    from 0. The order of the classes, hence every prediction, stays as it is.
-    """
-    from scipy.optimize import minimize_scalar
-
-    bound = math.log(LARGEST)
-    best = minimize_scalar(
-        lambda log_t: _smoothed_loss(logits / math.exp(log_t), y), bounds=(-bound, bound), method="bounded"
-    )
-    temperature = math.exp(float(best.x))
-    return temperature if mean_loss(logits / temperature, y) < mean_loss(logits, y) else 1.0
-
-
-def mean_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
-    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
-
-
-def _smoothed_loss(logits: NDArray[np.float64], y: NDArray[Any]) -> float:
-    """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
-    unknown = float(-_log_softmax(logits).mean())
-    return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
-
-
-def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import log_softmax
-
-    return log_softmax(logits, axis=1)

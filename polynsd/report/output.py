@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from polynsd.training.callback import EventLog
 from polynsd.training.result import ProtocolResult
+from polynsd.training.task import CLASS_METRICS
 
-PERCENT = ("accuracy", "roc_auc")  # metrics that are shown in percent
+PERCENT = CLASS_METRICS  # metrics that are shown in percent
 
 
 def score_text(metric: str, value: float | None) -> str:

@@ -108,19 +108,8 @@ def check_replicas(replicas: Sequence[Replica], data: Data, task: Task, chunk: i
     for replica in replicas:
         if not 0 <= replica.seed < SEEDS:
             raise ConfigError(f"a seed must be at least 0 and below 2³²; got {replica.seed}.")
-    _check_classes(data, task, replicas[0].config.select)
     for split in {id(replica.split): replica.split for replica in replicas}.values():
         check_trainable(data, split, task)
-
-
-def _check_classes(data: Data, task: Task, select: str) -> None:
-    """ROC-AUC, as metric or as what selects, is for two classes."""
-    if data.y is None or task.is_regression or not data.y.numel():
-        return
-    count = task.num_outputs(data.y)
-    if count != 2 and "roc_auc" in (task.metric, METRIC_OF.get(select)):
-        option = "metric='roc_auc'" if task.metric == "roc_auc" else f"select='{select}'"
-        raise DataError(f"{option} needs two classes; the labels have {count}. Use accuracy (acc).")
 
 
 def check_model(model: nn.Module, data: Data) -> None:

@@ -1,9 +1,9 @@
 """What is predicted, how it is scored, and which loss trains it.
 
-A metric belongs to a dataset: accuracy for balanced classes, ROC-AUC where one class is rare (a
-constant guess has 0.5 there, but an accuracy that flatters), R² for numbers. Everything is computed
-for many replicas at once and without leaving the device: outputs are `[R, n, O]`, labels `[n]` or
-`[n, O]`, masks `[R, n]`.
+A metric belongs to a dataset: accuracy for balanced classes; where one class is rare and accuracy flatters,
+balanced accuracy or F1 of the predicted classes, ROC-AUC or PR-AUC of their order; R² for numbers. All are
+those of scikit-learn. Everything is computed for many replicas at once and without leaving the device:
+outputs are `[R, n, O]`, labels `[n]` or `[n, O]`, masks `[R, n]`.
 """
 
 from __future__ import annotations
@@ -88,19 +88,80 @@ def accuracies(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     return _mean((logits.argmax(-1) == y).double(), mask)
 
 
+def balanced_accuracies(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """Means over the classes of the share of their nodes that is found."""
+    hits, true, _ = _count_by_class(logits, y, mask)
+    return (hits / true).nanmean(-1)
+
+
+def f1_scores(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """2 · hits / (true + predicted), of class 1 of two, or the mean over the classes that occur."""
+    hits, true, predicted = _count_by_class(logits, y, mask)
+    if logits.size(-1) == 2:
+        hits, true, predicted = (count[..., 1:] for count in (hits, true, predicted))
+        return (2 * hits / (true + predicted).clamp(min=1)).squeeze(-1)
+    return (2 * hits / (true + predicted)).nanmean(-1)
+
+
 def roc_aucs(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     """Probability that a positive node scores above a negative one, ties counting half.
 
     That is, over the positive nodes, the mean share of negative ones below.
     """
-    if logits.size(-1) != 2:
-        raise DataError(f"ROC-AUC needs two classes; got {logits.size(-1)}. Use metric='accuracy'.")
-    score, order = (logits[..., 1] - logits[..., 0]).double().sort(-1)
-    positive, negative = ((mask & (y == label)).gather(-1, order).double() for label in (1, 0))
-    below = functional.pad(negative.cumsum(-1), (1, 0))
-    ends = [below.gather(-1, torch.searchsorted(score, score, right=right)) for right in (False, True)]
-    wins = (positive * (ends[0] + ends[1]) / 2).sum(-1)
-    return wins / (positive.sum(-1) * negative.sum(-1))
+
+    def one_class(score: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        below = _count_below(score, negative)
+        wins = (positive * (below[0] + below[1]) / 2).sum(-1)
+        return wins / (positive.sum(-1) * negative.sum(-1))
+
+    return _mean_over_classes(one_class, logits, y, mask)
+
+
+def pr_aucs(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """Average precision: over the positive nodes, the mean share of positive ones among those as high."""
+
+    def one_class(score: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        hits, others = (
+            chosen.sum(-1, keepdim=True) - _count_below(score, chosen)[0] for chosen in (positive, negative)
+        )
+        precision = hits / (hits + others).clamp(min=1)
+        return (positive * precision).sum(-1) / positive.sum(-1)
+
+    return _mean_over_classes(one_class, logits, y, mask)
+
+
+def _count_by_class(logits: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`[R, C]` each: nodes that were right, nodes of the class, nodes predicted to be of it."""
+    classes = torch.arange(logits.size(-1), device=y.device)
+    predicted = mask[..., None] & (logits.argmax(-1)[..., None] == classes)
+    true = mask[..., None] & (y[..., None] == classes)
+    hits, true, predicted = (chosen.sum(-2).double() for chosen in (true & predicted, true, predicted))
+    return hits, true, predicted
+
+
+def _mean_over_classes(
+    one_class: Callable[[Tensor, Tensor, Tensor], Tensor], logits: Tensor, y: Tensor, mask: Tensor
+) -> Tensor:
+    """A metric of (scores in order, positive nodes, negative nodes), of class 1 of two, or the mean of all.
+
+    With more than two, a class is set against all others by its probability; one without nodes has no part.
+    """
+    if logits.size(-1) == 2:
+        by_class = {1: (logits[..., 1] - logits[..., 0]).double()}
+    else:
+        by_class = dict(enumerate(logits.double().softmax(-1).unbind(-1)))
+    values = []
+    for label, scores in by_class.items():
+        score, order = scores.sort(-1)
+        chosen = (mask & (y == label), mask & (y != label) & (y >= 0))
+        values.append(one_class(score, *(nodes.gather(-1, order).double() for nodes in chosen)))
+    return torch.stack(values, -1).nanmean(-1)
+
+
+def _count_below(score: Tensor, chosen: Tensor) -> list[Tensor]:
+    """For every node of ascending scores, how many chosen ones lie below it, and how many not above it."""
+    below = functional.pad(chosen.cumsum(-1), (1, 0))
+    return [below.gather(-1, torch.searchsorted(score, score, right=right)) for right in (False, True)]
 
 
 def r_squareds(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
@@ -118,9 +179,10 @@ def _accept(y: Tensor) -> None:
     """Accuracy is defined for all labels."""
 
 
-def _require_both_classes(y: Tensor) -> None:
-    if not bool((y == 0).any() and (y == 1).any()):
-        raise DataError("ROC-AUC needs nodes of both classes in every part of a split.")
+def _require_two_classes(y: Tensor) -> None:
+    known = y[y >= 0]
+    if not bool((known != known[:1]).any()):
+        raise DataError("ROC-AUC and PR-AUC need nodes of two classes in every part of a split; got one.")
 
 
 def _require_variation(y: Tensor) -> None:
@@ -131,13 +193,17 @@ def _require_variation(y: Tensor) -> None:
 METRIC_OF = {"acc": "accuracy", "auc": "roc_auc"}  # values of `TrainConfig.select` that name a metric
 TASKS = {
     "accuracy": Task("accuracy", cross_entropies, accuracies, _accept),
-    "roc_auc": Task("roc_auc", cross_entropies, roc_aucs, _require_both_classes),
+    "balanced_accuracy": Task("balanced_accuracy", cross_entropies, balanced_accuracies, _accept),
+    "f1": Task("f1", cross_entropies, f1_scores, _accept),
+    "roc_auc": Task("roc_auc", cross_entropies, roc_aucs, _require_two_classes),
+    "pr_auc": Task("pr_auc", cross_entropies, pr_aucs, _require_two_classes),
     "r2": Task("r2", squared_errors, r_squareds, _require_variation, is_regression=True),
 }
+CLASS_METRICS = tuple(name for name, task in TASKS.items() if not task.is_regression)
 
 
 def get_task(metric: str) -> Task:
-    """The task that is scored by `metric`: accuracy, roc_auc or r2."""
+    """The task that is scored by `metric`: one of `CLASS_METRICS`, or r2 for numbers."""
     if metric not in TASKS:
         raise unknown_name("metric", metric, TASKS)
     return TASKS[metric]

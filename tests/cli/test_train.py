@@ -203,12 +203,6 @@ def test_classes_cannot_choose_the_epochs_of_numbers(capsys, heights):
     assert "select='acc' is for classes" in capsys.readouterr().err
 
 
-def test_auc_needs_two_classes(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--data", "num_nodes=60", "num_classes=3", "--select", "auc"])
-    assert "select='auc' needs two classes; the labels have 3" in capsys.readouterr().err
-
-
 # run folders
 
 

@@ -171,7 +171,5 @@ def test_refusals():
             run(**options)
     with pytest.raises(ConfigError, match="lambda_max='analytic'"):
         fit_in_parts(lambda: published(5, 3, 1, 3, lambda_max="lanczos"), data, split, TASK, num_parts=3)
-    with pytest.raises(DataError, match="select='auc' needs two classes"):
-        run(config=TrainConfig(select="auc"))
     with pytest.raises(DataError, match="not finite"):
         run(config=TrainConfig(learning_rate=1e30))

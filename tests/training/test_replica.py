@@ -91,13 +91,6 @@ def test_seeds_that_would_not_be_told_apart(data, split, seed):
         trained(data, split, partial(MLP, 5, 4, 2, 3), seed=seed)
 
 
-def test_roc_auc_of_three_classes(data, split):
-    with pytest.raises(DataError, match="metric='roc_auc' needs two classes; the labels have 3"):
-        trained(data, split, partial(MLP, 5, 4, 2, 3), get_task("roc_auc"))
-    with pytest.raises(DataError, match="select='auc' needs two classes"):
-        trained(data, split, partial(MLP, 5, 4, 2, 3), config=TrainConfig(select="auc"))
-
-
 @pytest.mark.parametrize("epochs", [1, 2, 5])
 def test_a_loss_that_is_not_finite_is_noticed_also_after_the_last_step(data, split, epochs):
     config = TrainConfig(epochs=epochs, learning_rate=1e38)

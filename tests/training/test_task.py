@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from polynsd import DataError
 from polynsd.training import get_task
+from polynsd.training.task import TASKS
 
 accuracy, roc_auc, r_squared = (get_task(name).score for name in ("accuracy", "roc_auc", "r2"))
 
@@ -22,11 +23,33 @@ def test_roc_auc_is_the_probability_of_the_right_order(positive, negative):
     assert roc_auc(logits, y) == pytest.approx(wins / (len(positive) * len(negative)))
 
 
-def test_roc_auc_refuses_what_it_cannot_score():
-    with pytest.raises(DataError, match="two classes; got 3"):
-        roc_auc(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
-    with pytest.raises(DataError, match="both classes"):
-        roc_auc(torch.zeros(4, 2), torch.zeros(4))
+@pytest.mark.parametrize("metric", ["roc_auc", "pr_auc"])
+def test_an_order_of_one_class_is_refused(metric):
+    with pytest.raises(DataError, match="two classes"):
+        get_task(metric).score(torch.zeros(4, 2), torch.zeros(4))
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "f1", "roc_auc", "pr_auc"])
+def test_metrics_are_those_of_scikit_learn(metric, num_classes):
+    metrics, generator = pytest.importorskip("sklearn.metrics"), torch.Generator().manual_seed(0)
+    logits = torch.randn(80, num_classes, generator=generator).round(decimals=1).double()  # with ties
+    y = torch.randint(num_classes, (80,), generator=generator)
+    labels, p = logits.argmax(1), logits.softmax(1)
+    is_binary = num_classes == 2
+    expected = {
+        "balanced_accuracy": lambda: metrics.balanced_accuracy_score(y, labels),
+        "f1": lambda: metrics.f1_score(y, labels, average="binary" if is_binary else "macro"),
+        "roc_auc": lambda: metrics.roc_auc_score(
+            y, logits[:, 1] - logits[:, 0] if is_binary else p, multi_class="ovr"
+        ),
+        "pr_auc": lambda: metrics.average_precision_score(y, logits[:, 1] - logits[:, 0] if is_binary else p),
+    }
+    assert get_task(metric).score(logits, y) == pytest.approx(expected[metric]())
+    without = torch.where(torch.arange(80) < 40, y, -1)  # nodes without a label beside them
+    mask = torch.arange(80)[None] < 40
+    alone = get_task(metric).score(logits[:40], y[:40])
+    assert float(get_task(metric).metrics(logits[None], without, mask)) == pytest.approx(alone)
 
 
 def test_accuracy():
@@ -56,7 +79,7 @@ def test_r_squared_of_constant_targets_is_refused():
         r_squared(torch.zeros(3, 1), torch.ones(3))
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "r2"])
+@pytest.mark.parametrize("metric", TASKS)
 def test_many_replicas_are_scored_as_each_alone(metric):
     task, generator = get_task(metric), torch.Generator().manual_seed(0)
     output = torch.randn(4, 30, 1 if metric == "r2" else 2, generator=generator).round(
