@@ -46,7 +46,7 @@ class LinearMember:
     name: str
     family: str
     treatment: str
-    kind: str
+    adjacency: str
     hops: int
     penalty: float
     weights: Tensor
@@ -54,20 +54,21 @@ class LinearMember:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        smoothing = {"adjacency": self.kind, "hops": self.hops} if self.hops else {}
+        smoothing = {"adjacency": self.adjacency, "hops": self.hops} if self.hops else {}
         return {"features": self.treatment, **smoothing, "penalty": self.penalty}
 
     def outputs(self, inputs: Inputs) -> Outputs:
         cpu, double = torch.device("cpu"), torch.float64
         x = as_tensor(inputs.features(self.treatment), cpu, double)
-        p = as_tensor(inputs.adjacency(self.kind), cpu, double) if self.hops else None
+        p = as_tensor(inputs.adjacency(self.adjacency), cpu, double) if self.hops else None
         columns = self.weights.transpose(0, 1).flatten(1)
         logits = multiply_hops(x, p, columns, self.hops).reshape(x.shape[0], *self.intercepts.shape)
         return (logits + self.intercepts).transpose(0, 1).numpy()
 
     def state(self) -> State:
         plain = {
-            name: getattr(self, name) for name in ("name", "family", "treatment", "kind", "hops", "penalty")
+            name: getattr(self, name)
+            for name in ("name", "family", "treatment", "adjacency", "hops", "penalty")
         }
         return plain, {"weights": self.weights, "intercepts": self.intercepts}
 
@@ -84,7 +85,7 @@ class LinearCandidate:
         name: for reports.
         family: `features` or `smoothed`.
         treatment: of the features.
-        kind: of the adjacency matrix P, `mean` or `symmetric`.
+        adjacency: P, `mean` or `symmetric`.
         hops: H; 0 looks at a node's own features only.
         device: where to fit.
     """
@@ -92,7 +93,7 @@ class LinearCandidate:
     name: str
     family: str
     treatment: str = "standard"
-    kind: str = "mean"
+    adjacency: str = "mean"
     hops: int = 0
     device: str = "cpu"
 
@@ -109,9 +110,9 @@ class LinearCandidate:
         on_epoch: OnEpoch | None = None,
     ) -> LinearMember:
         rows = np.asarray((folds.train | folds.val).any(0))
-        adjacency = inputs.adjacency(self.kind) if self.hops else None
+        p = inputs.adjacency(self.adjacency) if self.hops else None
         device = torch.device(self.device)
-        design = make_design(inputs.features(self.treatment), adjacency, self.hops, rows, device, seed)
+        design = make_design(inputs.features(self.treatment), p, self.hops, rows, device, seed)
         y = torch.from_numpy(target[rows]).to(device)
         num_outputs = task.num_outputs(torch.from_numpy(target))
         loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)
@@ -136,7 +137,7 @@ class LinearCandidate:
             self.name,
             self.family,
             self.treatment,
-            self.kind,
+            self.adjacency,
             self.hops,
             penalty,
             *_unscale(models, design),
