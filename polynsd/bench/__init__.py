@@ -1,4 +1,4 @@
-"""What `polynsd bench` measures: time, memory, bytes moved, and how time grows.
+"""What `polynsd bench` measures: time, memory, bytes moved, how time grows; and the estimator against others.
 
 | file        | holds                                                                           |
 |-------------|---------------------------------------------------------------------------------|
@@ -9,5 +9,7 @@
 | `steps`     | one row of `bench step`                                                          |
 | `protocols` | one row of `bench protocol`                                                      |
 | `searches`  | one row of `bench search`                                                        |
+| `estimators`, `comparison` | records of `bench estimator`; their tables                      |
+| `rivals`, `rival_inputs` | what the estimator is compared with                              |
 | `results`   | all rows as data and as a table; how time grows with K and with the edges        |
 """

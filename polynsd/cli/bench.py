@@ -2,7 +2,8 @@
 
 `bench kernels` times the polynomial filter alone, `bench step` a whole training step, both against
 `assembled`, the published way, in the same run; `bench layer` times maps on nodes and on edges against
-identity maps; `bench protocol` times all splits of a graph, `bench search` a whole search.
+identity maps; `bench protocol` times all splits of a graph, `bench search` a whole search. `bench estimator`
+compares scores, not times.
 See `polynsd.bench` for what the numbers mean.
 """
 
@@ -21,6 +22,7 @@ from polynsd.bench import filters, layers, results, steps
 from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
+from polynsd.cli.bench_estimator import BenchEstimator
 from polynsd.cli.options import Integers, Names
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.published import published_model
@@ -303,7 +305,7 @@ class BenchSearch:
 
 @dataclass(frozen=True)
 class Bench:
-    """Time the filter (kernels), a layer, a training step (step), a protocol or a search."""
+    """Time the filter (kernels), a layer, a step, a protocol, a search; compare the estimator with others."""
 
     what: (
         Annotated[BenchKernels, subcommand("kernels")]
@@ -311,7 +313,8 @@ class Bench:
         | Annotated[BenchStep, subcommand("step")]
         | Annotated[BenchProtocol, subcommand("protocol")]
         | Annotated[BenchSearch, subcommand("search")]
+        | Annotated[BenchEstimator, subcommand("estimator")]
     )
 
-    def run(self) -> Row:
+    def run(self) -> object:
         return self.what.run()

@@ -71,8 +71,16 @@ def _parse_integer(text: str) -> int:
     return int(text)
 
 
+def _parse_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"expected numbers such as 0.8,0.2; got {text!r}.") from error
+
+
 Integers = Annotated[tuple[int, ...], _list_spec(_parse_integer, "INT,INT,…")]
 Names = Annotated[tuple[str, ...], _list_spec(str, "NAME,NAME,…")]
+Numbers = Annotated[tuple[float, ...], _list_spec(_parse_number, "NUMBER,NUMBER,…")]
 
 
 PLACEHOLDERS = {

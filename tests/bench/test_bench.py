@@ -116,7 +116,7 @@ def test_lists_are_separated_by_commas_or_spaces(words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Expected one of {kernels, layer, step, protocol, search}"),
+        ([], "Expected one of {kernels, layer, step, protocol, search, estimator}"),
         (["step", "--graphs", "texs"], "unknown graph 'texs'; choose from: chameleon, minesweeper"),
         (["kernels", "--backends", "cup"], "unknown backend 'cup'; choose from: assembled, auto, cpu"),
         (["step", "--device", "gpu"], "unknown device 'gpu'; choose from: cpu, cuda."),
