@@ -69,11 +69,11 @@ class Record:
         method: `estimator` or a rival.
         metric: accuracy or roc_auc.
         test: its value on the test nodes; None where the method failed.
-        val: that on validation nodes, as the method states it.
+        val: that on validation nodes; of the estimator, its own estimate.
         seconds: for the whole search.
         allowed: the seconds that a rival was given; None for the estimator.
         trials: configurations that were trained.
-        parameters: of the one that was chosen.
+        parameters: of the one that was chosen; of the estimator, the weights of its ensemble.
         device: where networks trained.
         error: why there is no score.
     """
@@ -250,13 +250,12 @@ def fit_estimator(inputs: RivalInputs, split: Split, seed: int) -> dict[str, Any
     logits[:, model.classes_] = np.log(np.maximum(model.predict_proba(), 1e-300))
     seconds = time.perf_counter() - start
     test = inputs.task.score(torch.from_numpy(logits)[split.test], inputs.y[split.test])
-    chosen = {key: value for key, value in model.search_results_[0].items() if key != "chosen"}
     return {
         "test": test,
-        "val": model.val_score_,
+        "val": model.estimate_.score,
         "seconds": seconds,
-        "trials": len(model.search_results_),
-        "parameters": chosen,
+        "trials": len(model.candidates_),
+        "parameters": {row["name"]: round(row["weight"], 3) for row in model.candidates_ if row["weight"]},
     }
 
 

@@ -1,6 +1,7 @@
 """`polynsd bench estimator`: who sees which labels, what a search tries, and what the tables say."""
 
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,8 +34,8 @@ def archive(tmp_path):
 class Guess:
     """Stands for the estimator: says the first class, and remembers what it was shown."""
 
-    search_results_ = ({"maps": "identity", "chosen": True},)
-    val_score_ = 0.5
+    candidates_ = ({"name": "first class", "weight": 1.0}, {"name": "second class", "weight": 0.0})
+    estimate_ = SimpleNamespace(score=0.5)
 
     def __init__(self, **options):
         self.options = options
@@ -84,7 +85,8 @@ def test_neighbour_means_by_hand():
 def test_the_estimator_sees_the_labelled_nodes_alone(archive):
     (record,) = compare_estimators([archive], labels=[0.2], splits=1, methods=["estimator"], device="cpu")
     assert (Guess.seen.y >= 0).sum() == 12
-    assert (record.graph, record.test, record.trials) == ("path", pytest.approx(1 / 3), 1)
+    assert (record.graph, record.test, record.trials) == ("path", pytest.approx(1 / 3), 2)
+    assert (record.val, record.parameters) == (0.5, {"first class": 1.0})
 
 
 @pytest.mark.usefixtures("quick")
