@@ -258,6 +258,7 @@ class ModelOptions(LayerOptions, total=False):
     """The keyword arguments of `PolyNSD`: those of its layers, and its own."""
 
     input_dropout: float
+    linear_encoder: bool
     second_linear: bool
     shared_filter: bool
     shared_maps: bool
@@ -298,6 +299,8 @@ class ModelConfig:
     """L, the number of layers."""
     input_dropout: float = 0.0
     """Dropout of the input features."""
+    linear_encoder: bool = False
+    """No activation after the encoder, which pays in deep models without norm."""
     second_linear: bool = False
     """A second linear layer in the encoder."""
     shared_filter: bool = False

@@ -47,6 +47,7 @@ PUBLISHED_MODEL: dict[str, Any] = {
     "hidden_channels": 16,
     "num_layers": 2,
     "input_dropout": 0.0,
+    "linear_encoder": False,
     "second_linear": False,
     "shared_filter": False,
     "shared_maps": False,

@@ -44,6 +44,7 @@ class PolyNSD(nn.Module):
         num_layers: L ≥ 1.
         out_channels: classes, or regression targets.
         input_dropout: dropout of the features.
+        linear_encoder: no activation after the encoder.
         second_linear: a second linear layer in the encoder.
         shared_filter: one set of filter coefficients for all layers.
         shared_maps: one sheaf, seen by the first layer and used by all.
@@ -66,6 +67,7 @@ class PolyNSD(nn.Module):
         out_channels: int,
         *,
         input_dropout: float = 0.0,
+        linear_encoder: bool = False,
         second_linear: bool = False,
         shared_filter: bool = False,
         shared_maps: bool = False,
@@ -81,6 +83,7 @@ class PolyNSD(nn.Module):
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.config = self._layer_config(options)
         self.dropout, self.input_dropout = self.config.dropout, input_dropout
+        self.linear_encoder = linear_encoder
         self.shared_maps, self.jumping, self.checkpoint_layers = shared_maps, jumping, checkpoint_layers
         if checkpoint_layers and self.config.norm == "batch":
             raise ConfigError(
@@ -191,7 +194,8 @@ class PolyNSD(nn.Module):
 
     def start(self, h: Tensor) -> Tensor:
         """The encoder's output `[N, D · hidden_channels]` → the initial state [N, D, hidden_channels]."""
-        h = functional.dropout(ACTIVATION[self.config.activation](h), self.dropout, self.training)
+        h = h if self.linear_encoder else ACTIVATION[self.config.activation](h)
+        h = functional.dropout(h, self.dropout, self.training)
         h = h if self.second is None else self.second(h)
         return h.unflatten(-1, (self.config.total_stalk_dim, self.hidden_channels))
 

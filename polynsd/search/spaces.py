@@ -65,6 +65,7 @@ DEFAULT: dict[str, Any] = {
     "model.layer.gate": ["shortcut", "rezero"],
     "model.layer.dropout": DROPOUT,
     "model.input_dropout": DROPOUT,
+    "model.linear_encoder": [False, True],
     "model.num_layers": [1, 2, 4, 8],
     "model.hidden_channels": [16, 32, 64, 128, 256],
     "training.learning_rate": {"low": 1e-4, "high": 3e-2, "log": True},
@@ -75,15 +76,16 @@ DEFAULT: dict[str, Any] = {
     "training.patience": 100,
 }
 
-DEEP = 8  # layers that train only as changes of the state
 
-
-def _start(layers: int, degree: int, width: int, norm: str, hops: int = 2) -> dict[str, Any]:
+def _start(
+    layers: int, degree: int, width: int, norm: str, hops: int = 2, linear_encoder: bool = False
+) -> dict[str, Any]:
     learner = {"maps": "orthogonal", "stalk_dim": 4, "learner": "gnn", "learner_hops": hops}
     operator = {"fixed_channels": [], "normalization": "sheaf-augmented", "degree": degree}
-    block = {"norm": norm, "gate": "shortcut" if layers < DEEP else "rezero"}
+    block = {"norm": norm, "gate": "shortcut"}
     named = {f"model.layer.{name}": value for name, value in {**learner, **operator, **block}.items()}
-    return {"model.num_layers": layers, "model.hidden_channels": width, **named}
+    model = {"num_layers": layers, "hidden_channels": width, "linear_encoder": linear_encoder}
+    return {**{f"model.{name}": value for name, value in model.items()}, **named}
 
 
 # What our own space begins with: the default block, one long filter, a deep narrow model, a deep wide one.
@@ -91,7 +93,7 @@ STARTS = (
     _start(2, 4, 32, "layer"),
     _start(1, 8, 32, "none"),
     _start(8, 2, 16, "batch", hops=5),
-    _start(8, 1, 128, "none"),
+    _start(8, 1, 128, "none", linear_encoder=True),
 )
 
 

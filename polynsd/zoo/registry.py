@@ -158,6 +158,7 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
     return cls(
         *sizes,
         input_dropout=config.input_dropout,
+        linear_encoder=config.linear_encoder,
         second_linear=config.second_linear,
         shared_filter=config.shared_filter,
         shared_maps=config.shared_maps,
