@@ -22,6 +22,7 @@ from polynsd.stats import bold_rule
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
 from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell, points_text
+from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
@@ -251,11 +252,12 @@ def update_pages(results: Path, root: Path = Path()) -> None:
     """Writes all generated sections of the pages below `root`, and the figure of the comparison."""
     records = load_records(results)
     records = records[records["is_current"]]
-    for page, texts in sections(records).items():
-        text = (root / page).read_text(encoding="utf-8")
-        for name, section in texts.items():
-            text = replace_section(text, name, section)
-        (root / page).write_text(text, encoding="utf-8")
+    for pages in (sections(records), estimator_sections(results)):
+        for page, texts in pages.items():
+            text = (root / page).read_text(encoding="utf-8")
+            for name, section in texts.items():
+                text = replace_section(text, name, section)
+            (root / page).write_text(text, encoding="utf-8")
     cells, figures = summarize(records), results / "figures"
     comparison_figure(figures / "paper-comparison.png", compare_with_paper(cells))
     maps_figure(figures / "learned-maps.png", compare_maps(cells))

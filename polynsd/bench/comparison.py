@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Difference:
-    """The estimator minus the rival with the best mean on a graph, in points."""
+    """The estimator minus the best rival of a graph, in points; −∞ where the estimator failed."""
 
     graph: str
     rival: str
@@ -59,12 +59,14 @@ class Board:
         scores: graph → method → scores in percent of the splits that all methods have; a method that failed
             is absent.
         seconds: method → seconds of every case.
+        flattery: of every case, the estimator's own estimate less its test score, in points.
     """
 
     labels: float
     methods: tuple[str, ...]
     scores: Mapping[str, Mapping[str, Scores]]
     seconds: Mapping[str, Sequence[float]]
+    flattery: Sequence[float]
 
     @cached_property
     def means(self) -> Scores:
@@ -86,10 +88,12 @@ class Board:
         if len(self.methods) < 2:
             return []
         best = 1 + self.means[:, 1:].argmax(axis=1)
-        found = zip(self.scores.items(), best, strict=True)
-        return [self._difference(graph, own, self.methods[index]) for (graph, own), index in found]
+        found = zip(self.scores.items(), (self.methods[index] for index in best), strict=True)
+        return [self._difference(graph, own, rival) for (graph, own), rival in found if rival in own]
 
     def _difference(self, graph: str, own: Mapping[str, Scores], rival: str) -> Difference:
+        if ESTIMATOR not in own:
+            return Difference(graph, rival, -math.inf, None)
         first, second = own[ESTIMATOR], own[rival]
         points = float((first - second).mean())
         if len(first) < LEAST_SPLITS:
@@ -119,13 +123,15 @@ def _make_board(labels: float, methods: tuple[str, ...], records: Sequence[Recor
     scores = {}
     for graph, found in by_graph.items():
         scored = {method: own for method, own in found.items() if own}
-        if set(found) != set(methods) or ESTIMATOR not in scored:
+        if set(found) != set(methods) or not scored:
             continue
         common = sorted(set.intersection(*map(set, scored.values())))
         if common:
             scores[graph] = {m: 100 * np.array([scored[m][split] for split in common]) for m in scored}
     seconds = {m: [r.seconds for r in records if r.method == m and r.error is None] for m in methods}
-    return Board(labels, methods, scores, seconds)
+    estimates = [(r.val, r.test) for r in records if r.method == ESTIMATOR]
+    flattery = [100 * (val - test) for val, test in estimates if val is not None and test is not None]
+    return Board(labels, methods, scores, seconds, flattery)
 
 
 def score_table(board: Board) -> Table:
@@ -139,8 +145,8 @@ def score_table(board: Board) -> Table:
     return Table(f"test score in %, {share_text(board.labels)}", header, tuple(rows))
 
 
-def summary_table(boards: Sequence[Board]) -> Table:
-    """A row per method: mean rank, seconds and the estimator's mean lead at every share of labels."""
+def summary_table(boards: Sequence[Board], with_seconds: bool = True) -> Table:
+    """A row per method: mean rank, the estimator's mean lead, and seconds, at every share of labels."""
     boards = [board for board in boards if board.scores]
     if not boards:
         raise DataError("there is no graph yet on which every method has been tried.")
@@ -149,7 +155,8 @@ def summary_table(boards: Sequence[Board]) -> Table:
         ranks, where = board.mean_ranks, f"{100 * board.labels:g} %"
         columns[f"rank, {where}"] = [f"{ranks[method]:.2f}" for method in board.methods]
         columns[f"estimator ahead by, {where}"] = [_lead_text(board, method) for method in board.methods]
-        columns[f"seconds, {where}"] = [_seconds_text(board.seconds[method]) for method in board.methods]
+        if with_seconds:
+            columns[f"seconds, {where}"] = [_seconds_text(board.seconds[method]) for method in board.methods]
     counts = ", ".join(str(len(board.scores)) for board in boards)
     title = (
         f"mean rank, mean lead of the estimator in points with 95 % interval, median seconds; {counts} graphs"
@@ -168,6 +175,17 @@ def verdict(board: Board) -> str:
         f"{share_text(board.labels)}: within {CLOSE} points of the best rival or above on {level} of "
         f"{total} graphs ({level / total:.0%}); at the least {worst.points:+.1f} points "
         f"({worst.graph}, {worst.rival})."
+    )
+
+
+def describe_estimates(board: Board) -> str:
+    """How far the scores that the estimator states of itself are from those on the test nodes."""
+    off = np.array(board.flattery)
+    if not len(off):
+        return f"{share_text(board.labels)}: the estimator has no score."
+    return (
+        f"{share_text(board.labels)}: the estimator's own estimate is {off.mean():+.1f} points off the test "
+        f"score on average, {np.abs(off).mean():.1f} in absolute value."
     )
 
 

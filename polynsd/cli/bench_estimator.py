@@ -41,6 +41,7 @@ class BenchEstimator:
 
     def run(self) -> list[Record]:
         from polynsd.bench.comparison import (
+            describe_estimates,
             explain_failures,
             make_boards,
             score_table,
@@ -68,7 +69,7 @@ class BenchEstimator:
         boards = make_boards(records)
         for table in (*map(score_table, boards), summary_table(boards)):
             print_table(table.title, table.header, table.rows)
-        for line in (*map(verdict, boards), *explain_failures(records)):
+        for line in (*map(verdict, boards), *map(describe_estimates, boards), *explain_failures(records)):
             print(line)
         return records
 

@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from polynsd.bench import estimators, rivals
-from polynsd.bench.comparison import explain_failures, make_boards, score_table, summary_table, verdict
+from polynsd.bench.comparison import (
+    describe_estimates,
+    explain_failures,
+    make_boards,
+    score_table,
+    summary_table,
+    verdict,
+)
 from polynsd.bench.estimators import METHODS, Record, compare_estimators, make_cases, read_records
 from polynsd.bench.rival_inputs import RivalInputs
 from polynsd.cli import main
@@ -142,7 +149,8 @@ def test_mistakes(arguments, words, archive):
 
 
 def record(graph, split, method, test, error=None):
-    return Record(graph, 0.8, split, method, "accuracy", test, None, 2.0, None, 1, error=error)
+    val = None if test is None else test + 0.05
+    return Record(graph, 0.8, split, method, "accuracy", test, val, 2.0, None, 1, error=error)
 
 
 def make_records():
@@ -167,6 +175,10 @@ def test_ranks_leads_and_the_worst_graph():
         "51.0 ± 1.0", "41.0 ± 1.0", "52.0 ± 1.0", "logistic", "-1.0 (-1.0 to -1.0)",
     )  # fmt: skip
     assert summary_table([board]).rows[1] == ("gcn", "2.50", "+10.0", "2.0")
+    assert summary_table([board], with_seconds=False).header == (
+        "method", "rank, 80 %", "estimator ahead by, 80 %",
+    )  # fmt: skip
+    assert "is +5.0 points off the test score on average, 5.0 in" in describe_estimates(board)
     assert "on 1 of 2 graphs (50%); at the least -1.0 points (b, logistic)" in verdict(board)
 
 
@@ -177,6 +189,13 @@ def test_a_failure_has_the_last_rank_and_a_graph_not_yet_tried_none():
     (board,) = make_boards([*records, record("b", 0, "gcn", None, "OutOfMemoryError: much")])
     assert board.mean_ranks["gcn"] == 2.5
     assert score_table(board).rows[1][2] == "–"
+
+
+def test_an_estimator_that_fails_has_lost():
+    records = [r for r in make_records() if r.method != "estimator" or r.graph != "b"]
+    (board,) = make_boards([*records, record("b", 0, "estimator", None, "OutOfMemoryError: much")])
+    assert board.mean_ranks["estimator"] == 2.0
+    assert "on 1 of 2 graphs (50%); at the least -inf points (b, logistic)" in verdict(board)
 
 
 @pytest.mark.usefixtures("quick")

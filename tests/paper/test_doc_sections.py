@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from invented_records import invent, invent_search, summary
 
+from polynsd.bench.estimators import Record, append_record
 from polynsd.errors import DataError
 from polynsd_paper.claims.comparisons import difference_text
 from polynsd_paper.doc_sections import (
@@ -19,6 +20,7 @@ from polynsd_paper.doc_sections import (
     strongest_others,
     update_pages,
 )
+from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiments.searched import STANDARD
 from polynsd_paper.leaderboards import OURS
 from polynsd_paper.published import find_published, published
@@ -171,12 +173,23 @@ def test_without_records_the_pages_stay_as_they_are(tmp_path):
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "old"
 
 
+def test_the_comparison_of_the_estimator_is_written_where_there_is_one(tmp_path):
+    assert estimator_sections(tmp_path) == {}
+    for method, score in (("estimator", 0.8), ("gcn", 0.7)):
+        record = Record("a", 0.8, 0, method, "accuracy", score, score, 1.0, None, 1)
+        append_record(tmp_path / "estimator.jsonl", record)
+    pages = estimator_sections(tmp_path)
+    assert rows(pages["README.md"]["estimator"])["gcn"] == ["2.00", "+10.0"]
+    assert rows(pages["docs/comparison.md"]["estimator"])["a"] == ["80.0", "70.0", "gcn", "+10.0"]
+
+
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_the_pages_of_the_repository_are_up_to_date(tmp_path):
     """Not so? `python -m polynsd_paper.doc_sections`"""
     records = load_records(ROOT / "results")
-    for page, texts in sections(records[records["is_current"]]).items():
-        text = (ROOT / page).read_text(encoding="utf-8")
-        for name, section in texts.items():
-            assert replace_section(text, name, section) == text, f"{page}, section {name}"
+    for pages in (sections(records[records["is_current"]]), estimator_sections(ROOT / "results")):
+        for page, texts in pages.items():
+            text = (ROOT / page).read_text(encoding="utf-8")
+            for name, section in texts.items():
+                assert replace_section(text, name, section) == text, f"{page}, section {name}"
