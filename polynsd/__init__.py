@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from polynsd.config import LayerConfig, ModelConfig, TrainConfig
     from polynsd.data import heterophilous_graph, minesweeper
     from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError, ShapeError
-    from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
+    from polynsd.estimator import GraphNodes, SheafClassifier, SheafRegressor, load_estimator
     from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN
     from polynsd.runs import Run, read_run
     from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, SheafLearner
@@ -51,6 +51,7 @@ __all__ = [
     "Diagonal",
     "General",
     "GraphError",
+    "GraphNodes",
     "Identity",
     "IdentitySheaf",
     "LayerConfig",
@@ -101,7 +102,7 @@ _MODULES = {
     "polynsd.config": ("LayerConfig", "ModelConfig", "TrainConfig"),
     "polynsd.data": ("heterophilous_graph", "minesweeper"),
     "polynsd.errors": ("ConfigError", "DataError", "GraphError", "PolyNSDError", "ShapeError"),
-    "polynsd.estimator": ("SheafClassifier", "SheafRegressor", "load_estimator"),
+    "polynsd.estimator": ("GraphNodes", "SheafClassifier", "SheafRegressor", "load_estimator"),
     "polynsd.nn": ("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN"),
     "polynsd.runs": ("Run", "read_run"),
     "polynsd.sheaf": ("Diagonal", "General", "Identity", "Orthogonal", "SheafLaplacian", "SheafLearner"),

@@ -31,6 +31,7 @@ from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Candidate, Member, OnEpoch
+from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
 from polynsd.training import Task
@@ -112,7 +113,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         one goes on with.
 
         Args:
-            graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`.
+            graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`; or
+                `GraphNodes`, whose labels alone are then used.
             y: a label per node, in place of the graph's own.
             train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
             val: the nodes to choose on. By default a share of every class of the training nodes
@@ -151,12 +153,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self._size()
         device = get_device(self.device)
         self.seed_ = draw_seed(self.random_state)
+        nodes = graph if isinstance(graph, GraphNodes) else None
+        graph = graph if nodes is None else nodes.graph
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
-        if source.masks and train is None and val is None:
+        if source.masks and train is None and val is None and nodes is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
-        given = graph_labels(source) if y is None and not self._in_table else y
-        self._labels = read_labels(given, source.num_nodes, self._in_table, self.is_regression)
+        self._labels = self._read_labels(source, y, self._in_table, nodes)
         strata = self._learn_classes(self._labels)
         folds, test = self._divide(strata, train, val)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
@@ -164,6 +167,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self._learn_target(self._labels)
         target = self._as_target(self._labels)
         self.metric_ = self._choose_metric(target, folds)
+        if nodes is not None and sample_weight is not None:
+            sample_weight = nodes.spread(sample_weight)
         weights = self._node_weights(sample_weight, target, folds)
         self._learn_inputs(source)
         inputs = self._inputs(source, device)
@@ -281,6 +286,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _predictions(self, graph: Any, edges: Any = None) -> Predictions:
         """`[N, O]` the mean over the ensemble: probabilities, or standardised targets."""
         self._require_fitted()
+        if isinstance(graph, GraphNodes):
+            return self._predictions(graph.graph)[graph.numbers]
         if graph is None:
             if self._everywhere is None:
                 raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
@@ -326,12 +333,21 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
                 self._labels if y is None else read_labels(y, len(predictions), in_table, self.is_regression)
             )
         else:
-            source, in_table = as_graph(self, graph, edges), is_table(graph, edges)
-            predictions, given = self._predictions(source), graph_labels(source) if y is None else y
-            labels = read_labels(given, len(predictions), in_table, self.is_regression)
+            some = graph if isinstance(graph, GraphNodes) else None
+            graph = graph if some is None else some.graph
+            source = as_graph(self, graph, edges)
+            predictions = self._predictions(source)
+            labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
         return self._judge(self._as_target(labels), chosen).score(predictions[chosen])
+
+    def _read_labels(self, graph: Graph, y: Any, in_table: bool, nodes: GraphNodes | None) -> Labels:
+        """Labels that were given, or else the graph's own; of some nodes only, where these are."""
+        if nodes is not None:
+            return nodes.labels(y, self.is_regression)
+        given = graph_labels(graph) if y is None and not in_table else y
+        return read_labels(given, graph.num_nodes, in_table, self.is_regression)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "members_"):
