@@ -1,80 +1,87 @@
-"""`polynsd train --edges`: from a user's tables to a run folder that `polynsd predict` reads.
+"""`polynsd fit`: from a user's tables to a run folder that `polynsd predict` reads.
 
-Reading is `polynsd.data.tables.read`, training is the estimator of `polynsd.estimator`, the folder is that of
-`polynsd.runs`. A finished folder is reported and left as it is.
+Reading is `polynsd.data.tables.read`, fitting is the estimator of `polynsd.estimator`, the folder is that of
+`polynsd.runs`. A finished folder is reported and left as it is; one that was interrupted keeps the candidates
+that were fitted, and the same command goes on with the others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
-from polynsd.data import Graph
-from polynsd.data.tables import ReadOptions, predictions_table, read_tables
-from polynsd.errors import ConfigError, DataError, PolyNSDError
-from polynsd.report import ProgressReporter
-from polynsd.runs.files import PREDICTIONS
+from polynsd.errors import ConfigError, DataError, guess_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables import ReadResult
+    from polynsd.data import Graph
+    from polynsd.data.tables import ReadOptions, ReadResult
     from polynsd.estimator.base import SheafEstimator
-    from polynsd.training import Epoch
+    from polynsd.runs import Run
 
-READ_OPTIONS = [field.name for field in fields(ReadOptions)]
-PLACEHOLDERS = {"nodes": "FILE", "features": "OTHER_COLUMNS …"}
-PYTHON_ARGUMENT = re.compile(rf"\b({'|'.join(READ_OPTIONS)}|nodes|unseen)=(?:'(\w+)'|\[\.\.\.\]|…)")
+Column = Annotated[str | None, arg(metavar="COLUMN")]
+Columns = Annotated[tuple[str, ...], arg(metavar="COLUMN …")]
+METRICS = ("auto", "accuracy", "balanced_accuracy", "f1", "roc_auc", "pr_auc")
+METRIC_NAMES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_precision": "pr_auc"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Train a model on your own tables; rows without a label are predicted."""
+    """Fit a model to your own tables; rows without a label are predicted."""
+
+    main_options: ClassVar[tuple[str, ...]] = (
+        *("edges", "nodes", "label", "out", "task", "features", "missing", "metric", "class_weight", "test"),
+        *("budget", "model"),
+    )
 
     edges: Annotated[Path, Positional, arg(metavar="EDGES")]
     """A table with a row per edge (.csv, .tsv, .parquet), or a .graphml file, which holds the nodes too."""
     label: Annotated[str, arg(metavar="COLUMN")]
     """The column of the node table to predict; a row without a label is one to predict."""
     out: Annotated[Path, arg(metavar="RUN")]
-    """The run folder."""
+    """The run folder; after an interruption the same command goes on there."""
     nodes: Annotated[Path | None, Positional, arg(metavar="NODES")] = None
     """A table with a row per node."""
     task: str = "auto"
     """classification, regression, or auto: fractions are regression, everything else is classes."""
-    id_column: str | None = None
+    id_column: Column = None
     """The column of ids in the node table; the first unless given."""
-    source: str | None = None
+    source: Column = None
     """The column where an edge begins; the first unless given."""
-    target: str | None = None
+    target: Column = None
     """The column where an edge ends; the second unless given."""
-    weight: str | None = None
+    weight: Column = None
     """The column of edge weights."""
-    edge_features: tuple[str, ...] = ()
+    edge_features: Columns = ()
     """The columns of edge features."""
-    features: tuple[str, ...] | None = None
+    features: Annotated[tuple[str, ...] | None, arg(metavar="COLUMN …")] = None
     """The columns of node features; all that are left unless given."""
-    categorical: tuple[str, ...] | None = None
+    categorical: Annotated[tuple[str, ...] | None, arg(metavar="COLUMN …")] = None
     """Columns to encode one-hot although they hold numbers, or text that hardly repeats."""
     missing: str = "error"
     """Gaps in features: error, or mean to fill and mark them."""
     metric: str = "auto"
-    """accuracy or roc_auc for classes; auto takes roc_auc where one of two classes is rare."""
-    budget: float | None = None
-    """Seconds for the search; a short one by epochs unless given."""
-    calibrate: bool = False
-    """Rescale the probabilities on the validation rows."""
+    """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
+    rare."""
+    class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
+    """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
+    test: Annotated[float | None, arg(metavar="SHARE")] = None
+    """The share of labelled rows, e.g. 0.2, that is kept apart for the score; otherwise every row is scored
+    by models that were not trained on it."""
+    budget: Annotated[float | None, arg(metavar="SECONDS")] = None
+    """How long to search for a better model; about a minute for some thousand rows unless given."""
+    ensemble: int | None = None
+    """The largest number of models that are averaged; 1 for a single one. As many as pay unless given."""
     validation_fraction: float = 0.2
-    """The share of labelled rows that is held out to choose on."""
-    standardize: bool = True
-    """Standardise numeric features by the training rows."""
+    """The share of labelled rows that is held out to choose on, where there are many."""
     seed: int = 0
     """Seed of the held-out rows, the weights and the dropout."""
     device: str = "auto"
@@ -96,99 +103,152 @@ class Fit:
                 rest.append(word)
         return [*(tables[name] for name in ("--edges", "--nodes") if name in tables), *rest]
 
+    def after_interrupt(self) -> str:
+        """How many candidates are kept."""
+        from polynsd.runs.files import CONFIG, PARTS
+
+        count = len(list((self.out / PARTS).glob("*.safetensors")))
+        if count:
+            kept = "1 fitted candidate is" if count == 1 else f"{count} fitted candidates are"
+            return f"{kept} kept in {self.out}, and the same command goes on with the others"
+        return "no candidate was fitted yet" if (self.out / CONFIG).exists() else "nothing was written"
+
     def run(self) -> Path:
-        """Reads, trains, writes the run folder and prints a summary; returns the folder."""
-        from polynsd.estimator.storage import KIND, describe_parameters, learned_values, model_weights
+        """Reads, fits, writes the run folder and prints a summary; returns the folder."""
+        from polynsd.data.tables import read_tables
+        from polynsd.estimator.storage import KIND, describe_parameters
         from polynsd.runs import Run
 
-        options = ReadOptions(**{name: getattr(self, name) for name in READ_OPTIONS})
-        with explain_options():
-            tables = read_tables(self.edges, self.nodes, options)
+        options = self._read_options()
+        tables = read_tables(self.edges, self.nodes, options)
         self._print(f"{tables.graph.name}: {tables.report}")
-        estimator = self._make_estimator(tables.schema.task)
+        estimator = self._make_estimator(tables)
         estimator.check(tables.graph)  # before there is a folder, which would belong to these options
         config = {**describe_parameters(estimator), "tables": vars(options)}
-        inputs = {"edges": _hash_file(self.edges)}
-        if self.nodes is not None:
-            inputs["nodes"] = _hash_file(self.nodes)
+        paths = {"edges": self.edges, "nodes": self.nodes}
+        inputs = {name: hash_file(path) for name, path in paths.items() if path is not None}
         with Run.start(self.out, KIND, config, inputs) as run:
             if run.result is None:
-                self._fit(estimator, tables.graph, run.log)
-                result = {**learned_values(estimator), "schema": tables.schema.to_dict()}
-                run.finish(result, model_weights(estimator), _predict_unlabelled(estimator, tables))
+                self._fit(run, estimator, tables)
             else:
-                self._print(f"{self.out} was finished before; nothing is trained.")
-            summary = self._summarize(tables, run.result or {})
-        self._print(_format_summary(summary))
-        if self.json:
-            print(json.dumps(summary))
+                self._print(f"{self.out} was finished before; nothing is fitted.")
+        self._report()
         return self.out
 
-    def _make_estimator(self, task: str | None) -> SheafEstimator:
+    def _read_options(self) -> ReadOptions:
+        from polynsd.data.tables import ReadOptions
+
+        return ReadOptions(**{field.name: getattr(self, field.name) for field in fields(ReadOptions)})
+
+    def _make_estimator(self, tables: ReadResult) -> SheafEstimator:
         from polynsd.estimator import SheafClassifier, SheafRegressor
 
         common: dict[str, Any] = {
-            "budget": "short" if self.budget is None else self.budget,
+            "budget": self.budget,
+            "ensemble": "auto" if self.ensemble is None else self.ensemble,
+            "test_fraction": self.test,
             "validation_fraction": self.validation_fraction,
-            "standardize": self.standardize,
             "random_state": self.seed,
             "device": self.device,
         }
-        if task == "classification":
-            calibrate = "temperature" if self.calibrate else None
-            return SheafClassifier(metric=self.metric, calibrate=calibrate, **common)
-        if self.calibrate or self.metric not in ("auto", "r2"):
+        if tables.schema.task == "classification":
+            weights = parse_class_weight(self.class_weight, tables.graph.class_names or ())
+            return SheafClassifier(metric=parse_metric(self.metric), class_weight=weights, **common)
+        if self.metric not in ("auto", "r2") or self.class_weight:
             raise ConfigError(
-                "the label is a number, so there are no classes: leave out --calibrate and --metric."
+                f"'{self.label}' is a number to predict, so there are no classes: leave out --metric and "
+                "--class-weight, or say --task classification."
             )
         return SheafRegressor(**common)
 
-    def _fit(self, estimator: SheafEstimator, graph: Graph, log: Callable[[dict[str, Any]], None]) -> None:
-        with ProgressReporter(None, quiet=self.quiet or self.json) as progress:
+    def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult) -> None:
+        """Fits, and finishes the run."""
+        from polynsd.cli.fit_result import describe_split, summarize_fit
+        from polynsd.estimator.storage import learned_values, model_weights
+        from polynsd.report.fit_progress import FitProgress
 
-            def on_epoch(name: str, epoch: Epoch) -> None:
-                log({"candidate": name, **vars(epoch)})
-                progress.advance(1, name)
+        kept = len(run.parts)
+        if kept:
+            self._print(f"{self.out} goes on with {kept} candidates that were fitted before.")
+        start = time.perf_counter()
+        metric = "R²" if tables.schema.task == "regression" else "score"
+        with FitProgress(metric, quiet=self.quiet or self.json) as progress:
 
-            estimator.fit(graph, on_epoch=on_epoch)
+            def on_candidate(row: dict[str, Any], share: float) -> None:
+                run.log({"candidate": row["name"], **row})
+                progress.candidate(row, share)
 
-    def _summarize(self, tables: ReadResult, result: dict[str, Any]) -> dict[str, Any]:
-        values, predictions = result["values"], self.out / PREDICTIONS
-        return {
-            "run": str(self.out),
-            "reading": str(tables.report),
-            "trained": values["n_train_"],
-            "held_out": values["n_val_"],
-            "metric": values["metric_"],
-            "val_score": values["val_score_"],
-            "model": values["candidates_"][0],
-            "candidates": len(values["candidates_"]),
-            "predictions": str(predictions) if predictions.exists() else None,
+            estimator.fit(tables.graph, on_epoch=progress.epoch, on_candidate=on_candidate, parts=run.parts)
+        result = {
+            **learned_values(estimator),
+            "schema": tables.schema.to_dict(),
+            "dataset": tables.graph.name,
+            "metric": estimator.metric_,
+            "splits": [describe_split(estimator, tables.graph)],
+            "summary": summarize_fit(estimator, tables, self.label),
+            "paths": {
+                name: str(path.resolve())
+                for name, path in (("edges", self.edges), ("nodes", self.nodes))
+                if path is not None
+            },
         }
+        seconds = {"seconds": time.perf_counter() - start}
+        run.finish(result, model_weights(estimator), _predict_unlabelled(estimator, tables), seconds)
+
+    def _report(self) -> None:
+        from polynsd.report.fit_summary import format_fit
+        from polynsd.runs import read_run
+
+        record = read_run(self.out)
+        summary, seconds = (record.result or {})["summary"], record.timings.get("seconds")
+        if self.json:
+            print(json.dumps({"run": str(self.out), "seconds": seconds, **summary}))
+        else:
+            self._print("\n" + format_fit(summary, str(self.out), seconds))
 
     def _print(self, text: str) -> None:
         if not self.quiet and not self.json:
             print(text)
 
 
-@contextmanager
-def explain_options() -> Iterator[None]:
-    """Lets errors name options of the command line: `--missing mean` instead of `missing='mean'`."""
-    try:
-        yield
-    except PolyNSDError as error:
+def parse_metric(name: str) -> str:
+    """The estimator's name of a metric: `roc_auc` for `ROC-AUC`."""
+    plain = name.lower().replace("-", "_")
+    plain = METRIC_NAMES.get(plain, plain)
+    if plain not in METRICS:
+        raise ConfigError(
+            f"unknown --metric {name}; choose from: {', '.join(METRICS)}.{guess_name(plain, METRICS)}"
+        )
+    return plain
 
-        def name_option(match: re.Match[str]) -> str:
-            value = match[2] or PLACEHOLDERS.get(match[1], "COLUMN …")
-            return f"--{match[1].replace('_', '-')} {value}"
 
-        raise type(error)(PYTHON_ARGUMENT.sub(name_option, str(error))) from error
+def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:
+    """None, `balanced`, or the weights by class."""
+    if not words:
+        return None
+    if list(words) == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            weights[name] = -1.0
+        if name not in classes or not 0 < weights[name] < float("inf"):
+            raise ConfigError(
+                f"--class-weight is balanced, or a positive number for classes among {', '.join(classes)}, "
+                f"such as {classes[0]}=2; got {word}."
+            )
+    return weights
 
 
 def make_predictions(
     estimator: SheafEstimator, graph: Graph, class_names: tuple[str, ...] | None
 ) -> pd.DataFrame:
     """`id`, `prediction` and, for classes, a column of probabilities for each, in the order of the names."""
+    from polynsd.data.tables import predictions_table
+
     unlabelled_graph = replace(graph, y=None, class_names=class_names)
     if class_names is None:
         return predictions_table(unlabelled_graph, estimator.predict(graph))
@@ -206,21 +266,8 @@ def _predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.Dat
     return predictions[is_unlabelled].reset_index(drop=True)
 
 
-def _format_summary(summary: dict[str, Any]) -> str:
-    model = summary["model"]
-    score = "undefined" if summary["val_score"] is None else f"{summary['val_score']:.4f}"
-    lines = [
-        f"{summary['trained']} rows trained, {summary['held_out']} rows were held out to choose on: "
-        f"{summary['metric']} {score} there (chosen on them, so a little too good)",
-        f"model: {model['name']} and others, best of {summary['candidates']} candidates",
-        f"run: {summary['run']}",
-    ]
-    if summary["predictions"]:
-        lines.append(f"rows without a label are predicted in {summary['predictions']}")
-    return "\n".join(lines)
-
-
-def _hash_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from polynsd.estimator.search import Attempt, Search
 
 
+RESAMPLES = 200
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Scores on the same nodes."""
@@ -39,6 +42,10 @@ class Estimate:
     """Of the best candidate that does not look at neighbours; None where none was tried."""
     convolution: float | None
     """Of a plain graph convolution; None where none was tried."""
+    low: float | None = None
+    """Lower end of the 95 % interval of the score, for the chance of which nodes are scored."""
+    high: float | None = None
+    """Its upper end."""
     scored: NDArray[np.int64] | None = field(default=None, repr=False)
     """`[nodes]` the numbers of the nodes that were scored; not stored with a model."""
     predictions: Predictions | None = field(default=None, repr=False)
@@ -74,6 +81,7 @@ def estimate_score(
         return judge.score(predictions)
 
     predictions = _predict_by_halves(search) if test is None else everywhere[judge.nodes]
+    low, high = _interval(judge, metric, predictions, search.seed)
     return Estimate(
         metric,
         judge.score(predictions),
@@ -82,6 +90,8 @@ def estimate_score(
         judge.score(np.tile(guess, (len(judge.nodes), 1))),
         score_of(rivals["features"]),
         score_of(rivals["convolution"]),
+        low,
+        high,
         judge.nodes,
         predictions,
     )
@@ -101,3 +111,24 @@ def _predict_by_halves(search: Search) -> Predictions:
         weights = select_ensemble([values[half] for values in predictions], chooser.objective, search.size)
         combined[~half] = average([values[~half] for values in predictions], weights)
     return combined
+
+
+def _interval(
+    judge: Judge, metric: str, predictions: Predictions, seed: int
+) -> tuple[float | None, float | None]:
+    """The 95 % interval of a score: Wilson's for a share, percentiles over resampled nodes otherwise."""
+    count = len(predictions)
+    if metric == "accuracy":
+        share, z, scale = judge.score(predictions), 1.96, 1 + 1.96**2 / count
+        centre = share + z**2 / (2 * count)
+        spread = z * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
+        return (centre - spread) / scale, (centre + spread) / scale
+    rng, scores = np.random.default_rng(seed), []
+    for _ in range(RESAMPLES):
+        drawn = rng.integers(count, size=count)
+        scores.append(judge.on(drawn).score(predictions[drawn]))
+    finite = np.array(scores)[np.isfinite(scores)]  # a class may be missing
+    if not len(finite):
+        return None, None
+    low, high = np.quantile(finite, [0.025, 0.975])
+    return float(low), float(high)

@@ -52,8 +52,8 @@ class Judge(Protocol):
         """`[n]` one half of the nodes, with as much of every kind as the other."""
         ...
 
-    def on(self, some: NDArray[np.bool_]) -> Judge:
-        """The judge of some of the nodes."""
+    def on(self, some: NDArray[Any]) -> Judge:
+        """The judge of some of the nodes, by a mask or by their positions."""
         ...
 
 
@@ -94,7 +94,7 @@ class ClassJudge:
     def half(self, seed: int) -> NDArray[np.bool_]:
         return _half(self.y, seed)
 
-    def on(self, some: NDArray[np.bool_]) -> Judge:
+    def on(self, some: NDArray[Any]) -> Judge:
         return replace(self, nodes=self.nodes[some], y=self.y[some])
 
 
@@ -126,7 +126,7 @@ class NumberJudge:
     def half(self, seed: int) -> NDArray[np.bool_]:
         return _half(self.y, seed)
 
-    def on(self, some: NDArray[np.bool_]) -> Judge:
+    def on(self, some: NDArray[Any]) -> Judge:
         return replace(self, nodes=self.nodes[some], y=self.y[some])
 
 

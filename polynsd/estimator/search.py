@@ -113,7 +113,7 @@ class Search:
     def run(self, candidates: Sequence[Candidate]) -> list[Attempt]:
         """Tries candidates until all are tried or nothing more is to be expected.
 
-        Ctrl-C ends it with what is complete by then. With `parts` it is passed on: the search can be continued.
+        Ctrl-C ends it with what is complete by then. With `parts` it is passed on: it can go on later.
         """
         self.began, self.spent = time.monotonic(), 0.0
         parts = [] if self.parts is None else self.parts.load()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class FitProgress:
     """How much of the search is done, the best score so far, and what is being fitted; a context manager.
 
-    A terminal gets a bar, everything else a line per candidate. A search may end earlier than it could have, so
-    there is no word on how long it will take; whenever it ends, that is 100 %.
+    A terminal gets a bar, everything else a line per candidate. A search may end earlier than it could have,
+    so there is no word on how long it will take; whenever it ends, that is 100 %.
 
     Args:
         metric: what candidates are compared by.

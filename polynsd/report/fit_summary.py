@@ -85,9 +85,8 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
     if plain is not None:
         gain = "" if features is None else f" (the graph {_difference(metric, plain - features)})"
         words.append(f"plain GCN {score_text(metric, plain)}{gain}")
-        words.append(
-            f"this model {score_text(metric, estimate['score'])} ({_difference(metric, estimate['score'] - plain)})"
-        )
+        more = _difference(metric, estimate["score"] - plain)
+        words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
     return textwrap.wrap("on the same rows: " + " → ".join(words), WIDTH) if words else []
 
 

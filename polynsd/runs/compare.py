@@ -117,8 +117,8 @@ def require_comparable(rows: Sequence[Row]) -> None:
                 problems.append(f"the {column} is {ours} in {first[0]}, {theirs} in {name}")
     if problems:
         raise ConfigError(
-            f"these runs cannot be compared: {'; '.join(problems)}. Compare runs of one dataset, protocol and "
-            "metric."
+            f"these runs cannot be compared: {'; '.join(problems)}. Compare runs of one dataset, protocol "
+            "and metric."
         )
     for name, members in others:
         if not {_split_key(row) for row in members} & {_split_key(row) for row in first[1]}:

@@ -1,7 +1,8 @@
 """Finished parts of a run: what need not be computed again when it goes on.
 
-A part is plain data and tensors in a file of its own, `parts/0003.safetensors`; all of them go when the run has
-its result. Where a snapshot is the state in the middle of one training, parts are trainings that have ended.
+A part is plain data and tensors in a file of its own, `parts/0003.safetensors`; all of them go when the run
+has its result. Where a snapshot is the state in the middle of a training, parts are trainings that have
+ended.
 """
 
 from __future__ import annotations

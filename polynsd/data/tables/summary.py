@@ -45,9 +45,8 @@ def looks_like_edges(table: Table) -> bool:
         first, second = (table.column(name, keep_order=False).present.dropna() for name in table.columns[:2])
     except DataError:
         return False
-    return len(table.columns) == 2 or (
-        (not first.is_unique or not second.is_unique) and _overlap(first, second)
-    )
+    repeats = not first.is_unique or not second.is_unique
+    return len(table.columns) == 2 or (repeats and _overlap(first, second))
 
 
 def _overlap(first: pd.Series, second: pd.Series) -> bool:

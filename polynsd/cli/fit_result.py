@@ -1,0 +1,84 @@
+"""The summary of a fit as plain data (`polynsd.report.fit_summary` says what is in it and prints it)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.runs.files import MODEL, PREDICTIONS
+
+if TYPE_CHECKING:
+    from polynsd.data import Graph
+    from polynsd.data.tables import ReadResult
+    from polynsd.estimator.base import SheafEstimator
+
+
+def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> dict[str, Any]:
+    """What a fitted estimator came to on its own tables."""
+    graph, estimate = tables.graph, estimator.estimate_
+    num_labelled = int(graph.is_labelled.sum())
+    num_unlabelled = graph.num_nodes - num_labelled
+    files = {MODEL: "the model"}
+    if num_unlabelled:
+        files = {PREDICTIONS: f"the {num_unlabelled:,} rows without a label", **files}
+    chosen = [row for row in estimator.candidates_ if row["weight"]]
+    return {
+        "dataset": graph.name,
+        "label": label,
+        "task": tables.schema.task,
+        "metric": estimator.metric_,
+        "rows": {
+            "nodes": graph.num_nodes,
+            "labelled": num_labelled,
+            "fitted": int((estimator.train_mask_ | estimator.val_mask_).sum()),
+            "scored": estimate.nodes,
+            "predicted": num_unlabelled,
+        },
+        "estimate": estimate.to_dict(),
+        **_summarize_classes(estimator, graph),
+        "ensemble": [{key: row[key] for key in ("name", "family", "weight", "val_score")} for row in chosen],
+        "tried": len(estimator.candidates_),
+        "files": files,
+    }
+
+
+def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
+    """The scores as `polynsd runs` tabulates them; equal fingerprints mean that equal rows were scored."""
+    estimate = estimator.estimate_
+    ids, labels = np.asarray(graph.ids)[estimate.scored], np.asarray(graph.y)[estimate.scored]
+    text = "\n".join(f"{name}\t{label}" for name, label in sorted(zip(map(str, ids), labels, strict=True)))
+    return {
+        "split": 0,
+        "seed": estimator.seed_,
+        "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
+        "val": estimator.val_score_,
+        "test": estimate.score,
+    }
+
+
+def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
+    """Precision, recall and confusion on the rows that were scored; nothing for numbers."""
+    estimate = estimator.estimate_
+    if graph.class_names is None or estimate.scored is None or estimate.predictions is None:
+        return {"classes": None, "confusion": None}
+    names = estimator.classes_.tolist()
+    position = {name: number for number, name in enumerate(names)}
+    truth = np.array([position[graph.class_names[number]] for number in graph.y[estimate.scored]])
+    said = estimate.predictions.argmax(1)
+    confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(confusion, (truth, said), 1)
+    right = np.diag(confusion)
+    precision, recall = _share(right, confusion.sum(0)), _share(right, confusion.sum(1))
+    classes = [
+        {"name": str(name), "rows": int(rows), "precision": p, "recall": r}
+        for name, rows, p, r in zip(names, confusion.sum(1), precision, recall, strict=True)
+    ]
+    return {"classes": classes, "confusion": confusion.tolist()}
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> list[float | None]:
+    """The quotients; None where there is nothing."""
+    return [float(p / w) if w else None for p, w in zip(part.tolist(), whole.tolist(), strict=True)]
