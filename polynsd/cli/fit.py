@@ -171,14 +171,15 @@ class Fit:
         if kept:
             self._print(f"{self.out} goes on with {kept} candidates that were fitted before.")
         start = time.perf_counter()
-        metric = "R²" if tables.schema.task == "regression" else "score"
-        with FitProgress(metric, quiet=self.quiet or self.json) as progress:
+        with FitProgress(quiet=self.quiet or self.json) as progress:
 
             def on_candidate(row: dict[str, Any], share: float) -> None:
-                run.log({"candidate": row["name"], **row})
+                run.log({name: value for name, value in row.items() if name != "seconds"})
+                progress.metric = estimator.metric_
                 progress.candidate(row, share)
 
             estimator.fit(tables.graph, on_epoch=progress.epoch, on_candidate=on_candidate, parts=run.parts)
+        seconds = {row["name"]: row.pop("seconds") for row in estimator.candidates_}  # differ every time
         result = {
             **learned_values(estimator),
             "schema": tables.schema.to_dict(),
@@ -192,8 +193,8 @@ class Fit:
                 if path is not None
             },
         }
-        seconds = {"seconds": time.perf_counter() - start}
-        run.finish(result, model_weights(estimator), _predict_unlabelled(estimator, tables), seconds)
+        timings = {"seconds": time.perf_counter() - start, "candidates": seconds}
+        run.finish(result, model_weights(estimator), _predict_unlabelled(estimator, tables), timings)
 
     def _report(self) -> None:
         from polynsd.report.fit_summary import format_fit

@@ -1,83 +1,124 @@
-"""`polynsd predict`: a trained model on other tables, under their ids and the class names of training."""
+"""`polynsd predict`: a fitted model on the tables of its fit or on others, under the ids of their nodes."""
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.fit import explain_options, make_predictions
-from polynsd.data.tables import TableSchema, read_tables_like, write_table
-from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
+from polynsd.cli.fit import hash_file, make_predictions
 from polynsd.errors import ConfigError, DataError, require_choice
-from polynsd.runs.files import require_file_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables import ReadResult
+    from polynsd.data.tables import ReadResult, TableSchema
     from polynsd.estimator.base import SheafEstimator
     from polynsd.runs import RunRecord
+
+Column = Annotated[str | None, arg(metavar="COLUMN")]
 
 
 @dataclass(frozen=True)
 class Predict:
-    """Predict the nodes of a graph with a model trained on your own tables."""
+    """Predict the nodes of a graph with a model fitted to your own tables."""
 
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]
-    """The run folder that training wrote."""
-    edges: Path
-    """The edges of the graph to predict, in the format of the training."""
-    out: Path
-    """Where the predictions go (.csv, .tsv, .parquet)."""
+    """The run folder that polynsd fit wrote."""
+    edges: Path | None = None
+    """The edges of the graph to predict, in the format of the fit; the tables of the fit unless given."""
+    out: Path | None = None
+    """Where the predictions go (.csv, .tsv, .parquet); printed as CSV unless given."""
     nodes: Path | None = None
-    """Its node table, with the columns of the training in any order; the label column may be missing."""
+    """Its node table, with the columns of the fit in any order; the label column may be missing."""
     unseen: str = "error"
-    """Categories that training did not know: error, or ignore (a row of zeros)."""
-    id_column: str | None = None
-    """The column of ids in the node table, if it is called otherwise than in training."""
-    source: str | None = None
+    """Categories that the fit did not know: error, or ignore (a row of zeros)."""
+    id_column: Column = None
+    """The column of ids in the node table, if it is called otherwise than in the fit."""
+    source: Column = None
     """The column where an edge begins, likewise."""
-    target: str | None = None
+    target: Column = None
     """The column where an edge ends, likewise."""
     json: bool = False
     """Print the summary as a JSON object."""
     quiet: bool = False
-    """Print nothing but errors."""
+    """Print no summary."""
 
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes; returns the predictions."""
+        from polynsd.data.tables import read_tables_like
         from polynsd.estimator.storage import restore_estimator
         from polynsd.runs import read_run
 
-        require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
-        require_file_name(self.out)
+        self._check_out()
         record = read_run(self.run_folder)
         estimator, schema = restore_estimator(record), _read_schema(record)
+        edges, nodes = (self.edges, self.nodes) if self.edges is not None else self._tables_of_fit(record)
         names = {"id_column": self.id_column, "source": self.source, "target": self.target}
-        with explain_options():
-            tables = read_tables_like(schema, self.edges, self.nodes, unseen=self.unseen, **names)
+        tables = read_tables_like(schema, edges, nodes, unseen=self.unseen, **names)
         predictions = make_predictions(estimator, tables.graph, schema.class_names)
+        self._write(predictions)
+        summary = {
+            "predictions": None if self.out is None else str(self.out),
+            "rows": len(predictions),
+            **_summarize(estimator, tables),
+        }
+        # beside predictions on standard output there is no place for a summary
+        stream = sys.stdout if self.out is not None else sys.stderr
+        if self.json:
+            print(json.dumps(summary), file=stream)
+        elif not self.quiet:
+            print(_format_summary(summary), file=stream)
+        return predictions
+
+    def _check_out(self) -> None:
+        """Raises, before any work is done, where predictions could not be written."""
+        from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
+        from polynsd.runs.files import require_file_name
+
+        if self.out is not None:
+            require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
+            require_file_name(self.out)
+
+    def _tables_of_fit(self, record: RunRecord) -> tuple[Path, Path | None]:
+        """The tables that the model was fitted to, if they are where they were and as they were."""
+        if self.nodes is not None:
+            raise ConfigError("--nodes needs --edges; leave out both to predict the tables of the fit.")
+        paths = {name: Path(path) for name, path in (record.result or {}).get("paths", {}).items()}
+        for name, path in paths.items():
+            if not path.exists():
+                raise DataError(f"the {name} of the fit were in {path}; they are not there now. Name them.")
+            if hash_file(path) != record.inputs.get(name):
+                raise DataError(
+                    f"{path} has changed since the fit. Name the tables with --edges and --nodes."
+                )
+        if "edges" not in paths:
+            raise ConfigError(f"{record.folder} does not say where its tables were; name them with --edges.")
+        return paths["edges"], paths.get("nodes")
+
+    def _write(self, predictions: pd.DataFrame) -> None:
+        from polynsd.data.tables import write_table
+
+        if self.out is None:
+            predictions.to_csv(sys.stdout, index=False)
+            return
         unfinished = self.out.with_name(f"partial-{self.out.name}")
         write_table(predictions, unfinished)
         unfinished.replace(self.out)  # so that there is never half a file
-        summary = {"predictions": str(self.out), "rows": len(predictions), **_summarize(estimator, tables)}
-        if self.json:
-            print(json.dumps(summary))
-        elif not self.quiet:
-            print(_format_summary(summary))
-        return predictions
 
 
 def _read_schema(record: RunRecord) -> TableSchema:
+    from polynsd.data.tables import TableSchema
+
     schema = (record.result or {}).get("schema")
     if schema is None:
         raise ConfigError(
             f"{record.folder} holds a model that was not trained on tables; load it in Python with "
-            "polynsd.estimator.load_estimator, or train with --edges and --nodes."
+            "polynsd.estimator.load_estimator, or fit one with polynsd fit."
         )
     try:
         return TableSchema.from_dict(schema)
@@ -114,7 +155,8 @@ def _format_summary(summary: dict[str, Any]) -> str:
     if summary["scored"]:
         score = "undefined" if summary["score"] is None else f"{summary['score']:.4f}"
         lines.append(
-            f"{summary['metric']} on the {summary['scored']} rows with a label: {score} (too good if some of "
-            "them trained it)"
+            f"{summary['metric']} on the {summary['scored']} rows with a label: {score} (too good where the "
+            "model was fitted to them)"
         )
-    return "\n".join([*lines, f"{summary['rows']} predictions: {summary['predictions']}"])
+    where = f": {summary['predictions']}" if summary["predictions"] else ""
+    return "\n".join([*lines, f"{summary['rows']} predictions{where}"])

@@ -13,6 +13,7 @@ from tyro.conf import Positional
 
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.report import print_table
+from polynsd.report.fit_summary import format_fit
 from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
 from polynsd.runs.files import flatten
 from polynsd.runs.record import RunRecord, find_runs, read_run
@@ -87,6 +88,10 @@ class RunsShow:
             keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
             content = {key: getattr(record, key) for key in keys}
             _print_json(content | {"folder": str(record.folder)})
+            return record
+        if "summary" in (record.result or {}):
+            print(f"{self.folder}: {record.state}, fitted {str(record.timings.get('finished'))[:16]} UTC\n")
+            print(format_fit(record.result["summary"], str(self.folder), record.timings.get("seconds")))
             return record
         hint = "; start it again to go on" if record.state == "unfinished" else ""
         about = {"kind": record.kind, "state": record.state + hint}

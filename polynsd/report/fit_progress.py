@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from polynsd.report.output import clock_text, score_text
+from polynsd.report.fit_summary import metric_name
+from polynsd.report.output import clock_text, score_with_unit
 
 if TYPE_CHECKING:
     from polynsd.training import Epoch
@@ -24,13 +25,15 @@ class FitProgress:
     so there is no word on how long it will take; whenever it ends, that is 100 %.
 
     Args:
-        metric: what candidates are compared by.
         quiet: say nothing.
         clock: seconds.
     """
 
-    def __init__(self, metric: str, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self.metric, self.quiet, self._clock = metric, quiet, clock
+    metric = "score"
+    """What candidates are compared by, once it is known."""
+
+    def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self.quiet, self._clock = quiet, clock
         self.best: float | None = None
         self.share, self._now = 0.0, ""
 
@@ -72,13 +75,18 @@ class FitProgress:
             self.best = score
         self._draw()
         if not self._has_bar and not self.quiet:
-            what = "failed" if row["failure"] else f"{self.metric} {score_text(self.metric, score)}"
+            what = f"{metric_name(self.metric)} {score_with_unit(self.metric, score)}"
+            what = f"failed, {row['failure']}" if row["failure"] else what
             seconds = clock_text(self._clock() - self._start)
             print(f"{int(100 * self.share):3d} %  {row['name']}: {what} ({seconds})", file=sys.stderr)  # noqa: T201
 
     def _draw(self) -> None:
         if self._has_bar:
-            best = "" if self.best is None else f"best {self.metric} {score_text(self.metric, self.best)}"
+            best = (
+                ""
+                if self.best is None
+                else f"best {metric_name(self.metric)} {score_with_unit(self.metric, self.best)}"
+            )
             elapsed = clock_text(self._clock() - self._start)
             text = f"{elapsed}  {best}  {self._now}" if self.share < 1 else f"{self._now}  {best}"
             self._bar.update(self._bar_id, completed=self.share, now=text)
