@@ -98,7 +98,9 @@ def _checksum(tensors: Mapping[str, Tensor], about: Any) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         state.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        flat = tensor.reshape(-1)
+        flat = flat.clone() if flat.numel() == 1 else flat  # a single number may have any stride
+        state.update(flat.view(torch.uint8).numpy().data)
     return state.hexdigest()
 
 

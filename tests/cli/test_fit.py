@@ -1,7 +1,10 @@
 """From tables to a run folder to predictions, through the two commands."""
 
 import json
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -10,12 +13,15 @@ import pytest
 import tyro
 
 from polynsd import ConfigError, DataError, GraphError
+from polynsd.cli import main, parse_command
 from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
+from polynsd.cli.runs import RunsCompare, RunsShow
+from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
-from polynsd.runs import read_run
-from polynsd.training import Epoch
+from polynsd.runs import RunParts, read_run
 
+FIT = ["--label", "kind", "--quiet", "--out"]
 MAKE_ESTIMATOR = Fit._make_estimator
 QUICK = {
     "maps": "diagonal",
@@ -49,26 +55,41 @@ def tables(seed: int = 0, num_nodes: int = 30) -> tuple[pd.DataFrame, pd.DataFra
     return edges, nodes
 
 
-def test_options_reach_the_estimator():
-    command = Fit(
-        Path("e"), "kind", Path("r"), metric="roc_auc", budget=3.5, calibrate=True, seed=7, device="cpu"
+def test_options_reach_the_estimator(tmp_path):
+    graph = Graph("g", np.zeros((2, 0), int), 2, class_names=("no", "yes"))
+    classes, numbers = (
+        SimpleNamespace(graph=graph, schema=SimpleNamespace(task=task))
+        for task in ("classification", "regression")
     )
-    model = MAKE_ESTIMATOR(command, "classification")
-    chosen = (model.metric, model.budget, model.calibrate, model.random_state, model.device)
-    assert chosen == ("roc_auc", 3.5, "temperature", 7, "cpu")
-    default = MAKE_ESTIMATOR(Fit(Path("e"), "kind", Path("r")), "regression")
-    assert (default.budget, default.standardize) == ("short", True)
-    with pytest.raises(ConfigError, match="the label is a number"):
-        MAKE_ESTIMATOR(command, "regression")
+    command = Fit(
+        *(Path("e"), "kind", Path("r")),
+        **{
+            "metric": "ROC-AUC",
+            "class_weight": ("yes=5",),
+            "budget": 3.5,
+            "ensemble": 1,
+            "test": 0.2,
+            "seed": 7,
+        },
+    )
+    model = MAKE_ESTIMATOR(command, classes)
+    chosen = (model.metric, model.class_weight, model.budget, model.ensemble, model.test_fraction)
+    assert chosen == ("roc_auc", {"yes": 5.0}, 3.5, 1, 0.2)
+    assert model.random_state == 7
+    with pytest.raises(ConfigError, match="'kind' is a number to predict"):
+        MAKE_ESTIMATOR(command, numbers)
+    for wrong in ({"class_weight": ("maybe=2",)}, {"class_weight": ("yes=no",)}, {"metric": "acuracy"}):
+        with pytest.raises(ConfigError, match=r"--class-weight is balanced|--metric acuracy.*Did you mean"):
+            MAKE_ESTIMATOR(replace(command, **wrong), classes)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """The command searches for a model; here the model is fixed."""
 
-    def build(command, task):
-        kind = SheafClassifier if task == "classification" else SheafRegressor
-        return kind(**QUICK, budget=None, random_state=command.seed)
+    def build(command, tables):
+        kind = SheafClassifier if tables.schema.task == "classification" else SheafRegressor
+        return kind(**QUICK, ensemble=1, test_fraction=command.test, random_state=command.seed)
 
     monkeypatch.setattr(Fit, "_make_estimator", build)
 
@@ -277,51 +298,84 @@ def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp
         train(tmp_path, edges.iloc[1:], nodes)
 
 
-def test_an_interrupted_run_starts_again_to_the_same_result(tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch, capsys):
     edges, nodes = tables()
+    paths = map(str, write(tmp_path / "train", edges, nodes).values())
+    restore, keep = SheafClassifier._keep, RunParts.append
+    fitted = []
 
     def interrupted(*arguments):
-        fit(*arguments)
         raise KeyboardInterrupt
 
-    fit = Fit._fit
-    monkeypatch.setattr(Fit, "_fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path, edges, nodes)
-    monkeypatch.setattr(Fit, "_fit", fit)
+    monkeypatch.setattr(SheafClassifier, "_keep", interrupted)
+    monkeypatch.setattr(RunParts, "append", lambda *arguments: fitted.append(1) or keep(*arguments))
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", *paths, *FIT, str(tmp_path / "run")])
+    assert stop.value.code == 130
+    told = capsys.readouterr().err
+    kept = f"1 fitted candidate is kept in {tmp_path / 'run'}, and the same command goes on with the others"
+    assert told.splitlines()[-1] == f"polynsd: interrupted; {kept}"
     with pytest.raises(DataError, match="has not finished"):
         predict(tmp_path, edges, nodes)
+    monkeypatch.setattr(SheafClassifier, "_keep", restore)
     again = read_run(train(tmp_path, edges, nodes))
+    assert len(fitted) == 1
     whole = read_run(train(tmp_path, edges, nodes, out=tmp_path / "other"))
     assert again.result == whole.result
     assert again.metrics() == whole.metrics()
-    assert [line["epoch"] for line in again.metrics()] == list(range(1, QUICK["epochs"] + 1))
     for name, value in again.weights().items():
         assert value.equal(whole.weights()[name])
 
 
 def test_training_tells_what_it_did(tmp_path, capsys):
     edges, nodes = tables()
-    train(tmp_path, edges, nodes, quiet=False)
+    run = train(tmp_path, edges, nodes, quiet=False, test=0.3)
     told = capsys.readouterr()
     assert "classification with 8 unlabelled nodes" in told.out
-    assert "rows were held out to choose on: accuracy" in told.out
-    assert "diagonal, d=2, K=2" in told.err
-    assert "left)" in told.err
+    assert "100 %  done in 0:00:0" in told.err
+    RunsShow(run).run()
+    shown = capsys.readouterr().out.replace(str(tmp_path), "").splitlines()
+    assert len(shown) <= 24
+    assert max(map(len, shown)) <= 100
+    for words in ("majority", "precision  recall", "chosen by accuracy", "the 8 rows without a label"):
+        assert any(words in line for line in shown)
+        assert words in told.out
 
 
 def test_json_is_one_object(tmp_path, capsys):
     edges, nodes = tables()
-    for _ in range(2):  # trained, and reported again
+    for _ in range(2):  # fitted, and reported again
         train(tmp_path, edges, nodes, quiet=False, json=True)
         told = capsys.readouterr()
         facts = json.loads(told.out)
         assert told.err == ""
-        assert facts["model"]["maps"] == "diagonal"
-        assert facts["trained"] + facts["held_out"] == 22
-        assert facts["metric"] == "accuracy"
-        assert facts["val_score"] == read_run(tmp_path / "run").result["values"]["val_score_"]
-        assert len(pd.read_parquet(facts["predictions"])) == 8
+        assert facts["rows"] == {"nodes": 30, "labelled": 22, "fitted": 22, "scored": 22, "predicted": 8}
+        assert np.sum(facts["confusion"]) == 22
+        right = np.trace(facts["confusion"]) / 22
+        assert facts["estimate"]["score"] == pytest.approx(right)
+        assert facts["estimate"]["low"] < right < facts["estimate"]["high"]
+
+
+def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
+    edges, nodes = tables()
+    runs = [train(tmp_path, edges, nodes, out=tmp_path / name, test=0.3) for name in ("a", "b")]
+    (row,) = [row for row in RunsCompare(tuple(runs), json=True).run() if row["against"]]
+    assert (row["pairs"], row["difference"]) == (1, 0.0)
+    other = train(tmp_path, edges, nodes, out=tmp_path / "c", test=0.3, seed=1)
+    with pytest.raises(ConfigError, match="tested on different rows"):
+        RunsCompare((runs[0], other)).run()
+
+
+def test_the_tables_of_the_fit_are_predicted_unless_they_have_changed(tmp_path, capsys):
+    edges, nodes = tables()
+    run = train(tmp_path, edges, nodes)
+    named = predict(tmp_path, edges, nodes)
+    main(["predict", str(run), "--quiet"])
+    shown = pd.read_csv(StringIO(capsys.readouterr().out), dtype={"id": str, "prediction": str})
+    pd.testing.assert_frame_equal(shown, named)
+    write(tmp_path / "train", edges, nodes.iloc[::-1])
+    with pytest.raises(DataError, match="has changed since the fit"):
+        Predict(run).run()
 
 
 @pytest.mark.parametrize(
@@ -330,7 +384,7 @@ def test_json_is_one_object(tmp_path, capsys):
         {"budget": -1.0},
         {"validation_fraction": 2.0},
         {"device": "foo"},
-        {"metric": "f1"},
+        {"metric": "mse"},
         {"seed": -1},
         {"label": "unlabelled"},
     ],
@@ -342,20 +396,6 @@ def test_what_is_refused_leaves_no_folder(tmp_path, monkeypatch, wrong):
     with pytest.raises((ConfigError, DataError)):
         train(tmp_path, edges, nodes, features=("size",), **wrong)
     assert not (tmp_path / "run").exists()
-
-
-def test_numbers_that_are_not_finite_are_null_in_the_log(tmp_path, monkeypatch):
-    fit = SheafClassifier.fit
-
-    def diverging(self, graph, on_epoch):
-        on_epoch("diagonal", Epoch(0, float("nan"), float("inf"), 0.5, False))
-        return fit(self, graph, on_epoch=on_epoch)
-
-    monkeypatch.setattr(SheafClassifier, "fit", diverging)
-    train(tmp_path, *tables())
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    first, *_ = [json.loads(line, parse_constant=pytest.fail) for line in lines]
-    assert (first["train_loss"], first["val_loss"], first["val_metric"]) == (None, None, 0.5)
 
 
 def test_mistakes_are_found_before_any_work(tmp_path):
@@ -400,23 +440,28 @@ def test_the_command_line_takes_the_run_first():
     words = ["runs/mine", "--edges", "e.csv", "--nodes", "n.csv", "--out", "p.csv", "--unseen", "ignore"]
     command = tyro.cli(Predict, args=words, config=config)
     assert (command.run_folder, command.unseen) == (Path("runs/mine"), "ignore")
-    words = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "kind", "--out", "r", "--features", "a", "b"]
-    assert tyro.cli(Fit, args=words, config=config).features == ("a", "b")
+    options = ["--label", "kind", "--out", "r", "--features", "a", "b"]
+    command = parse_command(["fit", "e.csv", "n.csv", *options])
+    assert (command.edges, command.nodes, command.features) == (Path("e.csv"), Path("n.csv"), ("a", "b"))
+    assert parse_command(["train", "--edges", "e.csv", *options, "--nodes=n.csv"]) == command
 
 
-def test_errors_speak_of_the_command_line(tmp_path):
+def test_errors_speak_of_the_command_line(tmp_path, capsys):
     edges, nodes = tables()
     gaps = nodes.assign(size=[np.nan, *nodes["size"][1:]], note=[f"word {i}" for i in range(30)])
-    with pytest.raises(DataError) as caught:
-        train(tmp_path, edges, gaps)
-    text = str(caught.value)
+    paths = list(map(str, write(tmp_path / "train", edges, gaps).values()))
+
+    def failure(*words):
+        with pytest.raises(SystemExit) as stop:
+            main(["fit", *words])
+        assert stop.value.code == 2
+        return capsys.readouterr().err
+
+    text = failure(*paths, *FIT, str(tmp_path / "run"))
     assert "2 columns cannot be read" in text
     assert "column 'size': 1 of 30 values are missing" in text
-    assert "ask for --missing mean" in text
-    assert "leave it out with --features OTHER_COLUMNS …, or name it in --categorical COLUMN …" in text
+    assert "--missing mean" in text
     assert "=" not in text
-    with pytest.raises(ConfigError, match="pass --nodes FILE"):
-        Fit(tmp_path / "train" / "edges.csv", "kind", tmp_path / "run", quiet=True).run()
-    train(tmp_path, edges, nodes)
-    with pytest.raises(DataError, match="ask for --unseen ignore"):
-        predict(tmp_path, edges, nodes.assign(colour="mauve"))
+    few = ["--missing", "mean", "--features", "size", "--test", "2"]
+    text = failure(*paths, *FIT, str(tmp_path / "run"), *few)
+    assert "polynsd: --test must lie between 0 and 1" in text
