@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+from torch_geometric.utils import to_torch_csr_tensor
 
 from polynsd.data import Graph
 from polynsd.data.graph import Features
@@ -88,6 +90,14 @@ class RivalInputs:
     @cached_property
     def edge_index(self) -> Tensor:
         return torch.from_numpy(self._half_edges).to(self.device)
+
+    @cached_property
+    def adjacency(self) -> Tensor:
+        """The same as a sparse matrix, with which PyG keeps no message per edge."""
+        size = (self.graph.num_nodes,) * 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch calls the format a beta version
+            return to_torch_csr_tensor(self.edge_index, size=size)
 
     @property
     def _half_edges(self) -> NDArray[np.int64]:

@@ -38,6 +38,7 @@ from polynsd.optional import load_optional
 from polynsd.zoo import model_class
 
 Options = dict[str, Any]
+Grid = Mapping[str, tuple[Any, ...]]
 
 EPOCHS, PATIENCE = 1000, 100  # of a network
 WIDE = 256  # of more columns, boosting sees as many principal components
@@ -80,7 +81,7 @@ class Rival:
 
     fit: Callable[[RivalInputs, Split, Options, int, float], Trial]
     usual: Options
-    grid: Mapping[str, tuple[Any, ...]]
+    grid: Grid
 
     def configurations(self, treatments: tuple[str, ...], seed: int) -> Iterator[Options]:
         """The usual one, then others in random order, none twice."""
@@ -128,11 +129,11 @@ Build = Callable[..., nn.Module]
 
 
 def train_network(
-    build: Build, inputs: RivalInputs, split: Split, options: Options, seed: int, stop_at: float
+    build: Build, edges: str, inputs: RivalInputs, split: Split, options: Options, seed: int, stop_at: float
 ) -> Trial:
     """Adam on all training nodes at once; the epoch with the best validation score counts."""
     rest = dict(options)
-    x, edge_index = inputs.tensor(rest.pop("features")), inputs.edge_index
+    x, edge_index = inputs.tensor(rest.pop("features")), getattr(inputs, edges)
     rate, decay, input_dropout = (rest.pop(key) for key in ("rate", "decay", "input_dropout"))
     torch.manual_seed(seed)
     sizes = (x.size(1), rest.pop("width"), rest.pop("depth"), inputs.graph.num_classes)
@@ -172,8 +173,11 @@ class MLP(nn.Module):
         return logits
 
 
-def network(build: Build, usual: Options, **grid: tuple[Any, ...]) -> Rival:
-    """A network whose size, dropout and optimiser are searched with its own options."""
+def network(build: Build, usual: Options, grid: Grid, edges: str = "edge_index") -> Rival:
+    """A network whose size, dropout and optimiser are searched with its own options.
+
+    `edges` says in which form of `RivalInputs` the network takes them.
+    """
     start = {"width": 64, "depth": 2, "dropout": 0.5, "input_dropout": 0.0, "rate": 0.01, "decay": 5e-4}
     common = {
         "width": (32, 64, 128, 256),
@@ -183,7 +187,7 @@ def network(build: Build, usual: Options, **grid: tuple[Any, ...]) -> Rival:
         "rate": (0.003, 0.01, 0.03),
         "decay": (0.0, 5e-5, 5e-4, 5e-3),
     }
-    return Rival(partial(train_network, build), {**start, **usual}, {**common, **grid})
+    return Rival(partial(train_network, build, edges), {**start, **usual}, {**common, **grid})
 
 
 # scikit-learn
@@ -215,7 +219,7 @@ def fit_sklearn(model: Any, x: Features, inputs: RivalInputs, split: Split) -> T
     return Trial(inputs.task.score(logits[split.val], y[split.val]), val_loss, logits)
 
 
-TUNED: dict[str, tuple[Any, ...]] = {
+TUNED: Grid = {
     "width": (64, 128, 256, 512),
     "depth": (1, 2, 3, 4, 6, 8),
     "norm": ("batch", "layer", "none"),
@@ -225,18 +229,17 @@ TUNED: dict[str, tuple[Any, ...]] = {
 }
 TUNED_USUAL: Options = {"width": 256, "norm": "batch", "residual": True, "pre_linear": False, "rate": 0.005}
 RIVALS: Mapping[str, Rival] = {
-    "gcn": network(models.GCN, {"cached": True}, cached=(True,)),
-    "sage": network(models.GraphSAGE, {}),
-    "gat": network(models.GAT, {"heads": 8}, heads=(1, 4, 8)),
-    "mlp": network(MLP, {"norm": None}, norm=(None, "batch_norm")),
+    "gcn": network(models.GCN, {"cached": True}, {"cached": (True,)}),
+    "sage": network(models.GraphSAGE, {}, {}, edges="adjacency"),
+    "gat": network(models.GAT, {"heads": 8}, {"heads": (1, 4, 8)}),
+    "mlp": network(MLP, {"norm": None}, {"norm": (None, "batch_norm")}),
     "gprgnn": network(
         model_class("gprgnn"),
         {"alpha": 0.1, "filter_dropout": 0.5},
-        alpha=(0.1, 0.2, 0.5, 0.9),
-        filter_dropout=(0.0, 0.2, 0.5, 0.8),
+        {"alpha": (0.1, 0.2, 0.5, 0.9), "filter_dropout": (0.0, 0.2, 0.5, 0.8)},
     ),
-    "tuned-gcn": network(partial(model_class("tuned-gcn"), conv="gcn"), TUNED_USUAL, **TUNED),
-    "tuned-sage": network(partial(model_class("tuned-sage"), conv="sage"), TUNED_USUAL, **TUNED),
+    "tuned-gcn": network(partial(model_class("tuned-gcn"), conv="gcn"), TUNED_USUAL, TUNED),
+    "tuned-sage": network(partial(model_class("tuned-sage"), conv="sage"), TUNED_USUAL, TUNED),
     "logistic": Rival(
         fit_logistic,
         {"C": 1.0, "iterations": 300},
