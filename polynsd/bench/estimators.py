@@ -143,7 +143,7 @@ def compare_estimators(
 def make_cases(
     datasets: Sequence[str], labels: Sequence[float], splits: int, shard: tuple[int, int] = (0, 1)
 ) -> list[Case]:
-    """The cases of a process, the splits of a graph one after another; mistakes raise here."""
+    """The cases of a process, first one split of every graph, then the next; mistakes raise here."""
     require_at_least("splits", splits, 1)
     first, step = shard
     require_at_least("the number of processes", step, 1)
@@ -153,8 +153,8 @@ def make_cases(
         if not 0.0 < share < 1.0:
             raise ConfigError(f"the share of labelled nodes must lie in (0, 1); got {share!r}.")
     graphs = {dataset: graph_name(dataset) for dataset in datasets or find_datasets()}
-    cases = product(graphs.items(), labels, range(splits))
-    return [Case(*graph, share, split) for graph, share, split in cases][first::step]
+    cases = product(range(splits), graphs.items(), labels)
+    return [Case(*graph, share, split) for split, graph, share in cases][first::step]
 
 
 def graph_name(dataset: str) -> str:
