@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from polynsd.data import Graph
     from polynsd.data.tables import ReadOptions, ReadResult
     from polynsd.estimator.base import SheafEstimator
+    from polynsd.estimator.members import Candidate
     from polynsd.runs import Run
 
 Column = Annotated[str | None, arg(metavar="COLUMN")]
@@ -80,6 +81,8 @@ class Fit:
     """How long to search for a better model; about a minute for some thousand rows unless given."""
     ensemble: int | None = None
     """The largest number of models that are averaged; 1 for a single one. As many as pay unless given."""
+    model: str = "auto"
+    """auto, or one model to compare with: gcn, sage, gat, mlp, gprgnn, … (polynsd train --help-all)."""
     validation_fraction: float = 0.2
     """The share of labelled rows that is held out to choose on, where there are many."""
     seed: int = 0
@@ -116,6 +119,7 @@ class Fit:
     def run(self) -> Path:
         """Reads, fits, writes the run folder and prints a summary; returns the folder."""
         from polynsd.data.tables import read_tables
+        from polynsd.estimator.rivals import zoo_candidates
         from polynsd.estimator.storage import KIND, describe_parameters
         from polynsd.runs import Run
 
@@ -124,12 +128,13 @@ class Fit:
         self._print(f"{tables.graph.name}: {tables.report}")
         estimator = self._make_estimator(tables)
         estimator.check(tables.graph)  # before there is a folder, which would belong to these options
-        config = {**describe_parameters(estimator), "tables": vars(options)}
+        candidates = None if self.model == "auto" else zoo_candidates(self.model)
+        config = {**describe_parameters(estimator), "model": self.model, "tables": vars(options)}
         paths = {"edges": self.edges, "nodes": self.nodes}
         inputs = {name: hash_file(path) for name, path in paths.items() if path is not None}
         with Run.start(self.out, KIND, config, inputs) as run:
             if run.result is None:
-                self._fit(run, estimator, tables)
+                self._fit(run, estimator, tables, candidates)
             else:
                 self._print(f"{self.out} was finished before; nothing is fitted.")
         self._report()
@@ -161,7 +166,13 @@ class Fit:
             )
         return SheafRegressor(**common)
 
-    def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult) -> None:
+    def _fit(
+        self,
+        run: Run,
+        estimator: SheafEstimator,
+        tables: ReadResult,
+        candidates: Sequence[Candidate] | None,
+    ) -> None:
         """Fits, and finishes the run."""
         from polynsd.cli.fit_result import describe_split, summarize_fit
         from polynsd.estimator.storage import learned_values, model_weights
@@ -178,12 +189,19 @@ class Fit:
                 progress.metric = estimator.metric_
                 progress.candidate(row, share)
 
-            estimator.fit(tables.graph, on_epoch=progress.epoch, on_candidate=on_candidate, parts=run.parts)
+            estimator.fit(
+                tables.graph,
+                on_epoch=progress.epoch,
+                on_candidate=on_candidate,
+                parts=run.parts,
+                candidates=candidates,
+            )
         seconds = {row["name"]: row.pop("seconds") for row in estimator.candidates_}  # differ every time
         result = {
             **learned_values(estimator),
             "schema": tables.schema.to_dict(),
             "dataset": tables.graph.name,
+            "model": type(estimator).__name__ if self.model == "auto" else self.model,
             "metric": estimator.metric_,
             "splits": [describe_split(estimator, tables.graph)],
             "summary": summarize_fit(estimator, tables, self.label),

@@ -101,11 +101,13 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         train: Any = None,
         val: Any = None,
+        test: Any = None,
         edges: Any = None,
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
         parts: Parts | None = None,
         on_candidate: OnCandidate | None = None,
+        candidates: Sequence[Candidate] | None = None,
     ) -> E:
         """Tries candidates on the labelled nodes, and keeps the ensemble that is best on held-out ones.
 
@@ -119,18 +121,20 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
             val: the nodes to choose on. By default a share of every class of the training nodes
                 (`validation_fraction`), or with few labels each of them in turn.
+            test: the nodes that are kept apart for `estimate_`, in place of `test_fraction` of them.
             edges: with a table of features: an edge index `[2, E]` or SciPy's sparse adjacency matrix.
             sample_weight: `[N]` how much every node counts in the loss.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
             parts: where fitted candidates are kept, so that an interrupted fit goes on from them.
             on_candidate: called with the row in `candidates_` of one that has ended, and the share of the
                 search that is done.
+            candidates: what is tried in place of the estimator's own, e.g. a rival on the same nodes.
         """
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
-        prepared = self._prepare(graph, y, train, val, edges, sample_weight)
+        prepared = self._prepare(graph, y, (train, val, test), edges, sample_weight)
         search = self._search(prepared, on_epoch, parts, on_candidate)
-        attempts = search.run(prepared.candidates)
+        attempts = search.run(prepared.candidates if candidates is None else candidates)
         self._keep(prepared, search, attempts)
         return self
 
@@ -141,14 +145,17 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         train: Any = None,
         val: Any = None,
+        test: Any = None,
         edges: Any = None,
         sample_weight: Any = None,
     ) -> None:
         """Raises what `fit` would raise before it trains; the estimator stays as it is."""
-        copy.deepcopy(self)._prepare(graph, y, train, val, edges, sample_weight)
+        copy.deepcopy(self)._prepare(graph, y, (train, val, test), edges, sample_weight)
 
-    def _prepare(self, graph: Any, y: Any, train: Any, val: Any, edges: Any, sample_weight: Any) -> _Prepared:
-        """Reads what was given; everything of `fit` that comes before training."""
+    def _prepare(
+        self, graph: Any, y: Any, given: tuple[Any, Any, Any], edges: Any, sample_weight: Any
+    ) -> _Prepared:
+        """Reads what was given, with the nodes to train, choose and test on; what comes before training."""
         self._seconds()
         self._size()
         device = get_device(self.device)
@@ -157,11 +164,11 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         graph = graph if nodes is None else nodes.graph
         source = as_graph(self, graph, edges, reset=True)
         self._in_table = is_table(graph, edges)
-        if source.masks and train is None and val is None and nodes is None:
+        if source.masks and all(part is None for part in given) and nodes is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
         self._labels = self._read_labels(source, y, self._in_table, nodes)
         strata = self._learn_classes(self._labels)
-        folds, test = self._divide(strata, train, val)
+        folds, test = self._divide(strata, *given)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
         self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
         self._learn_target(self._labels)
@@ -176,20 +183,20 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         candidates = make_candidates(inputs, self._treatments(), given_parameters)
         return _Prepared(inputs, target, folds, test, weights, candidates)
 
-    def _divide(self, strata: NDArray[Any], train: Any, val: Any) -> tuple[Folds, Mask]:
-        """The folds, and the nodes that are kept for the estimate (none unless `test_fraction` is given)."""
+    def _divide(self, strata: NDArray[Any], train: Any, val: Any, kept: Any) -> tuple[Folds, Mask]:
+        """The folds, and the nodes that are kept for the estimate: those given, or `test_fraction` of all."""
         has_label = self._labels.has_label
         nodes = has_label.copy() if train is None else labelled_mask("train", train, has_label)
         given = None if val is None else labelled_mask("val", val, has_label)
         if given is not None and train is None:
             nodes &= ~given
-        test = np.zeros_like(nodes)
+        test = np.zeros_like(nodes) if kept is None else labelled_mask("test", kept, has_label)
         share = as_python(self.test_fraction)
-        if share is not None:
+        if share is not None and kept is None:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
                 raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {share!r}.")
             test = hold_out(nodes, strata, float(share), self.seed_ + 1)
-            nodes &= ~test
+        nodes &= ~test
         if given is None:
             return make_folds(nodes, strata, as_python(self.validation_fraction), self.seed_), test
         shared = int((nodes & given).sum())

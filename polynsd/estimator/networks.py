@@ -89,6 +89,8 @@ class NetworkMember:
     models: Sequence[nn.Module]
     epochs: int
     """How many were trained, over all folds."""
+    sizes: tuple[int, int]
+    """Of the input and of the output."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -122,8 +124,7 @@ class NetworkMember:
             "treatment": self.treatment,
             "epochs": self.epochs,
             **plain_configuration(self.configuration),
-            "in_channels": self.models[0].in_channels,
-            "out_channels": self.models[0].out_channels,
+            "sizes": list(self.sizes),
         }
         states = [model.state_dict() for model in self.models]
         tensors = {name: torch.stack([_stored(s[name]) for s in states]) for name in states[0]}
@@ -135,12 +136,14 @@ class NetworkMember:
         configuration = Configuration(
             from_options(ModelConfig, data["model"]), from_options(TrainConfig, data["training"])
         )
-        models = []
+        models, sizes = [], (int(data["sizes"][0]), int(data["sizes"][1]))
         for fold in range(len(next(iter(tensors.values())))):
-            model = build_model(configuration.model, data["in_channels"], data["out_channels"])
+            model = build_model(configuration.model, *sizes)
             model.load_state_dict({name: values[fold] for name, values in tensors.items()})
             models.append(model.double().eval())
-        return cls(data["name"], data["family"], configuration, data["treatment"], models, data["epochs"])
+        return cls(
+            data["name"], data["family"], configuration, data["treatment"], models, data["epochs"], sizes
+        )
 
 
 def fit_networks(
@@ -179,7 +182,7 @@ def fit_networks(
     race = _Race([network.name for network in networks], len(splits), deadline, on_epoch)
     fits = fit_replicas(replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False)
     return [
-        _member(network, fits[number * len(splits) : (number + 1) * len(splits)])
+        _member(network, fits[number * len(splits) : (number + 1) * len(splits)], (data.x.size(1), width))
         for number, network in enumerate(networks)
     ]
 
@@ -254,13 +257,13 @@ def _accept(y: Tensor) -> None:
     """A loss is defined for all labels."""
 
 
-def _member(network: Network, fits: Sequence[FitResult]) -> NetworkMember | None:
+def _member(network: Network, fits: Sequence[FitResult], sizes: tuple[int, int]) -> NetworkMember | None:
     if any(fit.diverged and not np.isfinite(fit.val_loss) for fit in fits):
         return None
     models = [fit.model.double().eval() for fit in fits]
     epochs = sum(fit.epochs for fit in fits)
     return NetworkMember(
-        network.name, network.family, network.configuration, network.treatment, models, epochs
+        network.name, network.family, network.configuration, network.treatment, models, epochs, sizes
     )
 
 

@@ -30,7 +30,7 @@ FAMILIES = {
     "filter": "polynomial filter",
     "sheaf": "sheaf network",
     "deep": "deep network",
-    "model": "model of the zoo",
+    "zoo": "model of the zoo",
 }
 METRIC_NAMES = {
     "balanced_accuracy": "balanced accuracy",

@@ -18,7 +18,7 @@ from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
-from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
+from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator, rivals
 from polynsd.runs import RunParts, read_run
 
 FIT = ["--label", "kind", "--quiet", "--out"]
@@ -364,6 +364,19 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
     other = train(tmp_path, edges, nodes, out=tmp_path / "c", test=0.3, seed=1)
     with pytest.raises(ConfigError, match="tested on different rows"):
         RunsCompare((runs[0], other)).run()
+
+
+def test_a_rival_is_fitted_to_the_same_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(rivals, "EPOCHS", 2)
+    edges, nodes = tables()
+    ours, gcn = (train(tmp_path, edges, nodes, out=tmp_path / m, model=m, test=0.3) for m in ("auto", "gcn"))
+    assert {member["family"] for member in read_run(gcn).result["summary"]["ensemble"]} == {"zoo"}
+    names = [row["folder"] for row in RunsCompare((ours, gcn), json=True).run() if row["against"] == "auto"]
+    assert names == ["gcn"]
+    assert len(Predict(gcn, quiet=True).run()) == 30
+    with pytest.raises(ConfigError, match="unknown model 'gnc'"):
+        train(tmp_path, edges, nodes, out=tmp_path / "gnc", model="gnc")
+    assert not (tmp_path / "gnc").exists()
 
 
 def test_the_tables_of_the_fit_are_predicted_unless_they_have_changed(tmp_path, capsys):
