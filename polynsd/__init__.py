@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polynsd.data import heterophilous_graph, minesweeper
     from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError, ShapeError
     from polynsd.estimator import GraphNodes, SheafClassifier, SheafRegressor, load_estimator
-    from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN
+    from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN, export_model
     from polynsd.runs import Run, read_run
     from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, SheafLearner
     from polynsd.spectral import Basis, PolynomialFilter, get_basis, heat_kernel, register_basis
@@ -75,6 +75,7 @@ __all__ = [
     "data",
     "errors",
     "estimator",
+    "export_model",
     "get_basis",
     "heat_kernel",
     "heterophilous_graph",
@@ -103,7 +104,7 @@ _MODULES = {
     "polynsd.data": ("heterophilous_graph", "minesweeper"),
     "polynsd.errors": ("ConfigError", "DataError", "GraphError", "PolyNSDError", "ShapeError"),
     "polynsd.estimator": ("GraphNodes", "SheafClassifier", "SheafRegressor", "load_estimator"),
-    "polynsd.nn": ("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN"),
+    "polynsd.nn": ("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN", "export_model"),
     "polynsd.runs": ("Run", "read_run"),
     "polynsd.sheaf": ("Diagonal", "General", "Identity", "Orthogonal", "SheafLaplacian", "SheafLearner"),
     "polynsd.spectral": ("Basis", "PolynomialFilter", "get_basis", "heat_kernel", "register_basis"),

@@ -6,12 +6,15 @@
 | `conv.py`       | `PolySheafConv`, one layer as a convolution of PyG                                 |
 | `layer.py`      | `SheafLayer`, the step that both are made of                                       |
 | `inputs.py`     | checks of features and graphs, values of edges on half-edges                       |
+| `edge_mask.py`  | edges that PyG's explainers can mask                                               |
 | `features.py`   | encoding of sparse features                                                        |
+| `export.py`     | trained models as programs of plain PyTorch                                        |
 | `precision.py`  | what autocast may lower, and what it may not                                       |
 | `checkpoint.py` | layers that are computed again in the backward pass                                |
 """
 
 from polynsd.nn.conv import PolySheafConv
+from polynsd.nn.export import export_model
 from polynsd.nn.layer import LayerResponse, SheafLayer
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN, count_parameters
 
@@ -24,4 +27,5 @@ __all__ = [
     "PolySpectralGNN",
     "SheafLayer",
     "count_parameters",
+    "export_model",
 ]

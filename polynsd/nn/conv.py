@@ -15,6 +15,8 @@ It is called like a layer of PyG and stands wherever one does, but it is not a `
   `NeighborLoader` must sample that far (`polynsd.scale.receptive_field` says how far).
 * There is no `message`, `aggregate` or `update` to override, and no `aggr`; messages are never stored. The
   parts to change are the options: maps, normalization, basis, coefficients.
+* PyG's `GNNExplainer` and `CaptumExplainer` mask its edges; explainers that look into messages are refused.
+  So is `to_hetero`: make the graph one with `data.to_homogeneous()`, and give types as features.
 * A mini-batch of graphs needs `batch` where λ_max belongs to a graph: under the normalizations `none` and
   `degree`, and with `lambda_max="lanczos"`.
 """
@@ -23,16 +25,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import Unpack
 
 from polynsd.config import LayerConfig, LayerOptions, from_options
 from polynsd.errors import require_at_least
+from polynsd.nn.edge_mask import MaskableEdges
 from polynsd.nn.inputs import check_features, linear, prepare_graph
 from polynsd.nn.layer import SheafLayer
 
 
-class PolySheafConv(nn.Module):
+class PolySheafConv(MaskableEdges):
     r"""A polynomial filter of a learned sheaf Laplacian.
 
     .. math::
@@ -86,7 +89,7 @@ class PolySheafConv(nn.Module):
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
         state = self.lift(x).unflatten(-1, (self.config.total_stalk_dim, self.out_channels))
-        return self.layer(state, *graph).flatten(-2)
+        return self.layer(state, *self.mask_edges(graph, x)).flatten(-2)
 
     def __repr__(self) -> str:
         return (

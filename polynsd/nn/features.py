@@ -79,10 +79,10 @@ def _find_entries(x: Tensor) -> SparseFeatures | None:
                 f"requires_grad={x.requires_grad}. Give them dense: x.to_dense()."
             )
         return _sparse_features(x, lambda: _find_structure(x, *list_entries(x)))
-    if x.dim() != 2 or x.requires_grad or x.numel() < SIZE or x.dtype not in (torch.float32, torch.float64):
-        return None
     if torch.compiler.is_compiling() or kernels.active() == "assembled":
         return None  # the published way is a dense product
+    if x.dim() != 2 or x.requires_grad or x.numel() < SIZE or x.dtype not in (torch.float32, torch.float64):
+        return None
     return _sparse_features(x, lambda: _scan(x) if can_read_values() else None)
 
 

@@ -97,6 +97,12 @@ def _batch_error(batch: Tensor, topology: Topology) -> ShapeError:
 
 def check_features(x: Tensor, in_channels: int) -> None:
     """Raises unless x is `[..., N, in_channels]` and floating."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(
+            f"features must be a tensor [N, F]; got {type(x).__name__}. A sheaf Laplacian is symmetric on "
+            "one set of nodes, so there is neither bipartite input nor to_hetero; use data.to_homogeneous(), "
+            "with the type of a node as features and that of an edge as edge_attr (edge_dim)."
+        )
     if x.dim() < 2 or (in_channels >= 0 and x.size(-1) != in_channels):
         wanted = "in_channels" if in_channels < 0 else in_channels
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")

@@ -28,6 +28,7 @@ from typing_extensions import Unpack
 from polynsd.config import JUMPS, LayerConfig, LayerOptions, ModelOptions, from_options
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
 from polynsd.nn.checkpoint import run_checkpointed
+from polynsd.nn.edge_mask import MaskableEdges
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import GraphInput, check_features, linear, prepare_graph
 from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
@@ -35,7 +36,7 @@ from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, published_layer
 from polynsd.spectral.filter import PolynomialFilter
 
 
-class PolyNSD(nn.Module):
+class PolyNSD(MaskableEdges):
     """Encoder, `num_layers` sheaf layers, decoder; returns logits (or regression outputs).
 
     Args:
@@ -168,7 +169,7 @@ class PolyNSD(nn.Module):
         """
         check_features(x, self.in_channels)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
-        return self.propagate(self.encode(x), graph)
+        return self.propagate(self.encode(x), self.mask_edges(graph, x))
 
     def propagate(self, state: Tensor, graph: GraphInput) -> Tensor:
         """What `encode` gave, `[N, D, hidden_channels]`, through all layers → `[N, out_channels]`."""

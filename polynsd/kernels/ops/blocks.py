@@ -11,6 +11,7 @@ because `torch.matmul` and `torch.linalg.eigh` are made for large matrices and a
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -115,14 +116,14 @@ register_vmap(symmetric_eigen, 1)
 def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """A B of matrices `[..., d, d]`, either of them transposed first."""
     shape, dtype = torch.broadcast_shapes(a.shape, b.shape), torch.promote_types(a.dtype, b.dtype)
-    count = shape[:-2].numel()
+    count = prod(shape[:-2])  # Size.numel() would fix a size that torch.export leaves open
     a, b = (t.to(dtype).expand(shape).reshape(count, *shape[-2:]) for t in (a, b))
     return block_multiply(a, b, transpose_a, transpose_b).reshape(shape)
 
 
 def eigh(A: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues `[..., d]` and eigenvectors `[..., d, d]` of symmetric matrices; not differentiable."""
-    values, vectors = symmetric_eigen(A.reshape(A.shape[:-2].numel(), *A.shape[-2:]))
+    values, vectors = symmetric_eigen(A.reshape(prod(A.shape[:-2]), *A.shape[-2:]))
     return values.reshape(A.shape[:-1]), vectors.reshape(A.shape)
 
 
@@ -138,7 +139,7 @@ def apply(block: Tensor, x: Tensor, transpose: bool = False) -> Tensor:
     lead = torch.broadcast_shapes(block.shape[:-2], x.shape[:-2])
     dtype = torch.promote_types(block.dtype, x.dtype)
     block, x = (
-        t.to(dtype).expand(*lead, *t.shape[-2:]).reshape(lead.numel(), *t.shape[-2:]) for t in (block, x)
+        t.to(dtype).expand(*lead, *t.shape[-2:]).reshape(prod(lead), *t.shape[-2:]) for t in (block, x)
     )
     return block_apply(block, x, transpose).reshape(*lead, *x.shape[-2:])
 

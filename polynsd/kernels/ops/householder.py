@@ -11,6 +11,7 @@ with p = S_k w_k. Nothing but the numbers and Q is kept for it.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -67,4 +68,4 @@ householder_gradient = differentiable(_householder_gradient, _gradient_setup, _g
 def householder_product(params: Tensor, d: int) -> Tensor:
     """[..., d(d−1)/2] → [..., d, d]; zeros give −I."""
     lead = params.shape[:-1]
-    return _product(params.reshape(lead.numel(), params.size(-1)), d).reshape(*lead, d, d)
+    return _product(params.reshape(prod(lead), params.size(-1)), d).reshape(*lead, d, d)
