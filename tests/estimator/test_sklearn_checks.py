@@ -17,6 +17,7 @@ QUICK = {
     "learning_rate": 0.2,
     "weight_decay": 0.0,
     "epochs": 5,
+    "validation_fraction": 0.5,
     "device": "cpu",
 }
 
@@ -32,7 +33,7 @@ def test_scikit_learn_is_content(estimator, check):
 def test_clones_have_the_same_parameters_and_nothing_else(estimator):
     copy = clone(estimator.fit(toy_graph(regression=estimator.is_regression)))
     assert copy.get_params() == estimator.get_params()
-    assert not hasattr(copy, "model_")
+    assert not hasattr(copy, "members_")
     assert copy.set_params(epochs=7).epochs == 7
 
 
