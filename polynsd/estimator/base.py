@@ -410,8 +410,10 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
                 f"sample_weight must hold one weight per node, [{len(target)}]; got {list(values.shape)}."
             )
         used = (folds.train | folds.val).any(0)
-        if not np.isfinite(values[used]).all() or (values[used] < 0).any() or not values[used].any():
-            raise DataError("sample_weight must be finite, not negative, and positive somewhere.")
+        if not np.isfinite(values[used]).all() or (values[used] < 0).any():
+            raise DataError("sample_weight must be finite and not negative; correct or leave out such nodes.")
+        if not (folds.train * values).any(1).all():
+            raise DataError("sample_weight is zero on all training nodes; some weight must be positive.")
         return np.where(used, values / values[used].mean(), 0.0)
 
     def _task(self) -> Task:
