@@ -121,7 +121,9 @@ class NumberJudge:
 
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
-        return float(1 - (residual @ residual) / max(total @ total, np.finfo(float).tiny))
+        if not total.any():  # equal targets have no variance to explain
+            return float(not residual.any())
+        return float(1 - (residual @ residual) / (total @ total))
 
     objective = score
 
