@@ -67,8 +67,18 @@ class Fit:
     """The columns of node features; all that are left unless given."""
     categorical: Annotated[tuple[str, ...] | None, arg(metavar="COLUMN …")] = None
     """Columns to encode one-hot although they hold numbers, or text that hardly repeats."""
-    missing: str = "error"
-    """Gaps in features: error, or mean to fill and mark them."""
+    exclude: Columns = ()
+    """Columns of either table that are not used."""
+    missing: str = "mean"
+    """Gaps in features: mean to fill and mark them, or error."""
+    aggregate: str = "mean"
+    """The values of edges that are given several times: mean or sum."""
+    delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
+    """Between the fields of text files; a comma in .csv and a tab in .tsv files unless given."""
+    encoding: str = "utf-8"
+    """Of text files, e.g. latin-1."""
+    decimal: str = "."
+    """What stands before the decimals of numbers in text files: a point or a comma."""
     metric: str = "auto"
     """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
     rare."""
@@ -143,7 +153,8 @@ class Fit:
     def _read_options(self) -> ReadOptions:
         from polynsd.data.tables import ReadOptions
 
-        return ReadOptions(**{field.name: getattr(self, field.name) for field in fields(ReadOptions)})
+        names = [field.name for field in fields(ReadOptions) if hasattr(self, field.name)]
+        return ReadOptions(**{name: getattr(self, name) for name in names})
 
     def _make_estimator(self, tables: ReadResult) -> SheafEstimator:
         from polynsd.estimator import SheafClassifier, SheafRegressor

@@ -23,7 +23,15 @@ from polynsd.data.generators import (
 )
 from polynsd.data.graph import Graph
 from polynsd.data.protocols import get_split, get_splits, num_splits
-from polynsd.data.splits import Masks, Split, data_splits, random_split, stratified_split
+from polynsd.data.splits import (
+    Masks,
+    Split,
+    data_splits,
+    random_split,
+    split_by_group,
+    split_by_time,
+    stratified_split,
+)
 from polynsd.data.validation import check_arrays, check_graph
 
 __all__ = [
@@ -53,6 +61,8 @@ __all__ = [
     "planted_sheaf",
     "random_split",
     "save_graph",
+    "split_by_group",
+    "split_by_time",
     "stratified_split",
     "street_graph",
     "syntax_chain",

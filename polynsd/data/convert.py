@@ -26,6 +26,7 @@ from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS, read_masks
 from polynsd.data.validation import check_arrays, finite_float32, require_non_negative
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
+from polynsd.sparse import is_sparse, to_scipy, to_tensor
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,17 +61,20 @@ def from_pyg(data: Data, *, node_ids: Any = None, name: str | None = None) -> Gr
     return graph
 
 
-def to_pyg(graph: Graph) -> Data:
+def to_pyg(graph: Graph, *, keep_sparse: bool = False) -> Data:
     """PyG's `Data` with copies of everything; ids and names as attributes, extras left out.
 
-    Both directions of every edge are there, features are dense, and masks have the shape [N, S]:
-    those of `default` as `train_mask`, …, those of a protocol `public` as `public_train_mask`, ….
+    Both directions of every edge are there, features are dense unless they shall stay sparse, and masks have
+    the shape [N, S]: those of `default` as `train_mask`, …, those of a protocol `public` as
+    `public_train_mask`, ….
     """
     from torch_geometric.data import Data
 
     once = torch.from_numpy(graph.edge_index.astype(np.int64))
     data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes, name=graph.name)
-    if graph.x is not None:
+    if keep_sparse and sparse.issparse(graph.x):
+        data.x = to_tensor(graph.x, torch.float32)
+    elif graph.x is not None:
         data.x = _copy_tensor(graph.dense_x).float()
     if graph.y is not None:
         data.y = _copy_tensor(graph.y)
@@ -211,9 +215,9 @@ def _make_graph(name: str, edges: MergedEdges, num_nodes: int, x: Any, y: Any) -
     return graph
 
 
-def _to_numpy(tensor: Any) -> NDArray[Any]:
-    dense = tensor.to_dense() if getattr(tensor, "is_sparse", False) else tensor
-    return dense.detach().cpu().numpy()
+def _to_numpy(tensor: Any) -> Any:
+    """An array, or SciPy's matrix of a sparse tensor."""
+    return to_scipy(tensor) if is_sparse(tensor) else tensor.detach().cpu().numpy()
 
 
 def _copy_tensor(values: NDArray[Any]) -> torch.Tensor:

@@ -6,7 +6,8 @@
 
 Self-loops are dropped (a loop contributes nothing to a coboundary). All copies of an edge are merged, in
 whichever direction they were given; their weights and features are averaged, as `polynsd.topology`
-averages parallel edges. `EdgeReport` counts all of this.
+averages parallel edges, or added: then the weight of an edge without weights is the number of its copies.
+`EdgeReport` counts all of this.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polynsd.errors import require_choice
+
+AGGREGATES = ("mean", "sum")
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,13 @@ class EdgeReport:
     duplicates: int = 0  # repeated in the same direction, merged
     reverses: int = 0  # also given in the other direction, merged
     averaged: int = 0  # kept edges whose copies had different weights or features
+    summed: int = 0  # kept edges whose copies were added
 
     def __str__(self) -> str:
         text = f"{self.given} edges given, {self.kept} kept: {self.self_loops} self-loops dropped, "
         text += f"{self.duplicates} duplicates and {self.reverses} reverses merged"
-        return text + (f", unequal values of {self.averaged} averaged" if self.averaged else "")
+        text += f", unequal values of {self.averaged} averaged" if self.averaged else ""
+        return text + (f", values of {self.summed} added" if self.summed else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +64,7 @@ def merge_edges(
     num_nodes: int,
     weight: NDArray[np.float32] | None = None,
     attr: NDArray[np.float32] | None = None,
+    aggregate: str = "mean",
 ) -> MergedEdges:
     """Every undirected edge of the list once, in O(M log M).
 
@@ -65,7 +73,9 @@ def merge_edges(
         num_nodes: N, at most 2·10⁹.
         weight: `[M]`, a weight per given edge.
         attr: `[M, k]`, k features per given edge.
+        aggregate: `mean` or `sum` of the copies of an edge.
     """
+    require_choice("way to aggregate edges", aggregate, AGGREGATES)
     low, high = np.minimum(*pairs), np.maximum(*pairs)
     is_edge = low != high
     # one sortable number for (low, high, direction)
@@ -74,19 +84,27 @@ def merge_edges(
     key = np.sort(key) if order is None else key[order]
     starts, num_directed = _find_starts(key >> 1), _find_starts(key).size
     edge_index = np.stack(np.divmod(key[starts] >> 1, max(num_nodes, 1)))
-    is_unequal = np.zeros(starts.size, dtype=bool)
+    is_unequal, copies = np.zeros(starts.size, dtype=bool), np.diff(starts, append=key.size)
     if weight is not None:
         weight, is_unequal = _average(weight[is_edge][order], starts)
     if attr is not None:
         attr, differs = _average(attr[is_edge][order], starts)
         is_unequal |= differs
+    if aggregate == "sum":
+        # copies of every edge, such as both directions, tell edges apart no more than none
+        weight = (
+            np.ones(starts.size, np.float32) if weight is None and copies.size and np.ptp(copies) else weight
+        )
+        weight = None if weight is None else (weight * copies).astype(np.float32)
+        attr = None if attr is None else (attr * copies[:, None]).astype(np.float32)
     report = EdgeReport(
         given=pairs.shape[1],
         kept=starts.size,
         self_loops=pairs.shape[1] - key.size,
         duplicates=key.size - num_directed,
         reverses=num_directed - starts.size,
-        averaged=int(is_unequal.sum()),
+        averaged=int(is_unequal.sum()) if aggregate == "mean" else 0,
+        summed=int((copies > 1).sum()) if aggregate == "sum" else 0,
     )
     return MergedEdges(edge_index, weight, attr, report)
 

@@ -113,54 +113,22 @@ class Graph:
         edges: str | PathLike[str],
         nodes: str | PathLike[str] | None = None,
         *,
-        label: str | None = None,
-        id_column: str | None = None,
-        source: str | None = None,
-        target: str | None = None,
-        weight: str | None = None,
-        edge_features: Sequence[str] = (),
-        features: Sequence[str] | None = None,
-        categorical: Sequence[str] | None = None,
-        task: str = "auto",
-        missing: str = "error",
         name: str | None = None,
+        **options: Any,
     ) -> Graph:
         """Your own graph, from CSV, TSV (also `.gz`), Parquet or GraphML files.
 
-        What was dropped, merged or filled is logged; `polynsd.data.tables.read_graph` returns it too.
+        What was dropped, merged, filled or pooled is logged; `polynsd.data.tables.read_graph` returns it too.
 
         Args:
             edges: a table with a row per edge, or a GraphML file, which holds the nodes too.
             nodes: a table with a row per node; without one the edges name the nodes.
-            label: the column of the node table to predict; a row without a label is one to predict.
-            id_column: the column of ids in the node table; the first by default.
-            source: the column where an edge begins; the first by default.
-            target: the column where it ends; the second by default.
-            weight: the column of edge weights.
-            edge_features: the columns of edge features.
-            features: the columns of node features; all that are left by default, `()` for none.
-            categorical: columns to encode one-hot although they hold numbers or text that hardly repeats.
-            task: `classification`, `regression`, or `auto`, which looks at the label column.
-            missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
             name: of the graph; the name of the edge file by default.
+            options: what each column means, e.g. `label="kind"`; see `polynsd.data.tables.ReadOptions`.
         """
         from polynsd.data.tables import read_graph
 
-        return read_graph(
-            edges,
-            nodes,
-            name=name,
-            label=label,
-            id_column=id_column,
-            source=source,
-            target=target,
-            weight=weight,
-            edge_features=edge_features,
-            features=features,
-            categorical=categorical,
-            task=task,
-            missing=missing,
-        )[0]
+        return read_graph(edges, nodes, name=name, **options)[0]
 
     @classmethod
     def from_pandas(cls, edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any) -> Graph:
@@ -209,11 +177,14 @@ class Graph:
 
         return to_networkx(self, label)
 
-    def to_pyg(self) -> Data:
-        """PyG's `Data`: both directions of every edge, dense features, masks as [N, S]; all of it copied."""
+    def to_pyg(self, *, keep_sparse: bool = False) -> Data:
+        """PyG's `Data`: both directions of every edge, dense features, masks as [N, S]; all of it copied.
+
+        With `keep_sparse` features that are stored sparsely are a sparse tensor, which sheaf models take.
+        """
         from polynsd.data.convert import to_pyg
 
-        return to_pyg(self)
+        return to_pyg(self, keep_sparse=keep_sparse)
 
     def __repr__(self) -> str:
         return (

@@ -164,6 +164,62 @@ def permuted_split(nodes: Nodes, num_nodes: int, percent: tuple[int, int], seed:
     return Split.from_nodes(num_nodes, *_cut(order, [num_train, num_val, order.size - num_train - num_val]))
 
 
+def split_by_group(
+    groups: NDArray[np.int64], candidates: NDArray[np.bool_], fraction: float, seed: int = 0
+) -> NDArray[np.bool_]:
+    """`[N]` nodes to hold out: whole groups at random, about this share of the candidates.
+
+    Args:
+        groups: `[N]` the number of every node's group; −1 is a group of its own.
+        candidates: `[N]` the nodes that may be held out, such as the labelled ones.
+        fraction: of the candidates.
+        seed: of the draw.
+    """
+    require_at_least("seed", seed, 0)
+    count = _held_out_count(candidates, fraction)
+    own = np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
+    names, members = np.unique(own[candidates], return_inverse=True)
+    if names.size < 2:
+        raise DataError("a split by groups needs at least two groups with labels; all nodes belong to one.")
+    sizes, held_out, total = np.bincount(members), np.zeros(names.size, dtype=bool), 0
+    for group in np.random.default_rng(seed).permutation(names.size):
+        is_closer = abs(total + sizes[group] - count) < abs(total - count)
+        if is_closer and held_out.sum() < names.size - 1:
+            held_out[group], total = True, total + sizes[group]
+    if not held_out.any():  # every group is too large: the smallest one
+        held_out[sizes.argmin()] = True
+    mask = np.zeros(groups.size, dtype=bool)
+    mask[candidates] = held_out[members]
+    return mask
+
+
+def split_by_time(
+    times: NDArray[np.float64], candidates: NDArray[np.bool_], fraction: float
+) -> NDArray[np.bool_]:
+    """`[N]` nodes to hold out: the latest ones, about this share of the candidates.
+
+    Nodes of one time stay together. The arguments are those of `split_by_group`.
+    """
+    count, known = _held_out_count(candidates, fraction), times[candidates]
+    if np.isnan(known).any():
+        raise DataError(
+            f"a split by time needs the time of every labelled node; {int(np.isnan(known).sum())} have none. "
+            "Fill them in, or remove these labels."
+        )
+    moments, numbers = np.unique(known, return_counts=True)
+    if moments.size < 2:
+        raise DataError("a split by time needs at least two different times; all labelled nodes have one.")
+    later = numbers[::-1].cumsum()[::-1]  # nodes from each moment on
+    first = moments[1:][np.abs(later[1:] - count).argmin()]
+    return candidates & (times >= first)
+
+
+def _held_out_count(candidates: NDArray[np.bool_], fraction: float) -> float:
+    if not 0 < fraction < 1:
+        raise ConfigError(f"the share of nodes to hold out must lie between 0 and 1; got {fraction!r}.")
+    return fraction * float(candidates.sum())
+
+
 def data_splits(data: Data) -> list[Split]:
     """The splits a graph carries as `train_mask`, `val_mask`, `test_mask`; see `read_masks`."""
     missing = [f"{part}_mask" for part in PARTS if getattr(data, f"{part}_mask", None) is None]

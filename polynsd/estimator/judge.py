@@ -12,21 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from polynsd.estimator.decision import fit_temperature
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.members import Outputs
-from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
 
 LOSS_SHARE = 0.3  # of the loss in the objective
-SMALLEST_PROBABILITY = 1e-6  # in the loss, so that one node cannot decide
-SMALLEST_NUMBER = 1e-300
+SMALLEST_PROBABILITY = 1e-6
 
 
 class Judge(Protocol):
@@ -62,17 +59,17 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ClassJudge:
-    """Probabilities of classes, by the metric of a task.
+    """Probabilities of classes, by a metric.
 
     Args:
         nodes: see `Judge`.
         y: `[n]` their classes.
-        task: its metric is that of the most likely class, or of the order of nodes.
+        metric: (probabilities, classes) → the higher the better.
     """
 
     nodes: NDArray[np.int64]
     y: NDArray[np.int64]
-    task: Task
+    metric: Any
 
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """Probabilities, whose temperature makes the loss out of fold as small as it can be."""
@@ -83,9 +80,7 @@ class ClassJudge:
         return temperature, softmax(outputs / temperature, axis=-1)
 
     def score(self, predictions: Predictions) -> float:
-        logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
-        everyone = torch.ones(1, len(self.y), dtype=torch.bool)
-        return float(self.task.metrics(logits, torch.from_numpy(self.y), everyone))
+        return float(self.metric(predictions, self.y))
 
     def objective(self, predictions: Predictions) -> float:
         right = predictions[np.arange(len(self.y)), self.y]
@@ -121,9 +116,7 @@ class NumberJudge:
 
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
-        if not total.any():  # equal targets have no variance to explain
-            return float(not residual.any())
-        return float(1 - (residual @ residual) / (total @ total))
+        return float(1 - (residual @ residual) / max(total @ total, np.finfo(float).tiny))
 
     objective = score
 

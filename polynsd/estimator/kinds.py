@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
 
-KINDS: dict[str, type[Member]] = {"linear": LinearMember, "network": NetworkMember}
+KINDS: dict[str, type[Member]] = {"network": NetworkMember}
 
 
 class Parts(Protocol):

@@ -196,7 +196,7 @@ def test_gaps_are_filled_as_in_training(tmp_path):
 
 def test_gaps_are_an_error_where_training_had_none_and_no_rule(tmp_path):
     edges, nodes = tables()
-    train(tmp_path, edges, nodes)
+    train(tmp_path, edges, nodes, missing="error")
     with pytest.raises(DataError, match="1 of 30 values are missing"):
         predict(tmp_path, edges, nodes.assign(size=[np.nan, *nodes["size"][1:]]))
     with pytest.raises(DataError, match="trained on numbers"):
@@ -461,7 +461,7 @@ def test_the_command_line_takes_the_run_first():
 
 def test_errors_speak_of_the_command_line(tmp_path, capsys):
     edges, nodes = tables()
-    gaps = nodes.assign(size=[np.nan, *nodes["size"][1:]], note=[f"word {i}" for i in range(30)])
+    gaps = nodes.assign(size=[np.nan, *nodes["size"][1:]], note=[*"1a", *("b" * 28)])
     paths = list(map(str, write(tmp_path / "train", edges, gaps).values()))
 
     def failure(*words):
@@ -470,8 +470,8 @@ def test_errors_speak_of_the_command_line(tmp_path, capsys):
         assert stop.value.code == 2
         return capsys.readouterr().err
 
-    text = failure(*paths, *FIT, str(tmp_path / "run"))
-    assert "2 columns cannot be read" in text
+    text = failure(*paths, *FIT, str(tmp_path / "run"), "--missing", "error")
+    assert "the tables have 2 problems" in text
     assert "column 'size': 1 of 30 values are missing" in text
     assert "--missing mean" in text
     assert "=" not in text

@@ -131,7 +131,8 @@ def test_networkx_of_any_kind():
     sparse_attributes = nx.Graph([(1, 2)])
     sparse_attributes.nodes[1]["v"] = 1.0
     with pytest.raises(DataError, match="1 of 2 values are missing"):
-        Graph.from_networkx(sparse_attributes)
+        Graph.from_networkx(sparse_attributes, missing="error")
+    assert Graph.from_networkx(sparse_attributes).feature_names == ("v", "v is missing")
 
 
 def test_scipy_weights_and_pattern():
@@ -189,7 +190,10 @@ def test_pyg_edges_weights_and_masks():
     assert graph.y.tolist() == [0, 1, -1]
     assert graph.masks["default"].test.tolist() == [[False, False, True]] * 2
     assert Graph.from_pyg(directed_data()).masks == {}
-    assert Graph.from_pyg(directed_data(x=torch.eye(3).to_sparse())).x.tolist() == np.eye(3).tolist()
+    graph = Graph.from_pyg(directed_data(x=torch.eye(3).to_sparse()))
+    assert sparse.issparse(graph.x)
+    assert graph.to_pyg().x.tolist() == np.eye(3).tolist()
+    assert torch.equal(graph.to_pyg(keep_sparse=True).x.to_dense(), torch.eye(3))
 
 
 @pytest.mark.parametrize(

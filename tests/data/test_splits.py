@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from polynsd.data import Split, data_splits, random_split, stratified_split
+from polynsd.data import (
+    Split,
+    data_splits,
+    random_split,
+    split_by_group,
+    split_by_time,
+    stratified_split,
+)
 from polynsd.errors import ConfigError, DataError
 
 fractions = st.sampled_from(
@@ -170,3 +177,31 @@ def test_missing_masks_are_never_invented():
 def test_masks_of_the_wrong_form_are_an_error(masks, fragment):
     with pytest.raises(DataError, match=fragment):
         data_splits(graph_with(*masks))
+
+
+def test_groups_stay_together():
+    groups = np.repeat(np.arange(20), 5)
+    groups[:5] = -1  # five nodes without a group
+    labelled = np.arange(100) % 2 == 0
+    test = split_by_group(groups, labelled, 0.2, seed=3)
+    assert not (test & ~labelled).any()
+    assert 8 <= test.sum() <= 12
+    for group in range(1, 20):
+        assert len(set(test[(groups == group) & labelled])) == 1
+    assert (test != split_by_group(groups, labelled, 0.2, seed=4)).any()
+    assert split_by_group(np.array([0, 0, 1, 1, 1]), np.ones(5, bool), 0.1).tolist() == [1, 1, 0, 0, 0]
+    with pytest.raises(DataError, match="two groups"):
+        split_by_group(np.zeros(9, np.int64), np.ones(9, bool), 0.2)
+
+
+def test_the_latest_nodes_are_held_out_together():
+    times = np.array([3.0, 1, 2, 2, 2, 5, np.nan])
+    labelled = ~np.isnan(times)
+    assert split_by_time(times, labelled, 0.3).tolist() == [1, 0, 0, 0, 0, 1, 0]
+    assert split_by_time(times, labelled, 0.6).tolist() == [1, 0, 1, 1, 1, 1, 0]
+    with pytest.raises(DataError, match="1 have none"):
+        split_by_time(times, np.ones(7, bool), 0.3)
+    with pytest.raises(DataError, match="two different times"):
+        split_by_time(np.ones(4), np.ones(4, bool), 0.3)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        split_by_time(times, labelled, 1.0)

@@ -7,7 +7,7 @@ DataFrames and graphs of other libraries see the methods of `polynsd.data.Graph`
 """
 
 from polynsd.data.edges import EdgeReport
-from polynsd.data.tables.files import write_table
+from polynsd.data.tables.files import TextFormat, write_table
 from polynsd.data.tables.read import read_graph, read_tables, read_tables_like
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
 from polynsd.data.tables.write import predictions_table, write_graph
@@ -18,6 +18,7 @@ __all__ = [
     "ReadReport",
     "ReadResult",
     "TableSchema",
+    "TextFormat",
     "predictions_table",
     "read_graph",
     "read_tables",

@@ -1,45 +1,52 @@
-"""Columns as features and as labels.
+"""Columns as features.
 
-Features are float32: numbers as they are, everything else one-hot.
+Features are float32: numbers as they are, dates as days since 1970, everything else one-hot.
 
-    encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="error")
-    encoder.names                        # ("city=Bern", "city=Oslo")
-    encoder.transform(column, "error")   # values [N, 2], number of missing and of unseen ones
+    encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="mean")
+    encoder.names                       # ("city=Bern", "city=Oslo")
+    encoder.transform(column, "mean")   # values [N, 2], number of missing and of unseen ones
 
-A missing value is an error unless `missing="mean"` is asked for: then a number becomes the mean of its
-column, a category becomes a row of zeros, and a further feature marks these rows. Another table is encoded
-by the encoders of the training tables: their categories, their means, their features that mark gaps.
-
-In a label column strings, booleans and whole numbers are classes, numbered in sorted order under the names
-they had; `task="auto"` takes a column with fractions as regression targets. A missing label is −1 or NaN: a
-row to predict. In a column of whole numbers −1 means "no label" too, as it does in archives, and equal
-numbers are one class however they are written (`1`, `1.0`, `01`).
+A missing number becomes the mean of its column, a missing category a row of zeros, and a further feature
+marks these rows; `missing="error"` refuses them. Of many categories the frequent ones have a feature each and
+all others share one, which is also that of categories that come later. Another table is encoded by the
+encoders of the training tables: their categories, their means, their features that mark gaps.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from polynsd.data.tables.table import MISSING, Column, Table, is_number_text
+from polynsd.data.graph import Features
+from polynsd.data.tables.dates import find_date_format, text_days
+from polynsd.data.tables.problems import Problems
+from polynsd.data.tables.table import MISSING, Column, Table, is_number_text, load
 from polynsd.data.validation import finite_float32, require_non_negative
-from polynsd.errors import ConfigError, DataError, PolyNSDError
+from polynsd.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from polynsd.data.tables.schema import ReadOptions
 
-MAX_CATEGORIES = 1000
-MAX_WHOLE_NUMBER_CLASSES = 1000
+KEPT = 50  # categories that have a feature each, however rare they are
+MOST = 1000  # features of a column at most
+FREQUENT = 3  # rows that a category of many needs for a feature of its own
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
+FEW = 16  # categories that are encoded densely
+SPARSE_SIZE, SPARSE_SHARE = 2**16, 0.25  # features so many and so seldom other than zero are stored sparsely
 UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4}")
-FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%")  # 0,5 or 5%
+OTHER = "(other)"
+FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%|[+-]?\d{1,3}(\.\d{3})+(,\d+)?")  # 0,5 or 5%
+
+
+class UselessColumnError(DataError):
+    """A column from which no feature can be made; it may be left out."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +55,33 @@ class FeatureEncoder:
 
     Args:
         column: its name.
-        categories: their names in the order of their features; None for numbers.
+        categories: their names in the order of their features; None for numbers and dates.
         mean: of the numbers, which replaces missing ones.
         marks_missing: whether a last feature marks the missing values.
+        pools_others: whether a feature after the categories stands for all others.
+        date_format: in which text is a date, see `dates`; None if it is none.
     """
 
     column: str
     categories: tuple[str, ...] | None = None
     mean: float = 0.0
     marks_missing: bool = False
+    pools_others: bool = False
+    date_format: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the k features."""
         names = [self.column]
         if self.categories is not None:
-            names = [f"{self.column}={category}" for category in self.categories]
+            others = (OTHER,) if self.pools_others else ()
+            names = [f"{self.column}={category}" for category in (*self.categories, *others)]
         return (*names, f"{self.column} is missing") if self.marks_missing else tuple(names)
 
     @classmethod
-    def fit(cls, name: str, column: Column, is_categorical: bool, missing: str) -> FeatureEncoder:
+    def fit(
+        cls, name: str, column: Column, is_categorical: bool, missing: str, most: int = MOST
+    ) -> FeatureEncoder:
         """Learns categories, mean and gaps; raises if the column cannot be features.
 
         Args:
@@ -75,29 +89,22 @@ class FeatureEncoder:
             column: its values.
             is_categorical: encode it one-hot, also if it holds numbers or text that hardly repeats.
             missing: `error` or `mean`.
+            most: features that it may become.
         """
-        numbers = None if is_categorical else column.numbers
-        categories, mean = None, 0.0
-        if numbers is None:
-            codes, categories = column.categories
-            is_missing = codes == MISSING
-            _check_categories(column, categories, is_categorical, int((~is_missing).sum()))
-        else:
+        date_format = None if is_categorical or column.numbers is not None else find_column_format(column)
+        numbers = None if is_categorical else _read_numbers(column, date_format)
+        if numbers is not None:
             is_missing = np.isnan(numbers)
-        if is_missing.any():
-            _require_fill(column, int(is_missing.sum()), missing)
-            if is_missing.all():
-                raise DataError(
-                    f"{column.origin}: all values are missing, so there is no mean. Leave it out with "
-                    "features=[...]."
-                )
-        if numbers is not None and len(numbers):
-            mean = float(numbers[~is_missing].mean())
-        return cls(name, categories, mean, bool(is_missing.any()))
+            _check_gaps(column, is_missing, missing)
+            mean = float(numbers[~is_missing].mean()) if len(numbers) else 0.0
+            return cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
+        codes, categories = column.categories
+        is_missing = codes == MISSING
+        _check_gaps(column, is_missing, missing)
+        kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+        return cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
 
-    def transform(
-        self, column: Column, missing: str, unseen: str = "error"
-    ) -> tuple[NDArray[np.float32], int, int]:
+    def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
         """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
 
         Args:
@@ -105,36 +112,42 @@ class FeatureEncoder:
             missing: `error`, or `mean` to fill gaps.
             unseen: `error`, or `ignore` for a row of zeros where a category is new.
         """
-        num_unseen = 0
+        num_unseen, values = 0, None
         if self.categories is not None:
-            codes = self._category_codes(column, unseen)
-            is_missing, num_unseen = codes == MISSING, int((codes == UNSEEN).sum())
-            values = (codes[:, None] == np.arange(len(self.categories))).astype(np.float32)
-        elif column.numbers is None:
-            raise DataError(
-                f"{column.origin}: the model was trained on numbers here; some values are none. Correct them."
-            )
+            codes, num_unseen = self._category_codes(column, unseen)
+            is_missing = codes == MISSING
+            values = _one_hot(codes, len(self.categories) + self.pools_others)
         else:
-            is_missing = np.isnan(column.numbers)
-            numbers = np.where(is_missing, self.mean, column.numbers)
-            values = finite_float32(numbers, column.origin)[:, None]
-        if is_missing.any():
-            _require_fill(column, int(is_missing.sum()), missing)
+            numbers = _read_numbers(column, self.date_format)
+            if numbers is None:
+                raise DataError(
+                    f"{column.origin}: the model was trained on numbers here; some values are none. "
+                    "Correct them."
+                )
+            is_missing = np.isnan(numbers)
+            values = finite_float32(np.where(is_missing, self.mean, numbers), column.origin)[:, None]
+        if is_missing.any() and missing != "mean":
+            raise _gap_error(column, int(is_missing.sum()))
         if self.marks_missing:
-            values = np.column_stack([values, is_missing.astype(np.float32)])
+            values = _join([values, is_missing.astype(np.float32)[:, None]])
         return values, int(is_missing.sum()), num_unseen
 
-    def _category_codes(self, column: Column, unseen: str) -> NDArray[np.int64]:
-        """The positions of the values in `categories`, MISSING or UNSEEN elsewhere."""
+    def _category_codes(self, column: Column, unseen: str) -> tuple[NDArray[np.int64], int]:
+        """The features of the values, MISSING or UNSEEN elsewhere; and how many rows hold what is new.
+
+        Where others are pooled nobody knows which of them are new: none is counted.
+        """
         codes, names = column.categories
         position = {name: i for i, name in enumerate(self.categories or ())}
+        other = len(position) if self.pools_others else UNSEEN
         new = [name for name in names if name not in position]
-        if new and unseen != "ignore":
+        if new and unseen != "ignore" and not self.pools_others:
             raise DataError(
                 f"{column.origin}: {len(new)} categories were not there in training, e.g. {new[0]!r}. "
                 "Correct them, train anew, or ask for unseen='ignore' (a row of zeros)."
             )
-        return np.array([position.get(name, UNSEEN) for name in names] + [MISSING], dtype=np.int64)[codes]
+        result = np.array([position.get(name, other) for name in names] + [MISSING], dtype=np.int64)[codes]
+        return result, int((result == UNSEEN).sum())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
@@ -149,15 +162,21 @@ class EncodedTable:
 
     Args:
         encoders: one per column, in the order of the features.
-        values: `[N, k]`; None without columns.
+        values: `[N, k]`, an array or a sparse matrix; None without columns.
         filled: column → missing values that were filled.
         unseen: column → rows whose category the encoder does not know.
+        pooled: column → categories that share one feature.
+        left_out: column → why no feature could be made of it.
+        dates: columns that became days since 1970.
     """
 
     encoders: tuple[FeatureEncoder, ...] = ()
-    values: NDArray[np.float32] | None = None
+    values: Features = None
     filled: Mapping[str, int] = field(default_factory=dict)
     unseen: Mapping[str, int] = field(default_factory=dict)
+    pooled: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    dates: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -170,45 +189,61 @@ def encode_columns(
     options: ReadOptions,
     encoders: Sequence[FeatureEncoder] | None = None,
     unseen: str = "error",
+    *,
+    problems: Problems,
+    is_chosen: bool = False,
+    most: int = MOST,
 ) -> EncodedTable:
     """The features of columns, by the encoders of an earlier table or by new ones.
 
-    Raises:
-        DataError: what is wrong with every one of the columns.
-        ConfigError: if a column does not exist, or mixes numbers and words.
+    Args:
+        table: the columns.
+        names: those that become features.
+        options: which are categorical, and what is done to gaps.
+        encoders: of an earlier table; then these are its columns.
+        unseen: `error` or `ignore`, for categories that the encoders do not know.
+        problems: collects what is wrong with the columns.
+        is_chosen: whether the user has named the columns; if not, useless ones are left out.
+        most: features of one column.
     """
     fitted = {encoder.column: encoder for encoder in encoders or ()}
     absent = [name for name in fitted if name not in table.columns]
-    if absent:
-        raise DataError(
-            f"{table.name} must have the columns of training; missing: {', '.join(absent)}. It has "
-            f"{', '.join(table.columns)}."
-        )
-    categorical = options.categorical or ()
-    used, values = list[FeatureEncoder](), list[NDArray[np.float32]]()
-    filled, unseen_rows = dict[str, int](), dict[str, int]()
-    problems = list[PolyNSDError]()
-    for name in names if encoders is None else fitted:
-        try:
-            column = table.column(name)
-            encoder = fitted.get(name) or FeatureEncoder.fit(
-                name, column, name in categorical, options.missing
+    with problems.collect():
+        if absent:
+            raise DataError(
+                f"{table.name} must have the columns of training; missing: {', '.join(absent)}. It has "
+                f"{', '.join(table.columns)}."
             )
+    categorical = options.categorical or ()
+    used, values, dates = list[FeatureEncoder](), list[Features](), list[str]()
+    filled, unseen_rows, pooled = dict[str, int](), dict[str, int](), dict[str, int]()
+    left_out = dict[str, str]()
+    for name in names if encoders is None else [name for name in fitted if name not in absent]:
+        with problems.collect():
+            column = table.column(name)
+            try:
+                encoder = fitted.get(name) or FeatureEncoder.fit(
+                    name, column, name in categorical, options.missing, most
+                )
+            except UselessColumnError as error:
+                if is_chosen or name in categorical:
+                    raise
+                left_out[name] = str(error)
+                continue
             features, num_missing, num_unseen = encoder.transform(column, options.missing, unseen)
-        except (DataError, ConfigError) as error:
-            problems.append(error)
-            continue
-        used.append(encoder)
-        values.append(features)
-        if num_missing:
-            filled[name] = num_missing
-        if num_unseen:
-            unseen_rows[name] = num_unseen
-    if len(problems) > 1:
-        raise DataError("\n".join([f"{len(problems)} columns cannot be read.", *map(str, problems)]))
-    if problems:
-        raise problems[0]
-    return EncodedTable(tuple(used), np.concatenate(values, axis=1) if values else None, filled, unseen_rows)
+            used.append(encoder)
+            values.append(features)
+            if num_missing:
+                filled[name] = num_missing
+            if num_unseen:
+                unseen_rows[name] = num_unseen
+            if encoder.pools_others and encoders is None:
+                pooled[name] = len(column.categories[1]) - len(encoder.categories or ())
+            if column.is_date or encoder.date_format is not None:
+                dates.append(name)
+    return EncodedTable(
+        tuple(used), _join(values) if values else None, filled, unseen_rows, pooled, left_out, tuple(dates)
+    )
 
 
 def read_weights(column: Column) -> NDArray[np.float32]:
@@ -221,109 +256,97 @@ def read_weights(column: Column) -> NDArray[np.float32]:
     return require_non_negative(finite_float32(column.numbers, column.origin), column.origin)
 
 
-def _require_fill(column: Column, count: int, missing: str) -> None:
-    if missing != "mean":
-        raise DataError(
-            f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
-            "out with features=[...], or ask for missing='mean' (the mean and an indicator column)."
-        )
+def find_column_format(column: Column) -> str | None:
+    """The format in which a column of text holds dates; None if it holds none."""
+    if not column.is_string:
+        return None
+    return find_date_format(load("pandas").factorize(column.present)[1].tolist(), column.origin)
 
 
-def _check_categories(
-    column: Column, categories: tuple[str, ...], is_categorical: bool, num_present: int
-) -> None:
-    """Raises unless the values are few and repeat, as categories do."""
-    if len(categories) > MAX_CATEGORIES:
-        raise DataError(
-            f"{column.origin}: one-hot features are made of up to {MAX_CATEGORIES} categories; got "
-            f"{len(categories)}, e.g. {categories[0]!r}. Leave it out with features=[...], group its values, "
-            "or correct those that should be numbers."
-        )
-    if is_categorical:
-        return
-    number = next(filter(is_number_text, categories), None)
-    word = next((name for name in categories if not is_number_text(name)), None)
-    if column.is_text and number is not None and word is not None:
-        raise ConfigError(
-            f"{column.origin} mixes numbers and words (e.g. {number!r} and {word!r}). Correct the values, "
-            "or name the column in categorical=[...] if they are categories."
-        )
-    foreign = next(filter(FOREIGN_NUMBER.fullmatch, categories), None)
-    if foreign is not None:
-        problem = f"{foreign!r} looks like a number written in another way"
-    elif num_present >= MIN_ROWS and 2 * len(categories) > num_present:
-        problem = f"{len(categories)} of {num_present} values are different, e.g. {categories[0]!r}"
-        problem += " (a date?)" * bool(DATE.match(categories[0]))
-    else:
-        return
-    raise DataError(
-        f"{column.origin}: text becomes one feature per category, but {problem}. Convert it to numbers, "
-        "leave it out with features=[...], or name it in categorical=[...] if these are categories."
+def column_days(column: Column, date_format: str) -> NDArray[np.float64] | None:
+    """The days of a column of text; NaN where missing."""
+    codes, distinct = load("pandas").factorize(column.present)
+    return np.append(text_days(distinct.tolist(), date_format, column.origin), np.nan)[codes]
+
+
+def _read_numbers(column: Column, date_format: str | None) -> NDArray[np.float64] | None:
+    if date_format is not None and column.is_string:
+        return column_days(column, date_format)
+    return column.numbers
+
+
+def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
+    """`[N, width]`, a row of zeros where the code is negative."""
+    if width <= FEW:
+        return (codes[:, None] == np.arange(width)).astype(np.float32)
+    is_known = codes >= 0
+    ends = np.concatenate([[0], np.cumsum(is_known)])
+    entries = (np.ones(int(ends[-1]), np.float32), codes[is_known].astype(np.int32), ends.astype(np.int32))
+    return sparse.csr_matrix(entries, shape=(len(codes), width))
+
+
+def _join(parts: Sequence[Features]) -> Features:
+    """The columns side by side, sparse if that is worth it."""
+    rows, width = parts[0].shape[0], sum(part.shape[1] for part in parts)
+    has_sparse = any(map(sparse.issparse, parts))
+    stored = (
+        sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
+        if has_sparse
+        else 0
+    )
+    if has_sparse and rows * width >= SPARSE_SIZE and stored <= SPARSE_SHARE * rows * width:
+        return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+    return np.concatenate([part.toarray() if sparse.issparse(part) else part for part in parts], axis=1)
+
+
+def _gap_error(column: Column, count: int) -> DataError:
+    return DataError(
+        f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
+        "out with exclude=[...], or ask for missing='mean' (the mean and an indicator column)."
     )
 
 
-@dataclass(frozen=True, eq=False)
-class NodeLabels:
-    """Labels `[N]` of a task.
-
-    Args:
-        task: `classification` or `regression`; None without labels.
-        y: class numbers int64, −1 where there is no label; or targets float32 with NaN.
-        class_names: of the classes; None for regression.
-        num_unknown: labels that were none of the classes that were asked for.
-    """
-
-    task: str | None = None
-    y: NDArray[Any] | None = None
-    class_names: tuple[str, ...] | None = None
-    num_unknown: int = 0
-
-    @property
-    def num_missing(self) -> int:
-        """How many rows have no label, if others have."""
-        if self.y is None:
-            return 0
-        return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
-
-    def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
-        """The labels under the classes of another table; those that are none of them are missing."""
-        if self.y is None or self.class_names is None or class_names is None:
-            return self
-        position = {name: i for i, name in enumerate(class_names)}
-        numbers = [position.get(name, MISSING) for name in self.class_names]
-        y = np.array([*numbers, MISSING], dtype=np.int64)[self.y]
-        num_unknown = int(((y == MISSING) & (self.y != MISSING)).sum())
-        return replace(self, y=y, class_names=class_names, num_unknown=num_unknown)
+def _check_gaps(column: Column, is_missing: NDArray[np.bool_], missing: str) -> None:
+    if is_missing.any() and missing != "mean":
+        raise _gap_error(column, int(is_missing.sum()))
+    if len(is_missing) and is_missing.all():
+        raise UselessColumnError(f"{column.origin}: all values are missing. Leave it out with exclude=[...].")
 
 
-def read_labels(column: Column, task: str) -> NodeLabels:
-    """The labels in a column; `task` is `classification`, `regression` or `auto`."""
-    numbers = column.numbers
-    targets = None if numbers is None else finite_float32(numbers, column.origin, allow_nan=True)
-    present = np.zeros(0) if numbers is None else numbers[~np.isnan(numbers)]
-    is_whole = numbers is not None and bool((present == np.floor(present)).all())
-    if task == "auto":
-        task = "classification" if numbers is None or is_whole else "regression"
-        distinct = np.unique(present).size
-        if is_whole and distinct > MAX_WHOLE_NUMBER_CLASSES:
-            raise ConfigError(
-                f"{column.origin} holds {distinct} different whole numbers, which may be classes or targets. "
-                "Say task='classification' or task='regression'."
-            )
-    if task == "classification":
-        return NodeLabels(task, *(_whole_number_classes(column) if is_whole else column.categories))
-    if targets is None:
-        raise DataError(
-            f"{column.origin}: regression targets must be numbers. Correct the values, or ask for "
-            "task='classification'."
+def _choose_categories(
+    column: Column, codes: NDArray[np.int64], categories: tuple[str, ...], is_categorical: bool, most: int
+) -> tuple[str, ...]:
+    """The categories that have a feature of their own: all if they are few, else the frequent ones."""
+    if not is_categorical:
+        _check_words(column, categories)
+    hardly_repeats = not is_categorical and len(codes) >= MIN_ROWS and 2 * len(categories) > len(codes)
+    if len(categories) <= min(KEPT, most) and not hardly_repeats:
+        return categories
+    counts = np.bincount(codes, minlength=len(categories))
+    by_count = np.argsort(-counts, kind="stable")[: most - 1]
+    frequent = np.sort(by_count[counts[by_count] >= FREQUENT])
+    if not frequent.size and not is_categorical:
+        raise UselessColumnError(
+            f"{column.origin}: {len(categories)} of {len(codes)} values are different, e.g. "
+            f"{categories[0]!r}, so they are no categories. Leave it out with exclude=[...], or name it in "
+            "categorical=[...]."
         )
-    return NodeLabels(task, targets)
+    return tuple(categories[i] for i in (frequent if frequent.size else np.sort(by_count)))
 
 
-def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The classes of whole numbers by value, −1 being no class; not by float64, which rounds."""
-    codes, names = column.categories
-    values = [int(name) if name.lstrip("+-").isdecimal() else int(float(name)) for name in names]
-    classes = sorted(set(values) - {MISSING})
-    rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
-    return np.array([rank[value] for value in values] + [MISSING])[codes], tuple(map(str, classes))
+def _check_words(column: Column, categories: tuple[str, ...]) -> None:
+    """Raises for text that was probably meant as numbers."""
+    number = next(filter(is_number_text, categories), None)
+    word = next((name for name in categories if not is_number_text(name)), None)
+    foreign = next(filter(FOREIGN_NUMBER.fullmatch, categories), None)
+    if foreign is not None:
+        raise DataError(
+            f"{column.origin}: text becomes one feature per category, but {foreign!r} looks like a number "
+            "written in another way. Convert it to numbers (decimal=',' for 0,5), leave it out with "
+            "exclude=[...], or name it in categorical=[...] if these are categories."
+        )
+    if column.is_text and number is not None and word is not None:
+        raise ConfigError(
+            f"{column.origin} mixes numbers and words (e.g. {number!r} and {word!r}). Correct the values, "
+            "leave it out with exclude=[...], or name it in categorical=[...] if they are categories."
+        )

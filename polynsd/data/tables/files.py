@@ -1,22 +1,24 @@
 """Tables in files, by extension: `.csv`, `.tsv` (either with `.gz`) and `.parquet`.
 
-Text must be UTF-8 (with or without a byte-order mark) and begin with a header. Fields may be quoted; blanks
-around a field do not belong to it. Rows of unequal length are errors; that is why pyarrow reads the text
-for pandas, whose own reader fills up short rows.
+Text is UTF-8 (with or without a byte-order mark) unless `TextFormat` says otherwise, and begins with a
+header. Fields may be quoted; blanks around a field do not belong to it. Rows of unequal length are errors;
+that is why pyarrow reads the text for pandas, whose own reader fills up short rows.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from polynsd.data.tables.table import DELIMITER_HINT, DELIMITERS, Table, load, require_header
-from polynsd.errors import DataError, require_choice
+from polynsd.errors import ConfigError, DataError, require_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,33 @@ FilePath: TypeAlias = str | PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TABLE_EXTENSIONS = (*SEPARATORS, ".parquet")
 GRAPHML = ".graphml"
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How text files are written.
+
+    Args:
+        delimiter: one character between the fields; a comma in .csv and a tab in .tsv files by default.
+        encoding: of the characters, by Python's name.
+        decimal: what stands before the decimals of a number.
+    """
+
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ConfigError(f"delimiter must be one character; got {self.delimiter!r}.")
+        if self.decimal not in (".", ","):
+            raise ConfigError(f"decimal must be '.' or ','; got {self.decimal!r}.")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise ConfigError(
+                f"encoding must be one that Python knows, such as utf-8 or latin-1; got {self.encoding!r}."
+            ) from error
 
 
 def extension_of(path: FilePath) -> str:
@@ -44,19 +73,25 @@ def require_file(path: FilePath) -> Path:
     return path
 
 
-def read_table(path: FilePath) -> Table:
+def read_table(path: FilePath, text_format: TextFormat = TextFormat()) -> Table:  # noqa: B008
     """The table in a file; anything unreadable is a `DataError`."""
     extension = extension_of(path)
     require_choice("file extension", extension, TABLE_EXTENSIONS)
     path, pa = require_file(path), load("pyarrow")
     try:
-        return _read_parquet(path) if extension == ".parquet" else _read_text(path, SEPARATORS[extension])
+        if extension == ".parquet":
+            return _read_parquet(path)
+        return _read_text(path, text_format.delimiter or SEPARATORS[extension], text_format)
     except UnicodeError as error:
-        raise DataError(f"{path.name} must be encoded in UTF-8; {error}. Save it as UTF-8.") from error
+        raise DataError(
+            f"{path.name} must be encoded in {text_format.encoding.upper()}; {error}. Save it so, or say how "
+            "it is, e.g. encoding='latin-1'."
+        ) from error
     except (pa.ArrowException, OSError, csv.Error, EOFError, OverflowError) as error:
         raise DataError(
-            f"{path.name} cannot be read as {extension}: {error}. Check that it is complete, in UTF-8, and "
-            f"has as many fields in every row as in its header. {DELIMITER_HINT}"
+            f"{path.name} cannot be read as {extension}: {error}. Check that it is complete, in "
+            f"{text_format.encoding.upper()}, and has as many fields in every row as in its header. "
+            f"{DELIMITER_HINT}"
         ) from error
 
 
@@ -90,13 +125,13 @@ def _read_parquet(path: Path) -> Table:
     return Table(path.name, content.to_pandas(types_mapper=load("pandas").ArrowDtype))
 
 
-def _read_text(path: Path, separator: str) -> Table:
+def _read_text(path: Path, separator: str, text_format: TextFormat) -> Table:
     pa, pd, reader = load("pyarrow"), load("pandas"), load("pyarrow.csv")
-    names, num_lines = _read_header(path, separator)
+    names, num_lines = _read_header(path, separator, text_format.encoding)
     text = pa.large_string()
     content = reader.read_csv(
         path,
-        reader.ReadOptions(column_names=names, skip_rows=num_lines),
+        reader.ReadOptions(column_names=names, skip_rows=num_lines, encoding=text_format.encoding),
         reader.ParseOptions(delimiter=separator, newlines_in_values=True),
         reader.ConvertOptions(column_types=dict.fromkeys(names, text), strings_can_be_null=False),
     )
@@ -108,13 +143,14 @@ def _read_text(path: Path, separator: str) -> Table:
                 f"{path.name}, column '{name}': a field must not hold a line break; row "
                 f"{int(has_break.argmax()) + 1} does. Close the quote, or remove the line break."
             )
-    return Table(path.name, frame, frozenset(names))
+    return Table(path.name, frame, frozenset(names), text_format.decimal)
 
 
-def _read_header(path: Path, separator: str) -> tuple[list[str], int]:
+def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], int]:
     """The names of the columns, and how many lines they and blank lines above them take."""
     stream = load("pyarrow").input_stream(str(path))  # decompresses by extension
-    with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+    encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    with io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
         rows = csv.reader(text, delimiter=separator)
         names = [name.strip() for name in next(filter(None, rows), [])]
         num_lines = rows.line_num

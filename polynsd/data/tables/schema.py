@@ -11,15 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from polynsd.data.edges import EdgeReport
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.data.edges import AGGREGATES, EdgeReport
 from polynsd.data.graph import Graph
-from polynsd.data.tables.encode import FeatureEncoder
+from polynsd.data.tables.encode import OTHER, FeatureEncoder
+from polynsd.data.tables.files import TextFormat
 from polynsd.errors import ConfigError, require_choice, unknown_name
 
 logger = logging.getLogger("polynsd")
 
 TASKS = ("auto", "classification", "regression")
-NODE_OPTIONS = ("label", "id_column", "features")
+NODE_OPTIONS = ("label", "id_column", "features", "group", "time")
 ID, SOURCE, TARGET = "@id", "@source", "@target"  # id columns beside attributes of any name
 
 
@@ -35,9 +39,16 @@ class ReadOptions:
         weight: the column of edge weights; none by default.
         edge_features: the columns of edge features.
         features: the columns of node features; all that are left by default, `()` for none.
+        exclude: columns of either table that are not used.
         categorical: columns to encode one-hot although they hold numbers or text that hardly repeats.
+        group: a column of the node table; nodes of one group belong to the same part of a split.
+        time: a column of numbers or dates of the node table, by which a split may separate past and future.
         task: `classification`, `regression`, or `auto`, which looks at the label column.
-        missing: `error`, or `mean` to fill gaps in features with the mean and mark them.
+        missing: `mean` to fill gaps in features with the mean and mark them, or `error`.
+        aggregate: what becomes of the values of edges that are given several times: `mean` or `sum`.
+        delimiter: between the fields of text files; a comma in .csv and a tab in .tsv files by default.
+        encoding: of text files.
+        decimal: what stands before the decimals of numbers in text files, `.` or `,`.
     """
 
     label: str | None = None
@@ -47,14 +58,22 @@ class ReadOptions:
     weight: str | None = None
     edge_features: Sequence[str] = ()
     features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
     categorical: Sequence[str] | None = None
+    group: str | None = None
+    time: str | None = None
     task: str = "auto"
-    missing: str = "error"
+    missing: str = "mean"
+    aggregate: str = "mean"
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         require_choice("task", self.task, TASKS)
         require_choice("rule for missing values", self.missing, ("error", "mean"))
-        for name in ("edge_features", "features", "categorical"):
+        require_choice("way to aggregate edges", self.aggregate, AGGREGATES)
+        for name in ("edge_features", "features", "categorical", "exclude"):
             if isinstance(getattr(self, name), str):
                 raise ConfigError(
                     f"{name} must be a list of columns; got the string {getattr(self, name)!r}."
@@ -68,6 +87,11 @@ class ReadOptions:
             if name not in names:
                 raise unknown_name("option", name, names)
         return cls(**options)
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How text files are written."""
+        return TextFormat(self.delimiter, self.encoding, self.decimal)
 
     def with_reserved_ids(self) -> ReadOptions:
         """For GraphML and NetworkX, whose ids are no attributes that a user could name."""
@@ -92,9 +116,12 @@ class ReadReport:
     task: str | None = None  # None without labels
     unlabelled: int = 0  # rows to predict
     one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
+    pooled: Mapping[str, int] = field(default_factory=dict)  # column -> rare categories that share a feature
+    dates: tuple[str, ...] = ()  # columns that became days since 1970
     filled: Mapping[str, int] = field(default_factory=dict)  # column -> missing values that were filled
     edge_feature_names: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()  # columns that no option names
+    left_out: Mapping[str, str] = field(default_factory=dict)  # column -> why no feature could be made of it
 
     def __str__(self) -> str:
         def list_counts(counts: Mapping[str, int]) -> str:
@@ -105,8 +132,14 @@ class ReadReport:
             parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
         if self.one_hot:
             parts.append("one-hot: " + list_counts(self.one_hot))
+        if self.pooled:
+            parts.append(f"rare categories pooled as {OTHER}: " + list_counts(self.pooled))
+        if self.dates:
+            parts.append("dates as days since 1970: " + ", ".join(self.dates))
         if self.filled:
-            parts.append("missing values filled: " + list_counts(self.filled))
+            parts.append("missing values filled with the mean and marked: " + list_counts(self.filled))
+        if self.left_out:
+            parts.append("columns left out: " + ", ".join(self.left_out))
         if self.unused:
             parts.append("columns not used: " + ", ".join(self.unused))
         return "; ".join(parts)
@@ -114,6 +147,8 @@ class ReadReport:
     def log(self, name: str) -> None:
         """Logs the report on the graph `name`, and as a warning the columns that went unused."""
         logger.info("%s: %s", name, self)
+        for reason in self.left_out.values():
+            logger.warning("%s: left out: %s", name, reason)
         if self.unused:
             logger.warning(
                 "%s: columns not used: %s. Name those you want in weight, edge_features or features.",
@@ -166,6 +201,8 @@ class ReadResult:
         schema: of these tables, or the one that was given.
         unseen: column → rows whose category the given schema does not know.
         unknown_labels: labels that are none of the given schema's classes.
+        groups: `[N]` the number of every node's group, −1 where it has none; None without `group`.
+        times: `[N]` the number or the day of every node; None without `time`.
     """
 
     graph: Graph
@@ -173,3 +210,5 @@ class ReadResult:
     schema: TableSchema
     unseen: Mapping[str, int]
     unknown_labels: int
+    groups: NDArray[np.int64] | None = None
+    times: NDArray[np.float64] | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polynsd.data.tables.encode import DATE
+from polynsd.data.tables.encode import column_days, find_column_format
 from polynsd.data.tables.table import Column, Table
 from polynsd.errors import DataError
 
@@ -58,24 +58,31 @@ def _overlap(first: pd.Series, second: pd.Series) -> bool:
 def _summarize(table: Table, name: str) -> ColumnSummary:
     try:
         column = table.column(name)
-    except DataError:
+        present = column.present.dropna()
+        kind, values = _describe_values(column, present)
+    except DataError as error:
         frame = table.frame[name]
-        return ColumnSummary(name, str(frame.dtype), frame.nunique(), int(frame.isna().sum()), "")
-    present = column.present.dropna()
-    kind, values = _describe_values(column, present)
+        kind = f"unreadable ({frame.dtype})"
+        return ColumnSummary(name, kind, frame.nunique(), int(frame.isna().sum()), str(error))
     return ColumnSummary(name, kind, int(present.nunique()), len(column) - len(present), values)
 
 
 def _describe_values(column: Column, present: pd.Series) -> tuple[str, str]:
     """(kind, range of numbers or the most frequent texts)"""
-    numbers = column.numbers
     if not len(present):
         return "empty", ""
+    date_format = find_column_format(column) if column.numbers is None else None
+    numbers = column.numbers if date_format is None else column_days(column, date_format)
     if numbers is not None:
-        numbers = numbers[~np.isnan(numbers)]
-        is_whole = bool((numbers == np.floor(numbers)).all())
-        return "whole numbers" if is_whole else "numbers", f"{numbers.min():.6g} … {numbers.max():.6g}"
+        low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+        if column.is_date or date_format is not None:
+            return "dates", f"{_show_day(low)} … {_show_day(high)}"
+        is_whole = bool(((numbers == np.floor(numbers)) | np.isnan(numbers)).all())
+        return "whole numbers" if is_whole else "numbers", f"{low:.6g} … {high:.6g}"
     common = [str(value) for value in present.value_counts().index[:EXAMPLES]]
-    kind = "dates" if all(DATE.match(text) for text in common) else "text"
     shown = [text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…" for text in common]
-    return kind, ", ".join(shown) + (", …" if present.nunique() > EXAMPLES else "")
+    return "text", ", ".join(shown) + (", …" if present.nunique() > EXAMPLES else "")
+
+
+def _show_day(days: float) -> str:
+    return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(days)), "D"))

@@ -6,7 +6,8 @@
 
 Text files have no types, so a column of theirs is text until it is converted. Columns of typed sources
 (Parquet, pandas, NetworkX) keep their type: the text "7" is no number there. In both, text such as "", "NA"
-or "?" is a missing value (`MISSING_TEXTS`), except in ids.
+or "?" is a missing value (`MISSING_TEXTS`), except in ids. Dates are numbers: days since 1970
+(`polynsd.data.tables.dates`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.tables.dates import arrow_days
 from polynsd.errors import DataError, unknown_name
 from polynsd.optional import load_optional
 
@@ -30,8 +32,8 @@ MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "<na>", "?")  # in any 
 MISSING = -1  # the category number of a missing value
 DELIMITERS = ";\t|, "
 DELIMITER_HINT = (
-    "If the columns are separated by something else, change it: .csv files are separated by commas, "
-    ".tsv files by tabs."
+    "If the columns are separated by something else, say it: delimiter=';'. By default .csv files are "
+    "separated by commas, .tsv files by tabs."
 )
 
 
@@ -48,11 +50,13 @@ class Table:
         name: what errors call it: the file name, "edges" or "nodes".
         frame: the columns; each is converted when it is used.
         text_columns: the columns that come from a source without types.
+        decimal: what stands before the decimals in text.
     """
 
     name: str
     frame: pd.DataFrame
     text_columns: frozenset[str] = frozenset()
+    decimal: str = "."
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, name: str) -> Table:
@@ -91,10 +95,11 @@ class Table:
         if name not in self.frame:
             raise unknown_name(f"column of {self.name}", name, self.columns)
         origin = f"{self.name}, column '{name}'"
-        values = _convert_type(self.frame[name], origin, keep_order)
+        values, is_date = _convert_type(self.frame[name], origin, keep_order)
         is_text = name in self.text_columns
         has_strings = values.dtype.kind == "U"  # an empty column has no type
-        return Column(origin, values.str.strip() if is_text and has_strings else values, is_text)
+        values = values.str.strip() if is_text and has_strings else values
+        return Column(origin, values, is_text, is_date, self.decimal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +111,15 @@ class Column:
         values: a pandas Series of integers, booleans or strings in Arrow's types, of float64, or an ordered
             categorical.
         is_text: whether it comes from a source without types.
+        is_date: whether the values are days since 1970.
+        decimal: what stands before the decimals in text.
     """
 
     origin: str
     values: pd.Series
     is_text: bool = False
+    is_date: bool = False
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.values)
@@ -137,6 +146,8 @@ class Column:
         if self.values.dtype.kind not in ("iufU" if self.is_text else "iuf"):
             return None
         values = self.present
+        if self.is_string and self.decimal != ".":  # a point is no number then
+            values = values.str.replace(".", "_", regex=False).str.replace(self.decimal, ".", regex=False)
         try:  # Arrow rounds correctly where pandas.to_numeric is off by a bit
             values = values.astype("double[pyarrow]") if self.is_string else values
         except ValueError:
@@ -192,8 +203,8 @@ def _name_category(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> pd.Series:
-    """The values in one of the types that `Column` allows."""
+def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> tuple[pd.Series, bool]:
+    """The values in one of the types that `Column` allows, and whether they are dates."""
     pa, pd = load("pyarrow"), load("pandas")
     types = pa.types
     try:
@@ -202,19 +213,22 @@ def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> pd.Series
             array = array.cast(array.type.value_type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise DataError(
-            f"{origin}: the values of a column must have one type (integers, floats, booleans or strings). "
-            f"{error}. Convert them, or leave the column out."
+            f"{origin}: the values of a column must have one type (integers, floats, booleans, strings or "
+            f"dates). {error}. Convert them, or leave the column out with exclude=[...]."
         ) from error
     kind = array.type.value_type if types.is_dictionary(array.type) else array.type
     is_string = str(kind) in ("string", "large_string", "string_view")
     is_float = types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
+    if types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind):
+        return pd.Series(arrow_days(array)), True
     if not (is_string or is_float or types.is_integer(kind) or types.is_boolean(kind)):
         raise DataError(
-            f"{origin}: a column must hold integers, floats, booleans or strings; got {kind}. Turn it into "
-            "one of these; a column of features may be left out with features=[...]."
+            f"{origin}: a column must hold integers, floats, booleans, strings or dates; got {kind}. Turn it "
+            "into one of these, or leave it out with exclude=[...]."
         )
     if types.is_dictionary(array.type):
-        return pd.Series(array.to_pandas())
+        return pd.Series(array.to_pandas()), False
     if is_float:
-        return pd.Series(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
-    return pd.Series(pd.arrays.ArrowExtensionArray(array.cast(pa.large_string()) if is_string else array))
+        return pd.Series(array.cast(pa.float64()).to_numpy(zero_copy_only=False)), False
+    values = pd.arrays.ArrowExtensionArray(array.cast(pa.large_string()) if is_string else array)
+    return pd.Series(values), False

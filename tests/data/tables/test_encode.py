@@ -1,13 +1,14 @@
-"""Features: numbers as they are, everything else one-hot, gaps only when asked. Labels: classes under the
-owner's names, targets, and rows to predict.
+"""Features: numbers as they are, dates as days, everything else one-hot, gaps filled and marked. Labels:
+classes under the owner's names, targets, and rows to predict.
 """
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
-from polynsd.data.tables import read_graph
-from polynsd.data.tables.encode import read_labels
+from polynsd.data.tables import ReadOptions, TableSchema, read_graph, read_tables, read_tables_like
+from polynsd.data.tables.labels import read_labels
 from polynsd.data.tables.table import Table
 from polynsd.errors import ConfigError, DataError, GraphError
 
@@ -41,21 +42,26 @@ def test_choosing_columns(read):
     assert report.unused == ("a", "b", "c")
 
 
-def test_missing_values_are_filled_and_marked_when_asked(read):
+def test_missing_values_are_filled_and_marked(read):
     nodes = "id,age,city\n1,3,\n2,,Bern\n3,5,Oslo\n"
     with pytest.raises(DataError, match=r"column 'age': 1 of 3 values are missing.*missing='mean'"):
-        read(nodes)
-    graph, report = read(nodes, missing="mean")
+        read(nodes, missing="error")
+    graph, report = read(nodes)
     assert graph.feature_names == ("age", "age is missing", "city=Bern", "city=Oslo", "city is missing")
     assert graph.x.tolist() == [[3, 0, 0, 0, 1], [4, 1, 1, 0, 0], [5, 0, 0, 1, 0]]
     assert report.filled == {"age": 1, "city": 1}
-    assert "missing values filled: age (1), city (1)" in str(report)
+    assert "missing values filled with the mean and marked: age (1), city (1)" in str(report)
 
 
 @pytest.mark.parametrize(
     ("nodes", "options", "error", "fragment"),
     [
-        ("id,a\n1,\n2,\n", {"missing": "mean"}, DataError, "all values are missing"),
+        ("id,a\n1,\n2,\n", {"features": ["a"]}, DataError, "all values are missing"),
+        ("id,a\n1,2\n2,3\n", {"exclude": ["b"]}, ConfigError, "unknown column to exclude 'b'"),
+        ("id,a\n1,2\n2,3\n", {"features": ["a"], "exclude": ["a"]}, ConfigError, "not both; 'a'"),
+        ("id,a\n1,3/4/2024\n2,3/5/2024\n", {}, DataError, "may be day/month or month/day"),
+        ("id,a\n1,2024-02-28\n2,2024-02-31\n", {}, DataError, "'2024-02-31' is none"),
+        ("id,t\n1,a\n2,b\n", {"time": "t"}, DataError, "times must be numbers or dates"),
         ("id,a\n1,12\n2,12a\n", {}, ConfigError, "mixes numbers and words.*'12' and '12a'"),
         ("id,a\n1,inf\n2,3\n", {}, DataError, "must be finite"),
         ("id,a\n1,2\n2,3\n", {"features": ["b"]}, ConfigError, "unknown column of n.csv 'b'"),
@@ -76,31 +82,86 @@ def test_mixed_values_are_categories_when_said(read):
     assert graph.feature_names == ("ward=12", "ward=12a")
 
 
-@pytest.mark.parametrize(
-    ("values", "fragment"),
-    [
-        (['"0,5"', '"1,5"'], "'0,5' looks like a number"),
-        (["5%", "7.5 %"], "'5%' looks like a number"),
-        ([f"n{i % 11}x" for i in range(20)], "11 of 20 values are different"),
-        ([f"2024-01-{i + 10}" for i in range(20)], r"e.g. '2024-01-10' \(a date\?\)"),
-    ],
-)
-def test_text_that_is_no_category(read, values, fragment):
-    nodes = "id,a\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values, 1))
-    with pytest.raises(DataError, match=rf"{fragment}.*numbers.*features=.*categorical="):
+@pytest.mark.parametrize("value", ["0,5", "5%", "7.5 %", "1.234,5"])
+def test_text_that_was_meant_as_numbers(read, value):
+    nodes = f'id,a\n1,"{value}"\n2,"{value}"\n'
+    with pytest.raises(
+        DataError, match=rf"'{value}' looks like a number.*decimal=','.*exclude=.*categorical="
+    ):
         read(nodes)
-    assert read(nodes, categorical=["a"])[0].num_features == len(set(values))
+    assert read(nodes, categorical=["a"])[0].num_features == 1
+
+
+def test_decimal_commas(read):
+    nodes = 'id,a,b\n1,"0,5",3\n2,"-1,5",4\n'
+    assert read(nodes, decimal=",")[0].x.tolist() == [[0.5, 3], [-1.5, 4]]
+
+
+def test_a_column_without_features_is_left_out_and_said(read, caplog):
+    nodes = "id,name,empty,v\n" + "".join(f"{i},n{i}x,,{i}\n" for i in range(1, 31))
+    graph, report = read(nodes)
+    assert graph.feature_names == ("v",)
+    assert list(report.left_out) == ["name", "empty"]
+    assert "30 of 30 values are different" in caplog.text
+    assert "columns left out: name, empty" in str(report)
+    with pytest.raises(
+        DataError, match=r"(?s)2 problems.*1\. .*'name'.*2\. .*'empty': all values are missing"
+    ):
+        read(nodes, features=["name", "empty"])
+    assert read(nodes, categorical=["name"])[0].num_features == 31
+
+
+def test_dates_are_days(read):
+    nodes = "id,d,e,f\n1,1970-01-02,3.1.1970,1/31/1970\n2,1970-01-01T12:00,,12/1/1970\n"
+    graph, report = read(nodes)
+    assert graph.x.tolist() == [[1, 2, 0, 30], [0.5, 2, 1, 334]]
+    assert report.dates == ("d", "e", "f")
+    assert "dates as days since 1970: d, e, f" in str(report)
+
+
+def test_another_table_writes_dates_in_the_same_way(tmp_path):
+    (tmp_path / "e.csv").write_text("s,t\n1,2\n")
+    (tmp_path / "n.csv").write_text("id,d\n1,1/31/1970\n2,2/1/1970\n")
+    first = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", ReadOptions())
+    (tmp_path / "n.csv").write_text("id,d\n1,2/3/1970\n2,\n")
+    again = read_tables_like(TableSchema.from_dict(first.schema.to_dict()), None, tmp_path / "n.csv")
+    assert again.graph.x.tolist() == [[33], [30.5]]
+    assert again.graph.num_edges == 0
+    (tmp_path / "n.csv").write_text("id,d\n1,1970-01-01\n")
+    with pytest.raises(DataError, match=r"dates are written like %m/%d/%Y here; '1970-01-01' is none"):
+        read_tables_like(first.schema, None, tmp_path / "n.csv")
+
+
+def test_rare_categories_are_pooled_and_stored_sparsely(tmp_path):
+    rows = [f"c{i}" for i in range(200) for _ in range(5)] + [f"rare{i}" for i in range(300)]
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n")
+    (tmp_path / "n.csv").write_text("id,c\n" + "".join(f"{i},{v}\n" for i, v in enumerate(rows)))
+    first = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", ReadOptions())
+    x, names = first.graph.x, first.graph.feature_names
+    assert sparse.issparse(x)
+    assert x.shape == (1300, 201)
+    assert names[-1] == "c=(other)"
+    assert (x.sum(1) == 1).all()
+    assert x[:, -1].sum() == 300
+    assert first.report.pooled == {"c": 300}
+    (tmp_path / "n.csv").write_text("id,c\n0,c7\n1,never seen\n")
+    again = read_tables_like(first.schema, tmp_path / "e.csv", tmp_path / "n.csv")
+    assert [names[i] for i in again.graph.dense_x.argmax(1)] == ["c=c7", "c=(other)"]
+
+
+def test_groups_and_times_are_no_features(tmp_path):
+    (tmp_path / "e.csv").write_text("s,t\n1,2\n")
+    (tmp_path / "n.csv").write_text("id,firm,day,v\n1,b,1970-01-03,1\n2,a,1970-01-02,2\n3,,1970-01-02,2\n")
+    result = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", ReadOptions(group="firm", time="day"))
+    assert result.graph.feature_names == ("v",)
+    assert result.groups.tolist() == [1, 0, -1]
+    assert result.times.tolist() == [2, 1, 1]
+    assert result.report.unused == ()
 
 
 def test_categories_that_repeat(read):
     nodes = "id,a\n" + "".join(f"{i},n{i % 10}x\n" for i in range(20))
     assert read(nodes)[0].num_features == 10
-
-
-def test_too_many_categories(read):
-    nodes = "id,name\n" + "".join(f"{i},n{i}x\n" for i in range(1001))
-    with pytest.raises(DataError, match=r"column 'name'.*up to 1000 categories; got 1001"):
-        read(nodes)
 
 
 def test_edge_features(read):
@@ -110,6 +171,12 @@ def test_edge_features(read):
     assert graph.edge_attr.tolist() == [[0.5, 0.5, 3], [0, 1, 1]]
     assert report.edge_feature_names == ("kind=rail", "kind=road", "km")
     assert report.edges.averaged == 1
+    summed, report = read("id\n1\n2\n3\n", edges, weight="w", edge_features=["km"], aggregate="sum")
+    assert summed.edge_weight.tolist() == [4, 1]
+    assert summed.edge_attr.tolist() == [[6], [1]]
+    assert report.edges.summed == 1
+    counted, _ = read("id\n1\n2\n3\n", edges, aggregate="sum")
+    assert counted.edge_weight.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -126,13 +193,20 @@ def test_weights_that_cannot_be(read, weight, error, fragment):
         read("id\n1\n2\n3\n", f"s,t,w\n1,2,1\n2,3,{weight}\n", weight="w")
 
 
-def test_all_columns_that_cannot_be_are_named_at_once(read):
+def test_all_problems_are_named_at_once(read):
     with pytest.raises(DataError) as caught:
-        read("id,age,ward,name\n1,,12,a\n2,3,12a,b\n")
+        read(
+            "id,age,ward,y\n1,,12,0.5\n1,3,12a,inf\n",
+            "s,t,w\n1,2,-1\n",
+            missing="error",
+            label="y",
+            weight="w",
+        )
     first, *problems = str(caught.value).splitlines()
-    assert first == "2 columns cannot be read."
-    assert "column 'age': 1 of 2 values are missing" in problems[0]
-    assert "column 'ward' mixes numbers and words" in problems[1]
+    assert first == "the tables have 5 problems."
+    for number, fragment in enumerate(("name every id once", "finite", "'age'", "'ward'", "negative")):
+        assert problems[number].startswith(f"{number + 1}. ")
+        assert fragment in problems[number]
 
 
 def test_a_table_of_ordered_levels(tmp_path):
@@ -195,8 +269,11 @@ def test_fractions_may_be_classes_when_said():
 
 
 def test_what_cannot_be_decided_or_read():
-    with pytest.raises(ConfigError, match=r"1001 different whole numbers.*task="):
-        labels(list(range(1001)))
+    with pytest.raises(ConfigError, match=r"51 different whole numbers.*task='regression'"):
+        labels(list(range(51)) * 20)
+    with pytest.raises(ConfigError, match=r"30 different whole numbers"):
+        labels(list(range(30)) * 2)
+    assert labels(list(range(30)) * 10).task == labels(list(range(20))).task == "classification"
     with pytest.raises(DataError, match="targets must be numbers"):
         labels(["a"], "regression")
     for task in ("auto", "classification"):

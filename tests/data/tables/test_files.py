@@ -5,8 +5,9 @@ import gzip
 import pandas as pd
 import pytest
 
-from polynsd.data.tables import write_table
+from polynsd.data.tables import TextFormat, write_table
 from polynsd.data.tables.files import extension_of, read_table
+from polynsd.data.tables.summary import summarize_columns
 from polynsd.errors import ConfigError, DataError
 
 
@@ -96,3 +97,39 @@ def test_extensions():
     assert extension_of("a/b.c.CSV.GZ") == ".csv.gz"
     assert extension_of("a.graphml") == ".graphml"
     assert extension_of("a") == ""
+
+
+def test_delimiter_and_encoding(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("stra\u00dfe;größe\nA;1,5\n".encode("latin-1"))
+    table = read_table(path, TextFormat(";", "latin-1", ","))
+    assert table.columns == ["stra\u00dfe", "größe"]
+    assert table.column("größe").numbers.tolist() == [1.5]
+    with pytest.raises(DataError, match="encoding='latin-1'"):
+        read_table(path)
+    path.write_text("a;b\n1;2\n")
+    with pytest.raises(DataError, match="delimiter=';'"):
+        read_table(path)
+    for wrong, fragment in (
+        ({"delimiter": ";;"}, "one character"),
+        ({"encoding": "latin-99"}, "'latin-99'"),
+        ({"decimal": "·"}, "decimal must be"),
+    ):
+        with pytest.raises(ConfigError, match=fragment):
+            TextFormat(**wrong)
+
+
+def test_a_look_at_any_table(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = ("1,1970-01-01,red,ab,,3/4/1970", "2.5,2024-05-01,red,cd,,1/2/1970", ",,,ef,,", "4,,blue,gh,,")
+    path.write_text("\n".join(["n,d,c,x,e,o", *rows, ""]))
+    found = [(c.name, c.kind, c.missing, c.distinct, c.values) for c in summarize_columns(read_table(path))]
+    assert found[:5] == [
+        ("n", "numbers", 1, 3, "1 … 4"),
+        ("d", "dates", 2, 2, "1970-01-01 … 2024-05-01"),
+        ("c", "text", 1, 2, "red, blue"),
+        ("x", "text", 0, 4, "ab, cd, ef, …"),
+        ("e", "empty", 4, 0, ""),
+    ]
+    assert found[5][1].startswith("unreadable")
+    assert "day/month" in found[5][4]

@@ -1,0 +1,77 @@
+"""Dates as numbers: days since 1970-01-01 (UTC where a date names its zone).
+
+Text is a date if every value is written in one of these ways; which one is learned once, so that other tables
+are read alike.
+
+    2024-03-31, 2024-03-31T12:30, 2024-03-31 12:30:00+01:00      "ISO8601"
+    2024/03/31                                                   "%Y/%m/%d"
+    31.3.2024                                                    "%d.%m.%Y"
+    31/3/2024 or 3/31/2024, if a number above 12 shows which     "%d/%m/%Y" or "%m/%d/%Y"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polynsd.errors import DataError
+from polynsd.optional import load_optional
+
+ISO = "ISO8601"
+FORMATS = {
+    re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"): (ISO,),
+    re.compile(r"\d{4}/\d{2}/\d{2}"): ("%Y/%m/%d",),
+    re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}"): ("%d.%m.%Y",),
+    re.compile(r"\d{1,2}/\d{1,2}/\d{4}"): ("%d/%m/%Y", "%m/%d/%Y"),
+}
+DAY_MONTH = 12  # a number above is no month
+
+
+def find_date_format(distinct: Sequence[Any], origin: str) -> str | None:
+    """How these different texts write dates; None if they are none."""
+    if not distinct or not isinstance(distinct[0], str):
+        return None
+    for pattern, formats in FORMATS.items():
+        if pattern.fullmatch(distinct[0]) and all(map(pattern.fullmatch, distinct)):
+            return formats[0] if len(formats) == 1 else _day_or_month_first(distinct, origin)
+    return None
+
+
+def _day_or_month_first(distinct: Sequence[str], origin: str) -> str | None:
+    largest = np.array([[int(part) for part in text.split("/")[:2]] for text in distinct]).max(0)
+    if (largest > DAY_MONTH).all():
+        return None
+    if (largest <= DAY_MONTH).all():
+        raise DataError(
+            f"{origin}: {distinct[0]!r} may be day/month or month/day, and no value tells which. Write dates "
+            "as 2024-03-31, or leave the column out with exclude=[...]."
+        )
+    return "%d/%m/%Y" if largest[0] > DAY_MONTH else "%m/%d/%Y"
+
+
+def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray[np.float64]:
+    """The days of texts in this format."""
+    pd = load_optional("pandas", purpose="reading and writing tables needs", extra="data")
+    dates = pd.to_datetime(pd.Series(distinct, dtype=object), format=date_format, utc=True, errors="coerce")
+    is_wrong = dates.isna().to_numpy()
+    if is_wrong.any():
+        shown = "2024-03-31" if date_format == ISO else date_format
+        raise DataError(
+            f"{origin}: dates are written like {shown} here; {distinct[int(is_wrong.argmax())]!r} is none. "
+            "Correct it, or leave the column out with exclude=[...]."
+        )
+    return ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
+
+
+def arrow_days(array: Any) -> NDArray[np.float64]:
+    """The days of Arrow's dates, timestamps (since 1970) or durations; NaN where missing."""
+    pa = load_optional("pyarrow", purpose="reading and writing tables needs", extra="data")
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("ms"))
+    per_day = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}[array.type.unit]
+    counts = array.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(counts) / per_day
