@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
 from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.explanation import Explanation
 
 logger = logging.getLogger("polynsd")
 
@@ -163,6 +166,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         nodes = graph if isinstance(graph, GraphNodes) else None
         graph = graph if nodes is None else nodes.graph
         source = as_graph(self, graph, edges, reset=True)
+        self._source: Graph | None = source
         self._in_table = is_table(graph, edges)
         if source.masks and all(part is None for part in given) and nodes is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
@@ -348,6 +352,34 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
         return self._judge(self._as_target(labels), chosen).score(predictions[chosen])
+
+    def explain(
+        self,
+        node: Any,
+        graph: Any = None,
+        *,
+        edges: Any = None,
+        target: Any = None,
+        top: int = 10,
+        exact: int = 3,
+    ) -> Explanation:
+        """Which features, neighbours and edges moved the prediction of a node.
+
+        Args:
+            node: its id, or its number where nodes have no ids.
+            graph: as for `predict`; that of `fit` by default.
+            edges: likewise.
+            target: the class to explain; the most likely one by default.
+            top: rows of every table.
+            exact: of how many of the top edges the prediction is made again without the edge.
+        """
+        from polynsd.estimator.explain_ensemble import explain_prediction
+
+        self._require_fitted()
+        source = self._source if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
+        if source is None:
+            raise ConfigError("the graph of fit is not stored with a model; pass the graph to explain.")
+        return explain_prediction(self, source, node, target, top, exact)
 
     def _read_labels(self, graph: Graph, y: Any, in_table: bool, nodes: GraphNodes | None) -> Labels:
         """Labels that were given, or else the graph's own; of some nodes only, where these are."""

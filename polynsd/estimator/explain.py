@@ -35,7 +35,7 @@ def explain_node(
     *,
     target: int | None = None,
     top: int = 10,
-    exact: bool = True,
+    exact: int = 3,
     feature_names: Sequence[str] | None = None,
 ) -> Explanation:
     """What moved the output of a model at a node; of a `SheafClassifier` use its method `explain`.
@@ -50,7 +50,7 @@ def explain_node(
         target: the class to explain; the most likely one by default. A model with one output is explained as
             it is.
         top: rows of every table.
-        exact: whether to compute the score again without each of the top edges.
+        exact: of how many of the top edges the score is computed again without the edge.
         feature_names: of the columns of x.
     """
     topology = as_topology(data.edge_index, data.num_nodes).to("cpu")
@@ -86,7 +86,9 @@ def explain_node(
         names=names,
         target=chosen if is_class else None,
         top=top,
-        score_without=score_without if exact else None,
+        exact=exact,
+        score_without=score_without,
+        topology=topology,
     )
 
 
@@ -99,8 +101,9 @@ def assemble(
     names: Names,
     target: Any,
     top: int,
-    score_without: Callable[[tuple[int, int]], float] | None,
-    topology: Topology | None = None,
+    exact: int,
+    score_without: Callable[[tuple[int, int]], float],
+    topology: Topology,
 ) -> Explanation:
     """The explanation of a score that depends on several models.
 
@@ -112,29 +115,31 @@ def assemble(
         names: of nodes and features.
         target: the class that the score belongs to; None of a number.
         top: rows of every table.
+        exact: of how many edges the score is computed again.
         score_without: the score of the graph without the edge between two nodes.
-        topology: the graph; that of a network among the parts by default.
+        topology: the graph.
     """
     require_at_least("top", top, 1)
+    require_at_least("exact", exact, 0)
     leaves = [value.detach().double().requires_grad_() for value in outputs.values()]
     with torch.enable_grad():
         value = score(leaves)
     slopes = dict(zip(outputs, torch.autograd.grad(value, leaves), strict=True))
     value = value.detach()
-    networks = {name: part for name, part in parts.items() if isinstance(part, NetworkPart)}
-    topology = next(iter(networks.values())).topology if topology is None else topology
     effects = Effects.none(topology, len(names.features))
     for name, part in parts.items():
         effects += find_effects(part, topology, node, slopes[name], len(names.features))
-    transports = {name: find_transports(part, node) for name, part in networks.items()}
-    exact = None
-    if score_without is not None:
-        half = topology.first_half
-        ends = torch.stack([topology.row[half], topology.col[half]], 1).numpy()
-        chosen = largest(effects.edges, top).tolist()
-        exact = {edge: float(value) - score_without(tuple(ends[edge].tolist())) for edge in chosen}
+    transports = {
+        name: find_transports(part, node)
+        for name, part in parts.items()
+        if isinstance(part, NetworkPart) and part.model.config.family.is_learned
+    }
+    half = topology.first_half
+    ends = torch.stack([topology.row[half], topology.col[half]], 1).tolist()
+    again = largest(effects.edges, min(top, exact)).tolist()
+    without = {edge: float(value) - score_without((ends[edge][0], ends[edge][1])) for edge in again}
     neighbours = tabulate_neighbours(effects, topology, node, names, transports, top)
-    edges = tabulate_edges(effects, topology, names, top, exact)
+    edges = tabulate_edges(effects, topology, names, top, without)
     own, center = float(effects.nodes[node]), names.nodes[[node]].tolist()[0]
     return Explanation(
         node=center,

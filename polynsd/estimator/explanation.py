@@ -40,11 +40,12 @@ class Explanation:
             at all others (`others`) and together (`contribution`).
         neighbours: node, hops, the contribution of its features; and for direct neighbours how its state
             agrees with that of the node (a cosine) before and after the learned transport.
-        edges: source, target, contribution, and `exact`: the score minus the score without that edge.
+        edges: source, target, contribution, and of the first ones `exact`: the score minus the score without
+            that edge.
         own: the contribution of the node's own features.
         others: that of the features of all other nodes.
-        left_out: the share of the ensemble that has no gradients (trees); `exact` counts them too.
-        transports: for each network and layer the learned transport to the node.
+        left_out: the share of the ensemble that has no gradients (trees); `exact` counts it, too.
+        transports: for each network that learns maps, layer by layer, the transport to the node.
         links: all edges between the nodes of the tables.
     """
 
@@ -106,7 +107,7 @@ class Explanation:
             f"its own features {self.own:+.3g}, those of other nodes {self.others:+.3g}",
         ]
         if self.left_out:
-            lines.append(f"{self.left_out:.0%} of the ensemble is trees, which have no gradients: left out")
+            lines.append(f"{self.left_out:.0%} of the ensemble has no gradients (trees) and is left out")
         for title, table in (
             ("features", self.features),
             ("neighbours", self.neighbours),
@@ -180,7 +181,7 @@ def tabulate_neighbours(
 
 
 def tabulate_edges(
-    effects: Effects, topology: Topology, names: Names, top: int, exact: Mapping[int, float] | None
+    effects: Effects, topology: Topology, names: Names, top: int, exact: Mapping[int, float]
 ) -> pd.DataFrame:
     """The edges with the largest contributions, and the effect of their removal where it was computed."""
     pd = load_optional("pandas", "explanations need", "data")
@@ -189,8 +190,8 @@ def tabulate_edges(
     ends = (names.nodes[side.numpy()[half]] for side in (topology.row, topology.col))
     table = pd.DataFrame(dict(zip(("source", "target"), ends, strict=True)))
     table["contribution"] = effects.edges[rows]
-    if exact is not None:
-        table["exact"] = [exact[row] for row in rows.tolist()]
+    if exact:
+        table["exact"] = [exact.get(row, np.nan) for row in rows.tolist()]
     return table
 
 

@@ -1,0 +1,212 @@
+"""The explanation of what an ensemble says of a node: the weighted sum over its members and their folds.
+
+    classes    s = log p_c/(1 − p_c),   p ∝ P^(1/T),   P = Σ_m w_m mean_r softmax(out_mr / T_m)
+    numbers    s = mean + deviation · Σ_m w_m mean_r out_mr
+
+Networks and linear models have exact gradients. Trees have none and are left out of contributions, which
+then say by how much of the ensemble they fall short; `exact` effects of edges count every member.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polynsd.data import Graph
+from polynsd.errors import ConfigError, GraphError
+from polynsd.estimator.explain import Score, assemble, log_odds, network_part
+from polynsd.estimator.explanation import Explanation, Names
+from polynsd.estimator.gradients import Matrix, Part
+from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.linear import LinearMember
+from polynsd.estimator.members import Member
+from polynsd.estimator.networks import NetworkMember
+from polynsd.nn import PolyNSD
+from polynsd.topology import Topology, as_topology
+
+if TYPE_CHECKING:
+    from polynsd.estimator.base import SheafEstimator
+
+
+def explain_prediction(
+    estimator: SheafEstimator, graph: Graph, node: Any, target: Any, top: int, exact: int
+) -> Explanation:
+    """See `SheafEstimator.explain`."""
+    number = find_node(graph, node)
+    inputs = Inputs(graph, estimator.treatments_, estimator.edge_scaling_, "cpu")
+    topology = as_topology(inputs.data("standard").edge_index, graph.num_nodes)
+    outputs: dict[str, Tensor] = {}
+    parts: dict[str, Part] = {}
+    shares, left_out = [], 0.0
+    for place, (member, weight, temperature) in enumerate(estimator.members_, 1):
+        said = torch.from_numpy(member.outputs(inputs)[:, number])
+        names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(said) + 1)]
+        outputs.update(zip(names, said, strict=True))
+        shares += [Share(weight / len(said), temperature)] * len(said)
+        differentiable = find_parts(member, inputs, topology)
+        parts.update(zip(names, differentiable, strict=False))
+        left_out += 0.0 if differentiable else weight
+    classes = getattr(estimator, "classes_", None)
+    score, chosen = make_score(estimator, shares, list(outputs.values()), target)
+
+    def score_without(ends: tuple[int, int]) -> float:
+        rest = Inputs(_without_edge(graph, ends), inputs.treatments, inputs.edge_scaling, "cpu")
+        said = [torch.from_numpy(m.outputs(rest)[:, number]) for m, _, _ in estimator.members_]
+        return float(score([row for rows in said for row in rows]))
+
+    explanation = assemble(
+        parts=parts,
+        outputs=outputs,
+        score=score,
+        node=number,
+        names=_names(estimator, graph, number),
+        target=None if classes is None or chosen is None else classes[chosen].item(),
+        top=top,
+        exact=exact,
+        score_without=score_without,
+        topology=topology,
+    )
+    return replace(explanation, left_out=left_out)
+
+
+def find_node(graph: Graph, node: Any) -> int:
+    """The number of the node with that id, also where the id of a number is given as text."""
+    same = np.flatnonzero(graph.ids == node)
+    if not same.size:
+        same = np.flatnonzero(graph.ids.astype(str) == str(node))
+    if not same.size:
+        examples = ", ".join(str(name) for name in graph.ids[:3].tolist())
+        raise GraphError(f"there is no node '{node}' in '{graph.name}'; its ids are like {examples}.")
+    return int(same[0])
+
+
+class Share(NamedTuple):
+    """Of a model in the ensemble."""
+
+    weight: float
+    temperature: float
+
+
+def make_score(
+    estimator: Any, shares: Sequence[Share], outputs: Sequence[Tensor], target: Any
+) -> tuple[Score, int | None]:
+    """The score as a function of the outputs of all models at the node, and the class that it belongs to."""
+    if estimator.is_regression:
+        mean, deviation = float(estimator.target_scaling_.mean), float(estimator.target_scaling_.scale)
+
+        def number(said: Sequence[Tensor]) -> Tensor:
+            weighted = [share.weight * value[0] for share, value in zip(shares, said, strict=True)]
+            return mean + deviation * torch.stack(weighted).sum()
+
+        return number, None
+
+    def log_probabilities(said: Sequence[Tensor]) -> Tensor:
+        each = [
+            (value / share.temperature).log_softmax(-1) + math.log(share.weight)
+            for share, value in zip(shares, said, strict=True)
+        ]
+        return (torch.stack(each).logsumexp(0) / estimator.temperature_).log_softmax(-1)
+
+    classes = estimator.classes_.tolist()
+    if target is not None and target not in classes:
+        raise ConfigError(f"target must be one of the classes {classes}; got {target!r}.")
+    chosen = int(log_probabilities(outputs).argmax()) if target is None else classes.index(target)
+    return lambda said: log_odds(log_probabilities(said), chosen), chosen
+
+
+def find_parts(member: Member, inputs: Inputs, topology: Topology) -> list[Part]:
+    """The models of a member, one per fold; none where it has no gradients."""
+    columns = inputs.treatments.columns
+    if isinstance(member, NetworkMember):
+        data, x = inputs.data(member.treatment, "cpu", torch.float64), inputs.features(member.treatment)
+        return [
+            replace(network_part(copy.deepcopy(model).cpu().double(), topology, x, data), columns=columns)
+            for model in member.models
+            if isinstance(model, PolyNSD)
+        ]
+    if not isinstance(member, LinearMember):
+        return []
+    x = inputs.features(member.treatment)
+    weight = inputs.data(member.treatment, "cpu", torch.float64).edge_weight
+    half = None if weight is None else topology.symmetric_weight(weight)
+    return [
+        LinearPart(x, columns, weights, intercept, member.hops, member.adjacency, topology, half)
+        for weights, intercept in zip(member.weights, member.intercepts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPart:
+    """A linear model on [X, P X, …, Pᴴ X] as a model of X W₀, X W₁, …, and the edges.
+
+    Args:
+        x: X.
+        columns: see `Part`.
+        weights: `[(H + 1) F, O]`.
+        intercept: `[O]`.
+        hops: H.
+        adjacency: P, `mean` or `symmetric`.
+        topology: the graph.
+        half_weight: `[H]` the weights of the half-edges, or None.
+    """
+
+    x: Matrix
+    columns: NDArray[np.int64]
+    weights: Tensor
+    intercept: Tensor
+    hops: int
+    adjacency: str
+    topology: Topology
+    half_weight: Tensor | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """W₀, W₁, … `[(H + 1) O, F]`."""
+        return self.weights.reshape(self.hops + 1, self.x.shape[1], -1).mT.flatten(0, 1)
+
+    @property
+    def bias(self) -> None:
+        """The intercept comes last."""
+        return
+
+    def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
+        """Σ_h Pʰ X W_h + intercept, by Horner's rule."""
+        terms = pre.unflatten(1, (self.hops + 1, -1))
+        total = terms[:, self.hops]
+        if self.hops:
+            row, col, p = self.topology.row, self.topology.col, self._smoothing(scale)
+            for hop in reversed(range(self.hops)):
+                total = terms[:, hop].index_add(0, row, p[:, None] * total[col])
+        return total + self.intercept
+
+    def _smoothing(self, scale: Tensor) -> Tensor:
+        """P on half-edges: w / deg_v, or w / √(deg_v deg_u)."""
+        row, col = self.topology.row, self.topology.col
+        w = scale[self.topology.edge]
+        w = w if self.half_weight is None else w * self.half_weight
+        degree = w.new_zeros(self.topology.num_nodes).index_add(0, row, w)
+        inverse = torch.where(degree > 0, 1 / torch.where(degree > 0, degree, 1.0), 0.0)
+        return w * (inverse[row] if self.adjacency == "mean" else (inverse[row] * inverse[col]).sqrt())
+
+
+def _names(estimator: Any, graph: Graph, number: int) -> Names:
+    row = graph.x[[number]]
+    values = np.ravel(row.toarray() if hasattr(row, "toarray") else row).astype(np.float64)
+    known = getattr(estimator, "feature_names_in_", graph.feature_names)
+    features = [f"x{i}" for i in range(len(values))] if known is None else [str(name) for name in known]
+    return Names(graph.ids, features, values)
+
+
+def _without_edge(graph: Graph, ends: tuple[int, int]) -> Graph:
+    low, high = graph.edge_index.min(0), graph.edge_index.max(0)
+    kept = ~((low == min(ends)) & (high == max(ends)))
+    weight, attr = (None if v is None else v[kept] for v in (graph.edge_weight, graph.edge_attr))
+    return replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=weight, edge_attr=attr)

@@ -1,0 +1,149 @@
+"""Explanations of an ensemble that is put together by hand: score, derivatives, removals, names."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from polynsd import PolyNSD, SheafClassifier, SheafRegressor, kernels
+from polynsd.config import ModelConfig, TrainConfig
+from polynsd.data import Graph
+from polynsd.errors import ConfigError, GraphError
+from polynsd.estimator.base import Chosen
+from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.inputs import Scaling
+from polynsd.estimator.linear import LinearMember
+from polynsd.estimator.networks import NetworkMember
+from polynsd.training import Configuration
+
+N, F = 9, 4
+
+
+@dataclass
+class Trees:
+    """A member without gradients, which looks at the edges nevertheless."""
+
+    name: str = "trees"
+    width: int = 3
+
+    def outputs(self, inputs):
+        means = inputs.adjacency("mean") @ inputs.features("standard")
+        return np.asarray(means)[None, :, : self.width]
+
+
+@pytest.fixture(autouse=True)
+def _plain_pytorch():
+    with kernels.use("reference"):
+        yield
+
+
+def make_graph(is_sparse=False):
+    rng = np.random.default_rng(0)
+    ring = np.stack([np.arange(N), (np.arange(N) + 1) % N])
+    edges = np.sort(np.concatenate([ring, [[0, 2], [4, 6]]], 1), 0)
+    x = rng.normal(size=(N, F)).astype(np.float32)
+    if is_sparse:
+        x = sparse.csr_array(np.abs(x) * (x > 0.7))
+    return Graph(
+        "ring",
+        edges,
+        N,
+        x=x,
+        edge_weight=rng.uniform(0.5, 2, edges.shape[1]),
+        node_ids=np.array([f"n{i}" for i in range(N)]),
+        feature_names=tuple("abcd"),
+    )
+
+
+def make_members(treatments, width, with_trees):
+    generator, columns = torch.Generator().manual_seed(0), len(treatments.columns)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.double)
+
+    linear = [
+        LinearMember(kind, "smoothed", "standard", kind, 2, 1.0, draw(2, 3 * columns, width), draw(2, width))
+        for kind in ("mean", "symmetric")
+    ]
+    torch.manual_seed(0)
+    options = {"degree": 1, "stalk_dim": 2, "map_start": "random", "learner": "concat"}
+    models = [PolyNSD(columns, 3, 1, width, **options).double().eval() for _ in range(2)]
+    configuration = Configuration(ModelConfig(), TrainConfig())
+    network = NetworkMember("sheaf", "sheaf", configuration, "standard", models, 1, (columns, width))
+    members = [*linear, network, *([Trees(width=width)] if with_trees else [])]
+    return [Chosen(member, 1 / len(members), 0.5 + 0.3 * i) for i, member in enumerate(members)]
+
+
+def make_estimator(graph, with_trees=False, regression=False):
+    estimator = SheafRegressor(device="cpu") if regression else SheafClassifier(device="cpu")
+    estimator.treatments_ = FeatureTreatments.learn(graph.x)
+    estimator.n_features_in_, estimator.feature_names_in_ = F, np.array(list("abcd"), dtype=object)
+    estimator.edge_scaling_, estimator.has_edge_weights_, estimator._source = None, True, graph
+    estimator.members_ = make_members(estimator.treatments_, 1 if regression else 3, with_trees)
+    if regression:
+        estimator.target_scaling_ = Scaling(np.array(3.0), np.array(2.0))
+    else:
+        estimator.classes_, estimator.temperature_ = np.array(["x", "y", "z"]), 1.7
+    return estimator
+
+
+def score(estimator, graph, node, target):
+    if estimator.is_regression:
+        return estimator.predict(graph)[node]
+    p = estimator.predict_proba(graph)[node, estimator.classes_.tolist().index(target)]
+    return np.log(p / (1 - p))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("regression", [False, True])
+def test_contributions_are_derivatives_of_the_score(regression, is_sparse):
+    graph, node, step = make_graph(is_sparse), 4, 1e-5
+    estimator = make_estimator(graph, regression=regression)
+    found = estimator.explain("n4", top=99, exact=2)
+    assert found.left_out == 0
+    assert found.score == pytest.approx(score(estimator, graph, node, found.target))
+    place = {tuple(pair): i for i, pair in enumerate(graph.ids[graph.edge_index].T.tolist())}
+    for source, target, contribution, exact in found.edges.iloc[:2].itertuples(index=False):
+        edge = place.get((source, target), place.get((target, source)))
+        kept = np.arange(graph.num_edges) != edge
+        rest = replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=graph.edge_weight[kept])
+        assert exact == pytest.approx(found.score - score(estimator, rest, node, found.target))
+        scaled = [
+            replace(graph, edge_weight=np.where(kept, graph.edge_weight, graph.edge_weight * t))
+            for t in (1 - step, 1 + step)
+        ]
+        low, high = (score(estimator, other, node, found.target) for other in scaled)
+        assert contribution == pytest.approx((high - low) / (2 * step), rel=1e-4, abs=1e-7)
+    assert found.features["contribution"].sum() == pytest.approx(found.own + found.others)
+    neighbours = found.neighbours["contribution"].sum()
+    assert neighbours == pytest.approx(found.others)
+
+
+def test_members_without_gradients_are_named_and_count_exactly():
+    graph = make_graph()
+    estimator = make_estimator(graph, with_trees=True)
+    found = estimator.explain("n0", exact=1, target="y")
+    assert found.target == "y"
+    assert found.left_out == pytest.approx(1 / 4)
+    assert "25% of the ensemble has no gradients" in str(found)
+    ends = set(found.edges.loc[0, ["source", "target"]])
+    kept = [set(pair) != ends for pair in graph.ids[graph.edge_index].T.tolist()]
+    rest = replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=graph.edge_weight[kept])
+    assert found.edges.loc[0, "exact"] == pytest.approx(found.score - score(estimator, rest, 0, "y"))
+
+
+def test_an_explanation_speaks_in_the_users_names():
+    estimator = make_estimator(make_graph())
+    found = estimator.explain("n3", top=2)
+    assert found.node == "n3"
+    assert set(found.features["feature"]) <= set("abcd")
+    assert {"agreement_before", "agreement_after"} <= set(found.neighbours)
+    with pytest.raises(GraphError, match="no node 'n99'"):
+        estimator.explain("n99")
+    with pytest.raises(ConfigError, match="one of the classes"):
+        estimator.explain("n3", target="q")
+    estimator._source = None
+    with pytest.raises(ConfigError, match="pass the graph"):
+        estimator.explain("n3")
