@@ -31,22 +31,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"polynsd {__version__}")
         return
-    command = None
+    command, signals = None, list[int]()
     try:
-        with handle_sigterm():
+        with handle_signals(signals):
             command = parse_command(arguments)
             command.run()
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough: `polynsd runs list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
         sys.exit(BROKEN_PIPE)
-    except (PolyNSDError, OSError) as error:
+    except (Exception, KeyboardInterrupt) as error:
+        # a library that is interrupted while it is imported may fail in ways of its own
+        if signals or isinstance(error, KeyboardInterrupt):
+            what_stays = getattr(command, "after_interrupt", str)()
+            print(f"polynsd: interrupted{what_stays and '; '}{what_stays}", file=sys.stderr)
+            sys.exit(128 + (signals[0] if signals else signal.SIGINT))
+        if not isinstance(error, PolyNSDError | OSError):
+            raise
         print(f"polynsd: {_in_words_of(command, error)}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt as error:
-        what_stays = getattr(command, "after_interrupt", str)()
-        print(f"polynsd: interrupted{what_stays and '; '}{what_stays}", file=sys.stderr)
-        sys.exit(143 if isinstance(error, Terminated) else 130)
 
 
 def _in_words_of(command: Any, error: Exception) -> str:
@@ -106,27 +109,27 @@ def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str
         )
 
 
-class Terminated(KeyboardInterrupt):
-    """The process got SIGTERM."""
-
-
 @contextmanager
-def handle_sigterm() -> Iterator[None]:
-    """Treats SIGTERM, as schedulers and `timeout` send it, like Ctrl-C: the block ends in order.
+def handle_signals(received: list[int] | None = None) -> Iterator[None]:
+    """Notes SIGINT (Ctrl-C) and SIGTERM in a list, and lets both end the block in order.
 
-    By default it ends a process at once, in the middle of whatever it does. Where processes share a GPU under
-    NVIDIA's multi-process service, that can be a fault for all others, too. Only the main thread can do this;
-    in other threads nothing changes.
+    By default SIGTERM, as schedulers and `timeout` send it, ends a process at once, in the middle of whatever
+    it does. Where processes share a GPU under NVIDIA's multi-process service, that can be a fault for all
+    others, too. Only the main thread can do this; in other threads nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if received is not None:
+            received.append(number)
+        raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, terminate)
+    handled = (signal.SIGINT, signal.SIGTERM)
+    previous = [signal.signal(number, interrupt) for number in handled]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in zip(handled, previous, strict=True):
+            signal.signal(number, handler)

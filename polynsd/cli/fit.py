@@ -117,14 +117,12 @@ class Fit:
         return [*(tables[name] for name in ("--edges", "--nodes") if name in tables), *rest]
 
     def after_interrupt(self) -> str:
-        """How many candidates are kept."""
-        from polynsd.runs.files import CONFIG, PARTS
-
-        count = len(list((self.out / PARTS).glob("*.safetensors")))
+        """How many candidates are kept; without an import, which may be what was interrupted."""
+        count = len(list(self.out.glob("parts/*.safetensors")))
         if count:
             kept = "1 fitted candidate is" if count == 1 else f"{count} fitted candidates are"
             return f"{kept} kept in {self.out}, and the same command goes on with the others"
-        return "no candidate was fitted yet" if (self.out / CONFIG).exists() else "nothing was written"
+        return "no candidate was fitted yet" if self.out.exists() else "nothing was written"
 
     def run(self) -> Path:
         """Reads, fits, writes the run folder and prints a summary; returns the folder."""

@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import signal
 import sys
 
 import pytest
@@ -185,3 +186,16 @@ def test_system_errors_are_told_in_one_line(tmp_path, capsys):
     code, _, err = exit_of(["bench", "kernels", *tiny, "--json", str(tmp_path / "file" / "x")], capsys)
     assert code == 2
     assert len(err.splitlines()) == 1
+
+
+def test_an_interrupt_that_breaks_something_on_its_way_is_still_an_interrupt(monkeypatch, capsys):
+    def half_imported(self):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("partially initialized module") from None
+
+    monkeypatch.setattr("polynsd.cli.train.Train.run", half_imported)
+    code, _, err = exit_of(["train"], capsys)
+    assert code == 130
+    assert err.startswith("polynsd: interrupted")

@@ -10,7 +10,7 @@ import time
 import pytest
 import train_process
 
-from polynsd.cli import Terminated, handle_sigterm, main
+from polynsd.cli import handle_signals, main
 from polynsd.runs import Run, StorageError, read_run
 
 OPTIONS = [
@@ -126,9 +126,9 @@ def test_told_to_end_it_ends_as_if_interrupted(tmp_path):
 
 def test_elsewhere_than_in_a_command_sigterm_means_what_it_meant():
     before = signal.getsignal(signal.SIGTERM)
-    with handle_sigterm():
+    with handle_signals():
         assert signal.getsignal(signal.SIGTERM) != before
-        with pytest.raises(Terminated):
+        with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -137,7 +137,7 @@ def test_threads_leave_signals_alone():
     seen = []
 
     def look():
-        with handle_sigterm():
+        with handle_signals():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=look)
