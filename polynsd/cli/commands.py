@@ -69,6 +69,9 @@ COMMANDS = {
     "predict": Command(
         "polynsd.cli.predict:Predict", "Predict the nodes of a graph with a model fitted to your own tables."
     ),
+    "explain": Command(
+        "polynsd.cli.explain:Explain", "Explain a prediction: which features, neighbours and edges moved it."
+    ),
     "demo": Command(
         "polynsd.cli.demo:Demo",
         "Train PolyNSD, NSD, the identity sheaf, GCN and MLP on an embedded heterophilous graph.",

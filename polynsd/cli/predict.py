@@ -50,16 +50,14 @@ class Predict:
 
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes; returns the predictions."""
-        from polynsd.data.tables import read_tables_like
         from polynsd.estimator.storage import restore_estimator
         from polynsd.runs import read_run
 
         self._check_out()
         record = read_run(self.run_folder)
-        estimator, schema = restore_estimator(record), _read_schema(record)
-        edges, nodes = (self.edges, self.nodes) if self.edges is not None else self._tables_of_fit(record)
+        estimator, schema = restore_estimator(record), read_schema(record)
         names = {"id_column": self.id_column, "source": self.source, "target": self.target}
-        tables = read_tables_like(schema, edges, nodes, unseen=self.unseen, **names)
+        tables = read_tables_for(record, self.edges, self.nodes, unseen=self.unseen, **names)
         predictions = make_predictions(estimator, tables.graph, schema.class_names)
         self._write(predictions)
         summary = {
@@ -84,22 +82,6 @@ class Predict:
             require_choice("file extension of the predictions", extension_of(self.out), TABLE_EXTENSIONS)
             require_file_name(self.out)
 
-    def _tables_of_fit(self, record: RunRecord) -> tuple[Path, Path | None]:
-        """The tables that the model was fitted to, if they are where they were and as they were."""
-        if self.nodes is not None:
-            raise ConfigError("--nodes needs --edges; leave out both to predict the tables of the fit.")
-        paths = {name: Path(path) for name, path in (record.result or {}).get("paths", {}).items()}
-        for name, path in paths.items():
-            if not path.exists():
-                raise DataError(f"the {name} of the fit were in {path}; they are not there now. Name them.")
-            if hash_file(path) != record.inputs.get(name):
-                raise DataError(
-                    f"{path} has changed since the fit. Name the tables with --edges and --nodes."
-                )
-        if "edges" not in paths:
-            raise ConfigError(f"{record.folder} does not say where its tables were; name them with --edges.")
-        return paths["edges"], paths.get("nodes")
-
     def _write(self, predictions: pd.DataFrame) -> None:
         from polynsd.data.tables import write_table
 
@@ -111,7 +93,33 @@ class Predict:
         unfinished.replace(self.out)  # so that there is never half a file
 
 
-def _read_schema(record: RunRecord) -> TableSchema:
+def read_tables_for(record: RunRecord, edges: Path | None, nodes: Path | None, **options: Any) -> ReadResult:
+    """Tables as a fitted model takes them: those that are named, or those of its fit."""
+    from polynsd.data.tables import read_tables_like
+
+    schema = read_schema(record)
+    if edges is None:
+        if nodes is not None:
+            raise ConfigError("--nodes needs --edges; leave out both to take the tables of the fit.")
+        edges, nodes = _tables_of_fit(record)
+    return read_tables_like(schema, edges, nodes, **options)
+
+
+def _tables_of_fit(record: RunRecord) -> tuple[Path, Path | None]:
+    """The tables that the model was fitted to, if they are where they were and as they were."""
+    paths = {name: Path(path) for name, path in (record.result or {}).get("paths", {}).items()}
+    for name, path in paths.items():
+        if not path.exists():
+            raise DataError(f"the {name} of the fit were in {path}; they are not there now. Name them.")
+        if hash_file(path) != record.inputs.get(name):
+            raise DataError(f"{path} has changed since the fit. Name the tables with --edges and --nodes.")
+    if "edges" not in paths:
+        raise ConfigError(f"{record.folder} does not say where its tables were; name them with --edges.")
+    return paths["edges"], paths.get("nodes")
+
+
+def read_schema(record: RunRecord) -> TableSchema:
+    """How the tables of the fit were read."""
     from polynsd.data.tables import TableSchema
 
     schema = (record.result or {}).get("schema")

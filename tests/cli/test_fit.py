@@ -14,6 +14,7 @@ import tyro
 
 from polynsd import ConfigError, DataError, GraphError
 from polynsd.cli import main, parse_command
+from polynsd.cli.explain import Explain
 from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
@@ -478,3 +479,19 @@ def test_errors_speak_of_the_command_line(tmp_path, capsys):
     few = ["--missing", "mean", "--features", "size", "--test", "2"]
     text = failure(*paths, *FIT, str(tmp_path / "run"), *few)
     assert "polynsd: --test must lie between 0 and 1" in text
+
+
+def test_a_prediction_is_explained_under_the_ids_of_the_tables(tmp_path, capsys):
+    run = train(tmp_path, *tables())
+    found = Explain(run, "007", top=3).run()
+    text = capsys.readouterr().out
+    assert "node 007" in text
+    assert (run / "explain-007.png").exists()
+    assert set(found.features["feature"]) <= {"size", "colour=red", "colour=green", "colour=blue"}
+    Explain(run, "007", top=3, json=True, target="small", out=tmp_path / "a.svg").run()
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["target"] == "small"
+    assert {row["node"] for row in plain["neighbours"]} <= set(tables()[1]["id"])
+    assert (tmp_path / "a.svg").exists()
+    with pytest.raises(GraphError, match="no node '7'"):
+        Explain(run, "7").run()
