@@ -270,8 +270,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
         order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
-        self.val_score_ = search.judge.score(judged)
         self._decide(judged, prepared.target[prepared.folds.judged])
+        self.val_score_ = search.judge.score(self._scored(judged))
         test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
         self.estimate_ = estimate_score(search, self.metric_, self._everywhere, guess, test)
@@ -351,7 +351,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        return self._judge(self._as_target(labels), chosen).score(predictions[chosen])
+        return self._judge(self._as_target(labels), chosen).score(self._scored(predictions[chosen]))
 
     def explain(
         self,
@@ -442,8 +442,10 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
                 f"sample_weight must hold one weight per node, [{len(target)}]; got {list(values.shape)}."
             )
         used = (folds.train | folds.val).any(0)
-        if not np.isfinite(values[used]).all() or (values[used] < 0).any() or not values[used].any():
-            raise DataError("sample_weight must be finite, not negative, and positive somewhere.")
+        if not np.isfinite(values[used]).all() or (values[used] < 0).any():
+            raise DataError("sample_weight must be finite and not negative; correct or leave out such nodes.")
+        if not (folds.train * values).any(1).all():
+            raise DataError("sample_weight is zero on all training nodes; some weight must be positive.")
         return np.where(used, values / values[used].mean(), 0.0)
 
     def _task(self) -> Task:
@@ -459,6 +461,10 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
         """`[O]` the prediction that looks at nothing."""
         raise NotImplementedError
+
+    def _scored(self, predictions: Predictions) -> Predictions:
+        """What the metric sees of predictions."""
+        return predictions
 
     def _decide(self, judged: Predictions, y: NDArray[Any]) -> None:
         """Learns how predictions become decisions, where there is something to learn."""

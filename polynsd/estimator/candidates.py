@@ -13,6 +13,7 @@ from scipy import sparse
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
+from polynsd.estimator.linear import linear_candidates
 from polynsd.estimator.members import Candidate
 from polynsd.estimator.networks import Network
 from polynsd.sheaf.families import get_family
@@ -65,8 +66,9 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     edge_dim = 0 if inputs.graph.edge_attr is None else inputs.graph.edge_attr.shape[1]
     if fixed:
         return list(_fixed_networks(fixed, treatments[0], edge_dim))
+    linear = [c for c in linear_candidates(inputs, str(inputs.device)) if c.treatment in treatments]
     networks = [n for treatment in treatments[:1] for n in _networks(treatment, edge_dim)]
-    return [*networks]
+    return [*linear, *networks]
 
 
 def _is_auto(value: Any) -> bool:

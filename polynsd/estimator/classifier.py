@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.decision import fit_temperature
+from polynsd.estimator.decision import Decision, fit_temperature, parse_rule
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import ClassJudge, Judge
 from polynsd.estimator.labels import UNLABELLED, Labels, Mask
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task, get_task
+from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
+DECIDED = ("balanced_accuracy", "f1")  # metrics of predicted classes, for which a decision is learned
 UNKNOWN = -2  # a label that is none of the classes: never right
 
 
@@ -35,10 +36,15 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             for a few thousand nodes and four for twenty thousand; its result is the same on every machine.
         ensemble: the largest number of models in the ensemble; 1 for the best model alone; `"auto"`: as many
             as pay.
-        metric: what candidates are compared by, and what `score` returns: `accuracy`, `roc_auc`, or `auto`,
-            which is ROC-AUC where the rarer of two classes has less than a quarter of the labels.
+        metric: what candidates are compared by, and what `score` returns: `accuracy`, `balanced_accuracy`,
+            `f1` (of the second of two classes, or the mean over classes), `roc_auc`, `pr_auc`, or `auto`:
+            ROC-AUC where the rarer of two classes has less than a quarter of the labels, accuracy elsewhere.
         class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
             classes (1 where it names none), None weighs every node alike.
+        decision: which class `predict` says: `argmax`, the most likely; `balanced_accuracy` or `f1`, learned
+            on held-out nodes; `precision=0.9`, the largest recall of the second of two classes with that
+            precision, or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row);
+            `auto`: what the metric asks for.
         calibrate: `"temperature"` rescales probabilities on held-out nodes; None leaves them as they are.
         features: the treatment of features: `standard`, `scaled`, `row`, `rank`, or `auto`, where validation
             chooses.
@@ -72,6 +78,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         val_mask_: the nodes that are held out from some model.
         test_mask_: the nodes that were kept apart for the estimate.
         temperature_: of the ensemble's probabilities; 1 if not calibrated.
+        decision_: the rule that `predict` follows, with its `threshold` where there are two classes.
         seed_: the seed that was used.
     """
 
@@ -81,6 +88,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         ensemble: Any = "auto",
         metric: str = "auto",
         class_weight: Any = None,
+        decision: Any = "auto",
         calibrate: str | None = "temperature",
         features: str = "auto",
         test_fraction: float | None = None,
@@ -117,27 +125,32 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             weight_decay=weight_decay,
             epochs=epochs,
         )
-        self.metric, self.class_weight, self.calibrate = metric, class_weight, calibrate
+        self.metric, self.class_weight = metric, class_weight
+        self.decision, self.calibrate = decision, calibrate
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[Any]:
-        """The most likely class of every node; of the graph of `fit` unless one is given."""
-        return self.classes_[self._predictions(graph, edges).argmax(1)]
+        """The class of every node that `decision_` says; of the graph of `fit` unless one is given."""
+        probabilities = self.predict_proba(graph, edges=edges)
+        return self.classes_[self.decision_.predict(probabilities)]
 
     def predict_proba(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """Probabilities `[N, C]`, in the order of `classes_`."""
-        return sharpen(self._predictions(graph, edges), self.temperature_)
+        predictions = self._predictions(graph, edges)
+        return sharpen(predictions, self.temperature_)
 
     score = SheafEstimator.score  # not the mixin's
 
     def _learn_classes(self, labels: Labels) -> NDArray[Any]:
         require_choice("calibrate", str(self.calibrate), ("None", "temperature"))
-        require_choice("metric", self.metric, ("auto", "accuracy", "roc_auc"))
+        require_choice("metric", self.metric, ("auto", *CLASS_METRICS))
         self.classes_ = sort_classes(labels)
         if len(self.classes_) < 2:
             raise DataError(
                 f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}."
             )
         self._check_class_weight()
+        if isinstance(self.decision, str) and self.decision != "auto":
+            parse_rule(self.decision, len(self.classes_))
         return self._as_target(labels)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
@@ -156,14 +169,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return get_task(self.metric_)
 
     def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
-        task = get_task(self.metric_)
-
-        def metric(predictions: NDArray[np.float64], y: NDArray[np.int64]) -> float:
-            logits = torch.from_numpy(np.log(np.maximum(predictions, 1e-300)))[None]
-            everyone = torch.ones(1, len(y), dtype=torch.bool)
-            return float(task.metrics(logits, torch.from_numpy(y), everyone))
-
-        return ClassJudge(np.flatnonzero(nodes), target[nodes], metric)
+        return ClassJudge(np.flatnonzero(nodes), target[nodes], get_task(self.metric_))
 
     def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
         probabilities: NDArray[np.float64] = softmax(outputs / temperature, axis=-1)
@@ -205,6 +211,17 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         self.temperature_ = 1.0
         if self.calibrate is not None:
             self.temperature_ = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
+        rule = self.decision
+        if isinstance(rule, str) and rule == "auto":
+            rule = self.metric_ if self.metric_ in DECIDED else "argmax"
+        self.decision_ = Decision.learn(sharpen(judged, self.temperature_), y, rule)
+
+    def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the metric sees: the class that is said, or probabilities where their order counts."""
+        if self.metric_ in ("roc_auc", "pr_auc"):
+            return predictions
+        said = self.decision_.predict(sharpen(predictions, self.temperature_))
+        return np.eye(len(self.classes_))[said]
 
 
 def sharpen(probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

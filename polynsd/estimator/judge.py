@@ -12,18 +12,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from polynsd.estimator.decision import fit_temperature
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.members import Outputs
+from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
 
 LOSS_SHARE = 0.3  # of the loss in the objective
-SMALLEST_PROBABILITY = 1e-6
+SMALLEST_PROBABILITY = 1e-6  # in the loss, so that one node cannot decide
+SMALLEST_NUMBER = 1e-300
 
 
 class Judge(Protocol):
@@ -59,17 +62,17 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ClassJudge:
-    """Probabilities of classes, by a metric.
+    """Probabilities of classes, by the metric of a task.
 
     Args:
         nodes: see `Judge`.
         y: `[n]` their classes.
-        metric: (probabilities, classes) → the higher the better.
+        task: its metric is that of the most likely class, or of the order of nodes.
     """
 
     nodes: NDArray[np.int64]
     y: NDArray[np.int64]
-    metric: Any
+    task: Task
 
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """Probabilities, whose temperature makes the loss out of fold as small as it can be."""
@@ -80,7 +83,9 @@ class ClassJudge:
         return temperature, softmax(outputs / temperature, axis=-1)
 
     def score(self, predictions: Predictions) -> float:
-        return float(self.metric(predictions, self.y))
+        logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
+        everyone = torch.ones(1, len(self.y), dtype=torch.bool)
+        return float(self.task.metrics(logits, torch.from_numpy(self.y), everyone))
 
     def objective(self, predictions: Predictions) -> float:
         right = predictions[np.arange(len(self.y)), self.y]
@@ -116,7 +121,9 @@ class NumberJudge:
 
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
-        return float(1 - (residual @ residual) / max(total @ total, np.finfo(float).tiny))
+        if not total.any():  # equal targets have no variance to explain
+            return float(not residual.any())
+        return float(1 - (residual @ residual) / (total @ total))
 
     objective = score
 

@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
 
-KINDS: dict[str, type[Member]] = {"network": NetworkMember}
+KINDS: dict[str, type[Member]] = {"linear": LinearMember, "network": NetworkMember}
 
 
 class Parts(Protocol):

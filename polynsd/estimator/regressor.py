@@ -28,7 +28,8 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """The number of every node; of the graph of `fit` unless one is given."""
-        return self.target_scaling_.undo(self._predictions(graph, edges)[:, 0])
+        predictions = self._predictions(graph, edges)[:, 0]
+        return self.target_scaling_.undo(predictions)
 
     score = SheafEstimator.score  # not the mixin's
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import Chosen, SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
+from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
@@ -102,6 +103,7 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
         "treatments": estimator.treatments_.state()[0],
         "values": {name: state[name] for name in VALUES if name in state},
         "estimate": estimator.estimate_.to_dict(),
+        "decision": None if "decision_" not in state else state["decision_"].state(),
         "scalings": {name: _scaling(state[name]) for name in SCALINGS if state.get(name) is not None},
         "classes": _classes(state.get("classes_")),
         "feature_names": None if names is None else names.tolist(),
@@ -113,7 +115,7 @@ def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
     parts = {f"member{i}": chosen.member.state()[1] for i, chosen in enumerate(estimator.members_)}
     parts["treatments"] = estimator.treatments_.state()[1]
     return {
-        f"{part}.{name}": values.contiguous()
+        f"{part}.{name}": values.contiguous() if values.numel() else values.new_empty(values.shape)
         for part, tensors in parts.items()
         for name, values in tensors.items()
     }
@@ -134,6 +136,8 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
     estimator.estimate_ = Estimate(**result["estimate"])
+    if result["decision"] is not None:
+        estimator.decision_ = Decision.restore(result["decision"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
     estimator.members_ = [
         Chosen(
@@ -165,6 +169,8 @@ def _classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
 def _to_plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON can hold them: class weights are pairs, because keys of JSON are strings."""
     stored = {name: as_python(value) for name, value in parameters.items()}
+    if isinstance(stored.get("decision"), np.ndarray):
+        stored["decision"] = stored["decision"].tolist()
     weights = stored.get("class_weight")
     if isinstance(weights, Mapping):
         stored["class_weight"] = [[as_python(name), as_python(weight)] for name, weight in weights.items()]

@@ -18,7 +18,7 @@ def labels(*values):
 def test_a_target_of_minus_one_is_a_target(dtype):
     y = labels(-1, 3, -1, 0).astype(dtype)
     model = regressor(epochs=2).fit(toy_graph(), y)
-    assert model.n_train_ + model.n_val_ == 40
+    assert model.n_train_ == 40
     as_floats = regressor(epochs=2).fit(toy_graph(), y.astype(float))
     np.testing.assert_array_equal(model.predict(), as_floats.predict())
     assert model.score(toy_graph(), y) == as_floats.score(toy_graph(), y.astype(float))
@@ -29,7 +29,7 @@ def test_nan_and_none_are_no_targets():
     y[7] = np.nan
     with_nan = regressor(epochs=2).fit(toy_graph(), y)
     with_none = regressor(epochs=2).fit(toy_graph(), np.where(np.isnan(y), None, y.astype(object)))
-    assert with_nan.n_train_ + with_nan.n_val_ == with_none.n_train_ + with_none.n_val_ == 39
+    assert with_nan.n_train_ == with_none.n_train_ == 39
     np.testing.assert_array_equal(with_nan.predict(), with_none.predict())
 
 

@@ -44,8 +44,8 @@ def test_devices_that_are_not_there_are_refused(monkeypatch):
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
-    numpy = {"stalk_dim": np.int64(2), "epochs": np.int32(6), "validation_fraction": np.float64(0.2)}
-    model = classifier(budget=np.int64(100), standardize=np.bool_(True), **numpy).fit(toy_graph())
+    numpy = {"stalk_dim": np.int64(2), "epochs": np.int32(6), "validation_fraction": np.float64(0.5)}
+    model = classifier(budget=np.int64(100), **numpy).fit(toy_graph())
     plain = classifier().fit(toy_graph())
     np.testing.assert_array_equal(model.predict_proba(), plain.predict_proba())
     back = load_estimator(model.save(tmp_path / "model"))

@@ -16,14 +16,24 @@ QUICK = {
     "dropout": 0.0,
     "learning_rate": 0.2,
     "weight_decay": 0.0,
-    "epochs": 5,
+    "epochs": 20,
+    "validation_fraction": 0.5,
     "device": "cpu",
 }
+BY_ROWS = dict.fromkeys(
+    (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    ),
+    "folds are drawn by rows, so a row of weight 2 is not the row twice",
+)
 
 
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API")  # scikit-learn skips its check of the array API
-@parametrize_with_checks([SheafClassifier(**QUICK), SheafRegressor(**QUICK)])
+@parametrize_with_checks(
+    [SheafClassifier(**QUICK), SheafRegressor(**QUICK)], expected_failed_checks=lambda _: BY_ROWS
+)
 def test_scikit_learn_is_content(estimator, check):
     check(estimator)
 
@@ -32,7 +42,7 @@ def test_scikit_learn_is_content(estimator, check):
 def test_clones_have_the_same_parameters_and_nothing_else(estimator):
     copy = clone(estimator.fit(toy_graph(regression=estimator.is_regression)))
     assert copy.get_params() == estimator.get_params()
-    assert not hasattr(copy, "model_")
+    assert not hasattr(copy, "members_")
     assert copy.set_params(epochs=7).epochs == 7
 
 

@@ -25,7 +25,7 @@ def test_a_classifier_comes_back(tmp_path):
     np.testing.assert_array_equal(back.predict(graph), model.predict())
     assert back.get_params() == model.get_params()
     assert back.score(graph) == model.score(graph)
-    for name in ("classes_", "temperature_", "metric_", "val_score_", "n_features_in_", "search_results_"):
+    for name in ("classes_", "temperature_", "metric_", "val_score_", "n_features_in_", "candidates_"):
         assert np.all(getattr(back, name) == getattr(model, name))
 
 
@@ -104,7 +104,7 @@ def test_weights_of_another_model_are_refused(saved):
 
 def test_a_damaged_result_is_refused(saved):
     content = json.loads((saved / "result.json").read_text())
-    del content["result"]["scalings"]
+    del content["result"]["treatments"]
     (saved / "result.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match="damaged"):
         load_estimator(saved)

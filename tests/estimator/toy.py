@@ -17,6 +17,7 @@ QUICK: dict[str, Any] = {
     "learning_rate": 0.05,
     "weight_decay": 0.0,
     "epochs": 6,
+    "validation_fraction": 0.5,
     "device": "cpu",
 }
 

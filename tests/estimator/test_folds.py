@@ -1,0 +1,52 @@
+"""Folds: who trains and who judges."""
+
+import numpy as np
+import pytest
+
+from polynsd import ConfigError, DataError
+from polynsd.estimator.folds import MANY, TINY, Folds, hold_out, make_folds
+
+
+def labels(*sizes):
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (20, 9, 2), (TINY, 30), (MANY, 50)])
+def test_every_fold_divides_the_labelled_nodes_and_holds_all_classes(sizes):
+    y = labels(*sizes, 40)
+    labelled = y < len(sizes)
+    folds = make_folds(labelled, y, 0.2, seed=3)
+    assert not (folds.train & folds.val).any()
+    np.testing.assert_array_equal(folds.train | folds.val, np.tile(labelled, (len(folds), 1)))
+    for train, val in zip(folds.train, folds.val, strict=True):
+        assert set(y[train]) == set(y[labelled])
+        assert val.any()
+    is_many = labelled.sum() >= MANY
+    assert len(folds) == 1 if is_many else set(folds.val.sum(0)[labelled]) == {len(folds) // 5}
+
+
+def test_the_only_node_of_a_class_trains_in_every_fold():
+    y = labels(10, 10, 1)
+    folds = make_folds(np.ones(21, bool), y, 0.2, seed=0)
+    assert folds.train[:, -1].all()
+    assert not folds.judged[-1]
+
+
+def test_a_held_out_share_is_one_of_every_class():
+    y = labels(50, 10, 2, 1)
+    chosen = hold_out(np.ones(63, bool), y, 0.2, seed=0)
+    assert np.bincount(y[chosen], minlength=4).tolist() == [10, 2, 1, 0]
+
+
+def test_out_of_fold_values_come_from_the_models_that_have_not_seen_a_node():
+    val = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]], dtype=bool)
+    values = np.arange(12.0).reshape(3, 4, 1)
+    found = Folds(~val, val).out_of_fold(values)
+    assert found[:, 0].tolist() == [(0 + 8) / 2, 5, 0, 0]
+
+
+def test_too_few_nodes_are_refused():
+    with pytest.raises(DataError, match="Label more nodes"):
+        make_folds(np.ones(3, bool), np.arange(3), 0.2, seed=0)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        make_folds(np.ones(9, bool), np.zeros(9, int), 1.0, seed=0)
