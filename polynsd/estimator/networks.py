@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.config import ModelConfig, TrainConfig, from_options
+from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
 from polynsd.estimator.members import OnEpoch, Outputs, State
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
@@ -112,7 +113,7 @@ class NetworkMember:
     @torch.no_grad()
     def outputs(self, inputs: Inputs) -> Outputs:
         """See `Member`; in double precision, where the order of nodes does not matter."""
-        data = inputs.data(self.treatment, inputs.device, torch.float64)
+        data = inputs.data(self.treatment, with_double(inputs.device), torch.float64)
         models = [model.to(data.x.device).double() for model in self.models]
         return np.stack([call_model(model, data).cpu().numpy() for model in models])
 
@@ -250,7 +251,7 @@ def _training_task(
 
 
 def _negative_losses(task: Task) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    return lambda output, y, mask: -task.losses(output, y, mask).double()
+    return lambda output, y, mask: -to_wide(task.losses(output, y, mask))
 
 
 def _accept(y: Tensor) -> None:
@@ -260,7 +261,8 @@ def _accept(y: Tensor) -> None:
 def _member(network: Network, fits: Sequence[FitResult], sizes: tuple[int, int]) -> NetworkMember | None:
     if any(fit.diverged and not np.isfinite(fit.val_loss) for fit in fits):
         return None
-    models = [fit.model.double().eval() for fit in fits]
+    device = with_double(next(fits[0].model.parameters()).device)
+    models = [fit.model.to(device).double().eval() for fit in fits]
     epochs = sum(fit.epochs for fit in fits)
     return NetworkMember(
         network.name, network.family, network.configuration, network.treatment, models, epochs, sizes

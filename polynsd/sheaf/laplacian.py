@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from polynsd import kernels
+from polynsd.devices import to_wide
 from polynsd.errors import GraphError, ShapeError, require_choice
 from polynsd.kernels import BlockOperator
 from polynsd.kernels.ops import blocks, edges
@@ -103,7 +104,7 @@ class SheafLaplacian:
         pattern, weight, dtype = self.topology.pattern, self.edge_weight, maps.dtype
         # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
         exact = self.normalization == "sheaf" and not blocks.is_elementwise(maps) and not gram_is_diagonal
-        F = maps.double() if exact else maps
+        F = to_wide(maps) if exact else maps
         gram = blocks.gram(F, gram_is_diagonal)
         degree = edges.sum_at_nodes(gram if weight is None else weight[..., None, None] * gram, pattern)
         S = self._node_scale(degree)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from polynsd.devices import to_wide
+
 INFLATION = 1.01
 
 
@@ -82,5 +84,5 @@ def _draw_start(like: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     d = like.size(-2)
     position = local[:, None] * d + torch.arange(d, device=batch.device)
     # digits far behind the point of a sine; an even sequence would be orthogonal to modes of paths
-    noise = ((position + 1).double() * 12.9898).sin() * 43758.5453
+    noise = (to_wide(position + 1) * 12.9898).sin() * 43758.5453
     return (noise - noise.floor() - 0.5).to(like.dtype)[..., None].expand_as(like)

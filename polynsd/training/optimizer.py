@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
+from polynsd.devices import to_wide, wide_dtype
 from polynsd.nn.models import filter_parameters, sheaf_parameters
 
 
@@ -67,7 +68,7 @@ def schedule_factors(epoch: Tensor, warmup: Tensor, last_epoch: Tensor, is_cosin
 
     with w epochs of warm-up out of E; the second factor is 1 unless the schedule is the cosine.
     """
-    n = epoch.double()
+    n = to_wide(epoch)
     rise = ((n + 1) / warmup.clamp(min=1)).clamp(max=1)
     t = ((n - warmup) / (last_epoch - warmup).clamp(min=1)).clamp(0, 1)
     return rise * torch.where(is_cosine, (1 + torch.cos(math.pi * t)) / 2, 1.0)
@@ -79,13 +80,13 @@ def clip_rows(gradient: Tensor, limit: Tensor) -> None:
 
     Each row as `torch.nn.utils.clip_grad_norm_` does it.
     """
-    norm = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float64)
+    norm = torch.linalg.vector_norm(gradient, dim=-1, dtype=wide_dtype(gradient.device))
     gradient.mul_((limit / (norm + 1e-6)).clamp(max=1).to(gradient.dtype)[:, None])
 
 
 def average_decays(ema: Tensor, epoch: Tensor) -> Tensor:
     """`[R]` min(ema, (1 + n) / (10 + n)) after n epochs: the start, which is arbitrary, is soon forgotten."""
-    n = epoch.double()
+    n = to_wide(epoch)
     return torch.minimum(ema, (1 + n) / (10 + n))
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves, tree_map
 
+from polynsd.devices import to_wide
 from polynsd.kernels.ops.training import adam, copy_rows
 from polynsd.nn.precision import autocast
 from polynsd.training.dropout import DropoutStream
@@ -83,14 +84,12 @@ class Population:
         train_loss = self._step()
         self.epoch += 1
         output = self.outputs(*self._evaluated())
-        val_loss = self.task.losses(output, self.y, rows.val).double()
+        val_loss = to_wide(self.task.losses(output, self.y, rows.val))
         val_metric = self.task.metrics(output, self.y, rows.val)
         was_active = rows.active.clone()
         improved = self._keep_best(self._scores(output, val_loss, val_metric), val_loss, val_metric)
         rows.active.logical_and_(train_loss.isfinite() & val_loss.isfinite())
-        seen = torch.stack(
-            [train_loss.double(), val_loss, val_metric, improved.double(), was_active.double()], -1
-        )
+        seen = torch.stack([to_wide(t) for t in (train_loss, val_loss, val_metric, improved, was_active)], -1)
         self.history.index_copy_(0, ((self.epoch - 1) % len(self.history)).reshape(1), seen[None])
         return self.history
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from polynsd.config import TrainConfig
 from polynsd.data.splits import PARTS
+from polynsd.devices import wide_dtype
 from polynsd.errors import ConfigError
 from polynsd.training.optimizer import rate_scales, trainable, weight_decays
 from polynsd.training.probe import Probe
@@ -124,7 +125,8 @@ def make_rows(
     theta = _stack_rows([trainable(model) for model in models])
     count, device = len(models), theta.device
     state = _stack_rows([named_state(model, moving) for model in models])
-    state = state.double().reshape(count, -1).to(device)
+    wide = wide_dtype(device)
+    state = state.to(wide).reshape(count, -1).to(device)
     train, val, test = (torch.stack([getattr(r.split, part) for r in replicas]).to(device) for part in PARTS)
 
     def column(value: Callable[[TrainConfig], float], dtype: torch.dtype = torch.long) -> Tensor:
@@ -132,20 +134,20 @@ def make_rows(
 
     pairs = [(model, replica.config) for model, replica in zip(models, replicas, strict=True)]
     has_average = any(r.config.ema for r in replicas)
-    never = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
+    never = torch.full((count,), torch.nan, dtype=wide, device=device)
     return Rows(
         train=train,
         val=val,
         test=test,
         seed=torch.tensor([r.seed for r in replicas], device=device),
-        rate=column(lambda config: config.learning_rate, torch.float64),
+        rate=column(lambda config: config.learning_rate, wide),
         decay=torch.stack([weight_decays(*pair) for pair in pairs]).to(theta),
         scale=torch.stack([rate_scales(*pair) for pair in pairs]).to(theta),
         is_cosine=column(lambda config: config.schedule == "cosine", torch.bool),
-        clip_norm=column(lambda config: config.clip_norm or math.inf, torch.float64),
-        smoothing=column(lambda config: config.label_smoothing, torch.float64),
-        ema=column(lambda config: config.ema, torch.float64),
-        dropout=torch.tensor([probe.rates for probe in probes], dtype=torch.float64, device=device),
+        clip_norm=column(lambda config: config.clip_norm or math.inf, wide),
+        smoothing=column(lambda config: config.label_smoothing, wide),
+        ema=column(lambda config: config.ema, wide),
+        dropout=torch.tensor([probe.rates for probe in probes], dtype=wide, device=device),
         patience=column(lambda config: config.patience),
         last_epoch=column(lambda config: config.epochs),
         warmup=column(lambda config: config.warmup),

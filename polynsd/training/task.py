@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from polynsd.devices import to_wide
 from polynsd.errors import DataError, unknown_name
 
 
@@ -85,7 +86,7 @@ def squared_errors(output: Tensor, y: Tensor) -> Tensor:
 
 def accuracies(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     """Shares of nodes whose most likely class is right."""
-    return _mean((logits.argmax(-1) == y).double(), mask)
+    return _mean(to_wide(logits.argmax(-1) == y), mask)
 
 
 def balanced_accuracies(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
@@ -135,7 +136,7 @@ def _count_by_class(logits: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Te
     classes = torch.arange(logits.size(-1), device=y.device)
     predicted = mask[..., None] & (logits.argmax(-1)[..., None] == classes)
     true = mask[..., None] & (y[..., None] == classes)
-    hits, true, predicted = (chosen.sum(-2).double() for chosen in (true & predicted, true, predicted))
+    hits, true, predicted = (to_wide(chosen.sum(-2)) for chosen in (true & predicted, true, predicted))
     return hits, true, predicted
 
 
@@ -147,14 +148,14 @@ def _mean_over_classes(
     With more than two, a class is set against all others by its probability; one without nodes has no part.
     """
     if logits.size(-1) == 2:
-        by_class = {1: (logits[..., 1] - logits[..., 0]).double()}
+        by_class = {1: to_wide(logits[..., 1] - logits[..., 0])}
     else:
-        by_class = dict(enumerate(logits.double().softmax(-1).unbind(-1)))
+        by_class = dict(enumerate(to_wide(logits).softmax(-1).unbind(-1)))
     values = []
     for label, scores in by_class.items():
         score, order = scores.sort(-1)
         chosen = (mask & (y == label), mask & (y != label) & (y >= 0))
-        values.append(one_class(score, *(nodes.gather(-1, order).double() for nodes in chosen)))
+        values.append(one_class(score, *(to_wide(nodes.gather(-1, order)) for nodes in chosen)))
     return torch.stack(values, -1).nanmean(-1)
 
 
@@ -166,11 +167,11 @@ def _count_below(score: Tensor, chosen: Tensor) -> list[Tensor]:
 
 def r_squareds(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
     """1 − residual / total variance."""
-    y = y.reshape(output.shape[1:]).double().expand(output.shape)
+    y = to_wide(y.reshape(output.shape[1:])).expand(output.shape)
     chosen = mask[..., None]
     mean = torch.where(chosen, y, 0.0).sum(-2, keepdim=True) / mask.sum(-1)[:, None, None]
     residual, total = (
-        torch.where(chosen, (value - y).square(), 0.0).sum((-2, -1)) for value in (output.double(), mean)
+        torch.where(chosen, (value - y).square(), 0.0).sum((-2, -1)) for value in (to_wide(output), mean)
     )
     return 1 - residual / total
 

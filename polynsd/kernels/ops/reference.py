@@ -169,6 +169,9 @@ def _reflections(params: Tensor, d: int) -> tuple[Tensor, Tensor]:
 
 def symmetric_eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     """LAPACK's, or the GPU's counterpart, which fails on very many matrices at a time."""
+    if A.device.type == "mps":  # which has none
+        values, vectors = torch.linalg.eigh(A.cpu())
+        return values.to(A.device), vectors.to(A.device)
     pairs = [torch.linalg.eigh(part) for part in A.split(2**16)]
     return torch.cat([values for values, _ in pairs]), torch.cat([vectors for _, vectors in pairs])
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from polynsd.devices import to_wide
 from polynsd.kernels.ops.autograd import Gradients, differentiable
 from polynsd.kernels.ops.operator import Csr
 from polynsd.kernels.registry import backend_for
@@ -98,7 +99,7 @@ def adam(
         rate: η, float64 `[R]`.
         number: of the step, from 1 on; an integer without dimensions.
     """
-    steps = number.double()
+    steps = to_wide(number)
     factors = torch.stack([rate / (1 - BETA1**steps), (1 - BETA2**steps).rsqrt().expand_as(rate)], -1)
     backend_for(theta).adam(theta, gradient, mean, square, decay, scale, factors)
 
