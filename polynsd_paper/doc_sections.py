@@ -25,12 +25,14 @@ from polynsd_paper.claims.comparisons import compare_same_maps, difference_text,
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
+from polynsd_paper.experiments.block import TRANSPORT
 from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
-from polynsd_paper.experiments.searched import LEADERBOARD, STANDARD, WEBKB
-from polynsd_paper.formatting import NOT_RUN, deviation_text, markdown_table, range_text
+from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV, STANDARD, WEBKB
+from polynsd_paper.formatting import NOT_RUN, cell_number, deviation_text, markdown_table, range_text
 from polynsd_paper.leaderboards import (
     OURS,
     architecture,
+    best_on_validation,
     choose_maps,
     complete,
     paired_scores,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 WIDTH = 150
 SMALL_GRAPHS = ("texas", "wisconsin", "cornell")
 CONTROL_ROWS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
-OTHER_ROWS = 5  # of the README's table, chosen by rank
+OTHER_ROWS = 5  # of the leaderboard's table, chosen by rank
 BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
 ROW_NOTES = {  # what has to be known of a row, if it is there
     "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
@@ -74,8 +76,37 @@ def wrap(*sentences: str) -> str:
     return fill(" ".join(sentences), WIDTH, break_on_hyphens=False, break_long_words=False)
 
 
+def front_section(cells: DataFrame) -> str:
+    """The front page: PolyNSD as validation chooses it, what its maps add, and simpler models."""
+    cells, lines = complete(cells), []
+    searched = cells[cells["experiment"].isin((LEADERBOARD.name, FILTERED.name, PLATONOV.name))]
+    for dataset in TRANSPORT.datasets:
+        ours = cells[(cells["experiment"] == TRANSPORT.name) & (cells["dataset"] == dataset)]
+        best = best_on_validation(ours)
+        if best is None:
+            continue
+        rivals = searched[searched["dataset"] == dataset]
+        nsd = best_on_validation(rivals[rivals["row"].str.startswith("nsd-")])
+        others = [nsd, *(find_cell(rivals, row=row) for row in ("tuned-gcn", "gcn", "mlp"))]
+        maps = difference_text(find_cell(ours, variant="learned maps"), find_cell(ours, variant="same reach"))
+        numbers = (NOT_RUN if cell is None else cell_number(cell) for cell in (best, *others))
+        lines.append((dataset, *numbers, maps))
+    if not lines:
+        raise DataError("there are no records of `transport`; run `polynsd reproduce transport` first.")
+    head = ("graph", "PolyNSD", "NSD", "tuned GCN", "GCN", "MLP", "learned maps add")
+    text = wrap(
+        "Test accuracy in % (ROC AUC on minesweeper and tolokers), ten splits × three seeds ± deviation over "
+        f"splits; {NOT_RUN} not run. PolyNSD: options chosen by validation out of a few dozen tries per "
+        "graph, learned or identity maps by validation. The others: best on validation of 8 to 24 "
+        "configurations. *Learned maps add*: the same model minus that with identity maps, in points with "
+        "95 % intervals, **bold** where these do not contain zero. [docs/choosing.md](docs/choosing.md) says "
+        "where maps pay, [docs/findings.md](docs/findings.md) compares with the paper.",
+    )
+    return f"{markdown_table(head, lines)}\n\n{text}"
+
+
 def leaderboard_section(cells: DataFrame) -> str:
-    """The nine graphs on the front page: PolyNSD, its controls, the best others, and the paper's rows."""
+    """The nine standard graphs: PolyNSD, its controls, the best others, and the paper's rows."""
     board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
     if board.empty:
         raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
@@ -99,7 +130,7 @@ def leaderboard_section(cells: DataFrame) -> str:
         f"seeds{deviation_text(board)}.",
         f"{len(trained)} models, each with the best on validation of {range_text(searched['trials'])} "
         f"configurations; shown are {' and '.join(['PolyNSD with its controls', *best])}. "
-        "[results/tables/leaderboard.md](results/tables/leaderboard.md) has all.",
+        "[leaderboard.md](../results/tables/leaderboard.md) has all.",
         *([f"{NOT_RUN} not run."] if has_gaps else []),
         "`cornell` carries the features and labels of Texas on Cornell's edges, as in most papers; "
         "`cornell_fixed` is the corrected graph.",
@@ -108,7 +139,7 @@ def leaderboard_section(cells: DataFrame) -> str:
         bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST,
         "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "
         "quarter more training nodes, and its bases were chosen on test nodes "
-        "([docs/reproducing.md](docs/reproducing.md#what-differs-from-the-paper)).",
+        "([reproducing.md](reproducing.md#what-differs-from-the-paper)).",
     )
     return f"{markdown_table(('', *STANDARD), lines)}\n\n{text}"
 
@@ -233,8 +264,9 @@ def sections(records: DataFrame) -> dict[str, dict[str, str]]:
     """All generated sections: page → name → text, from the current records of all experiments."""
     cells = summarize(records)
     return {
-        "README.md": {"results": leaderboard_section(cells)},
+        "README.md": {"results": front_section(cells)},
         "docs/findings.md": {
+            "leaderboard": leaderboard_section(cells),
             "results": comparison_section(cells),
             "differences": differences_section(cells),
             "causes": causes_section(records),
