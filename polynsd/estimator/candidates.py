@@ -14,8 +14,9 @@ from scipy import sparse
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.estimator.linear import linear_candidates
-from polynsd.estimator.members import Candidate
+from polynsd.estimator.members import FAMILIES, Candidate
 from polynsd.estimator.networks import Network
+from polynsd.estimator.trees import trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
 
@@ -68,7 +69,8 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
         return list(_fixed_networks(fixed, treatments[0], edge_dim))
     linear = [c for c in linear_candidates(inputs, str(inputs.device)) if c.treatment in treatments]
     networks = [n for treatment in treatments[:1] for n in _networks(treatment, edge_dim)]
-    return [*linear, *networks]
+    cheap: list[Candidate] = [*linear, *trees_candidates(inputs)]
+    return [*sorted(cheap, key=lambda candidate: FAMILIES.index(candidate.family)), *networks]
 
 
 def _is_auto(value: Any) -> bool:

@@ -10,8 +10,9 @@ from torch import Tensor
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.trees import TreesMember
 
-KINDS: dict[str, type[Member]] = {"linear": LinearMember, "network": NetworkMember}
+KINDS: dict[str, type[Member]] = {"linear": LinearMember, "network": NetworkMember, "trees": TreesMember}
 
 
 class Parts(Protocol):

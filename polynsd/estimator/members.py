@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
-FAMILIES = ("features", "smoothed", "convolution", "filter", "sheaf", "deep", "zoo")  # from cheap to dear
+FAMILIES = ("features", "smoothed", "trees", "convolution", "filter", "sheaf", "deep", "zoo")  # cheap to dear
 
 Outputs = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, Tensor]]

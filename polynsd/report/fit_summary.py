@@ -26,6 +26,7 @@ NAME = 16  # characters of the name of a class
 FAMILIES = {
     "features": "features alone",
     "smoothed": "features of neighbours, averaged",
+    "trees": "boosted trees on features and those of neighbours",
     "convolution": "plain graph convolution",
     "filter": "polynomial filter",
     "sheaf": "sheaf network",

@@ -1,0 +1,288 @@
+"""Boosted trees on features and on [X, P X, P² X, degree], grown by scikit-learn where it is installed.
+
+scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
+by themselves. Their predictions are compared with scikit-learn's at every fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from polynsd.estimator.features import STANDARD
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.estimator.sklearn_compat import HAS_SKLEARN
+from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.inputs import Inputs
+
+HOPS = 2
+MOST_COLUMNS = 400  # of the table; wider ones take long, and linear models suit them better
+RATE = 0.1
+STEPS, MOST_STEPS = 20, 300  # boosting steps until the next look at validation, and in all
+LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
+CHECKED = 200  # rows on which predictions are compared with scikit-learn's
+BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
+
+Numbers = NDArray[np.float64]
+
+
+class Forest(NamedTuple):
+    """Binary trees, node by node: a row goes left where its feature is at most the threshold."""
+
+    feature: NDArray[np.int64]  # −1 in a leaf
+    threshold: Numbers
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    value: Numbers
+    root: NDArray[np.int64]  # [T] where a tree begins
+    output: NDArray[np.int64]  # [T] the column of the outputs that a tree adds to
+
+    def predict(self, table: Numbers, num_outputs: int) -> Numbers:
+        """`[N, columns]` → `[N, num_outputs]`, the sum over the trees."""
+        total, count = np.zeros((len(table), num_outputs)), max(BLOCK // max(len(table), 1), 1)
+        for start in range(0, len(self.root), count):
+            root, output = self.root[start : start + count], self.output[start : start + count]
+            leaf = self._find_leaves(table, root).reshape(len(root), len(table))
+            for column, values in zip(output, self.value[leaf], strict=True):
+                total[:, column] += values
+        return total
+
+    def _find_leaves(self, table: Numbers, root: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For every tree and row, tree by tree, the leaf that the row ends in."""
+        place = np.repeat(root, len(table))
+        moving = np.flatnonzero(self.feature[place] >= 0)
+        while len(moving):
+            here = place[moving]
+            goes_left = table[moving % len(table), self.feature[here]] <= self.threshold[here]
+            there = np.where(goes_left, self.left[here], self.right[here])
+            place[moving] = there
+            moving = moving[self.feature[there] >= 0]
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class TreesMember:
+    """The forests of all folds in one, whose tree t belongs to output `fold · O + class`."""
+
+    name: str
+    family: str
+    hops: int
+    forest: Forest
+    start: Numbers  # [R, O] what trees add to
+    known: tuple[Inputs, Outputs] | None = None
+    """The outputs on the graph of `fit`, which scikit-learn computes faster."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"hops": self.hops, "trees": len(self.forest.root)}
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        if self.known is not None and self.known[0] is inputs:
+            return self.known[1]
+        sums = self.forest.predict(make_table(inputs, self.hops), self.start.size)
+        return (sums.reshape(-1, *self.start.shape) + self.start).transpose(1, 0, 2)
+
+    def state(self) -> State:
+        arrays = {**self.forest._asdict(), "start": self.start}
+        plain = {name: getattr(self, name) for name in ("name", "family", "hops")}
+        return plain, {
+            name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()
+        }
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TreesMember:
+        forest = Forest(**{name: tensors[name].numpy() for name in Forest._fields})
+        return cls(**data, forest=forest, start=tensors["start"].numpy())
+
+
+@dataclass(frozen=True)
+class TreesCandidate:
+    """Boosted trees on [X, P X, …, Pᴴ X, degree], with as many as the validation nodes of a fold favour.
+
+    Args:
+        name: for reports.
+        family: `features` or `trees`.
+        hops: H; 0 looks at a node's own features only.
+    """
+
+    name: str
+    family: str
+    hops: int = 0
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: Numbers | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> TreesMember:
+        table = make_table(inputs, self.hops)
+        num_outputs = task.num_outputs(torch.from_numpy(target))
+        grown: list[tuple[Forest, Numbers, Numbers]] = []
+        for train, val in zip(folds.train, folds.val, strict=True):
+            seconds = None if deadline is None else (deadline - time.monotonic()) / (len(folds) - len(grown))
+            fold = _Fold(table, target, train, val, weights, num_outputs, task)
+            grown.append(fold.grow(seed, seconds))
+        forests, starts, outputs = zip(*grown, strict=True)
+        known = (inputs, np.stack(outputs))
+        forest = _join(forests, num_outputs)
+        return TreesMember(self.name, self.family, self.hops, forest, np.stack(starts), known)
+
+
+def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:
+    """Boosted trees, where scikit-learn is installed and the table is not too wide."""
+    width = inputs.num_features
+    candidates = [TreesCandidate("boosted trees", "features")]
+    if inputs.graph.num_edges:
+        candidates.append(TreesCandidate("boosted trees, mean", "trees", HOPS))
+    return [c for c in candidates if HAS_SKLEARN and (c.hops + 1) * width + 1 <= MOST_COLUMNS]
+
+
+def make_table(inputs: Inputs, hops: int) -> Numbers:
+    """[X, P X, …, Pᴴ X, log(1 + degree)], X alone without hops."""
+    x = inputs.features(STANDARD)
+    blocks = [x.toarray() if sparse.issparse(x) else x]
+    if hops:
+        p, degree = inputs.adjacency("mean"), inputs.adjacency("plain").sum(1)
+        for _ in range(hops):
+            blocks.append(p @ blocks[-1])
+        blocks.append(np.log1p(degree)[:, None])
+    return np.concatenate(blocks, 1)
+
+
+class _Fold(NamedTuple):
+    """What one model is fitted to and judged by."""
+
+    table: Numbers
+    target: NDArray[Any]
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    weights: Numbers | None
+    num_outputs: int
+    task: Task
+
+    def grow(self, seed: int, seconds: float | None) -> tuple[Forest, Numbers, Numbers]:
+        """As many trees as are best on the validation nodes, what they add to `[O]`, and outputs `[N, O]`."""
+        y = self.target[self.train]
+        classes = np.zeros(1, dtype=np.int64) if self.task.is_regression else np.unique(y)
+        # a class that the fold does not have is less likely than those that it has, by a factor of about 2n
+        start = np.full(self.num_outputs, -np.log(2 * len(y)))
+        start[classes] = 0.0
+        outputs = np.repeat(start[None], len(self.table), 0)
+        if len(classes) == 1 and not self.task.is_regression:
+            return read_trees([], classes), start, outputs
+        columns = classes[1:] if len(classes) == 2 else classes  # of two classes, one has trees
+        model = _make_model(self.task.is_regression, len(y), seed)
+        count = self._boost(model, start, columns, seconds)
+        del model._predictors[count:]
+        outputs[:, columns] += _raw(model, self.table)
+        start[columns] += model._baseline_prediction[0]
+        forest = read_trees(model._predictors, columns)
+        self._compare(forest, start, outputs)
+        return forest, start, outputs
+
+    def _boost(self, model: Any, start: Numbers, columns: NDArray[np.int64], seconds: float | None) -> int:
+        """Grows trees until validation has not gained for a while; the best number of steps."""
+        y, began = torch.from_numpy(self.target[self.val]), time.monotonic()
+        table, weights = self.table[self.train], None if self.weights is None else self.weights[self.train]
+        losses: list[float] = []
+        while len(losses) < MOST_STEPS:
+            model.set_params(max_iter=len(losses) + STEPS).fit(table, self.target[self.train], weights)
+            for raw in list(_staged(model, self.table[self.val]))[len(losses) :]:
+                outputs = np.repeat(start[None], len(y), 0)
+                outputs[:, columns] += raw
+                losses.append(float(self.task.loss(torch.from_numpy(outputs), y)))
+            is_late = seconds is not None and time.monotonic() - began > seconds
+            if is_late or len(losses) - int(np.argmin(losses)) > STEPS:
+                break
+        return int(np.argmin(losses)) + 1
+
+    def _compare(self, forest: Forest, start: Numbers, expected: Numbers) -> None:
+        """Raises unless the trees in arrays predict what scikit-learn does."""
+        some = np.flatnonzero(self.val)[:CHECKED]
+        found = forest.predict(self.table[some], self.num_outputs) + start
+        if not np.allclose(found, expected[some], rtol=1e-6, atol=1e-9):
+            raise RuntimeError(
+                "the trees of this version of scikit-learn are not understood: predictions differ by "
+                f"{np.abs(found - expected[some]).max():.3g}. Report it, and use another version meanwhile."
+            )
+
+
+def _make_model(is_regression: bool, num_rows: int, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
+    leaf = min(LEAF, max(SMALLEST_LEAF, num_rows // LEAF))
+    return kind(
+        learning_rate=RATE,
+        min_samples_leaf=leaf,
+        l2_regularization=1.0,
+        early_stopping=False,
+        warm_start=True,
+        random_state=seed,
+    )
+
+
+def _raw(model: Any, table: Numbers) -> Numbers:
+    """`[n, K]`: logits of the classes that have trees, or numbers."""
+    is_classifier = hasattr(model, "decision_function")
+    raw = model.decision_function(table) if is_classifier else model.predict(table)
+    return np.reshape(raw, (len(table), -1))
+
+
+def _staged(model: Any, table: Numbers) -> Iterator[Numbers]:
+    """The same after every step."""
+    is_classifier = hasattr(model, "decision_function")
+    stages = model.staged_decision_function(table) if is_classifier else model.staged_predict(table)
+    return (np.reshape(stage, (len(table), -1)) for stage in stages)
+
+
+def read_trees(predictors: Sequence[Sequence[Any]], columns: NDArray[np.int64]) -> Forest:
+    """scikit-learn's trees `[steps][K]` as arrays, those of column k adding to output `columns[k]`."""
+    trees = [tree.nodes for step in predictors for tree in step]
+    sizes = np.array([len(nodes) for nodes in trees], dtype=np.int64)
+    root = np.cumsum(sizes) - sizes
+    if not trees:
+        numbers, places = np.zeros(0), np.zeros(0, dtype=np.int64)
+        return Forest(places, numbers, places, places, numbers, places, places)
+    nodes, offset = np.concatenate(trees), np.repeat(root, sizes)
+    return Forest(
+        feature=np.where(nodes["is_leaf"], -1, nodes["feature_idx"]).astype(np.int64),
+        threshold=nodes["num_threshold"].astype(np.float64),
+        left=nodes["left"].astype(np.int64) + offset,
+        right=nodes["right"].astype(np.int64) + offset,
+        value=nodes["value"].astype(np.float64),
+        root=root,
+        output=np.tile(columns, len(predictors)),
+    )
+
+
+def _join(forests: Sequence[Forest], num_outputs: int) -> Forest:
+    """All forests in one; the outputs of the r-th begin at r · O."""
+    sizes = np.array([len(forest.feature) for forest in forests])
+    moved = [
+        forest._replace(
+            left=forest.left + offset,
+            right=forest.right + offset,
+            root=forest.root + offset,
+            output=forest.output + fold * num_outputs,
+        )
+        for fold, (forest, offset) in enumerate(zip(forests, np.cumsum(sizes) - sizes, strict=True))
+    ]
+    return Forest(*(np.concatenate(parts) for parts in zip(*moved, strict=True)))

@@ -1,0 +1,90 @@
+"""Boosted trees: arrays predict what scikit-learn does, and poor data give a model."""
+
+import numpy as np
+import pytest
+from test_linear import random_folds, random_graph
+
+from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.trees import Forest, TreesCandidate, TreesMember, make_table, trees_candidates
+from polynsd.training import get_task
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.usefixtures("no_tracer")
+
+
+def inputs_of(graph) -> Inputs:
+    return Inputs(graph, FeatureTreatments.learn(graph.x))
+
+
+def fit(graph, target, folds, metric="accuracy", hops=0, deadline=None, weights=None) -> TreesMember:
+    return TreesCandidate("trees", "trees", hops).fit(
+        inputs_of(graph), target, folds, get_task(metric), weights=weights, seed=0, deadline=deadline
+    )
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 0])  # 0: numbers
+def test_stored_trees_predict_what_scikit_learn_did(num_classes):
+    graph, folds = random_graph(200, 4, dense=True), random_folds(200, 2)
+    target = np.minimum(graph.y, num_classes - 1) if num_classes else graph.x[:, 0].astype(np.float64)
+    member = fit(graph, target, folds, "accuracy" if num_classes else "r2", hops=2)
+    expected = member.known[1]
+    again = TreesMember.restore(*member.state())
+    found = again.outputs(inputs_of(graph))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    assert found.shape == (2, 200, num_classes or 1)
+    right = found.mean(0).argmax(1) == target if num_classes else np.abs(found.mean(0)[:, 0] - target) < 0.7
+    assert right.mean() > 0.7
+
+
+def test_a_tree_is_followed_to_its_leaf():
+    forest = Forest(
+        feature=np.array([1, -1, 0, -1, -1]),
+        threshold=np.array([0.5, 0, 2.0, 0, 0]),
+        left=np.array([1, 0, 3, 0, 0]),
+        right=np.array([2, 0, 4, 0, 0]),
+        value=np.array([0, 10.0, 0, 20.0, 30.0]),
+        root=np.array([0]),
+        output=np.array([1]),
+    )
+    table = np.array([[9.0, 0.5], [2.0, 0.6], [2.1, 0.6]])
+    np.testing.assert_array_equal(forest.predict(table, 2), [[0, 10], [0, 20], [0, 30]])
+
+
+def test_trees_that_are_read_wrongly_are_noticed(monkeypatch):
+    monkeypatch.setattr(Forest, "predict", lambda self, table, count: np.zeros((len(table), count)))
+    graph = random_graph(60, 4, dense=True)
+    with pytest.raises(RuntimeError, match="not understood: predictions differ"):
+        fit(graph, graph.y, random_folds(60, 1))
+
+
+def test_the_table_has_neighbours_and_degrees():
+    graph = random_graph(dense=True)
+    inputs = inputs_of(graph)
+    table = make_table(inputs, 1)
+    assert table.shape == (60, 41)
+    np.testing.assert_allclose(table[:, 20:40], inputs.adjacency("mean") @ table[:, :20])
+    np.testing.assert_allclose(np.expm1(table[:, 40]), np.bincount(graph.edge_index.ravel(), minlength=60))
+
+
+@pytest.mark.parametrize("missing", [[2], [1, 2]])
+def test_a_class_that_a_fold_does_not_have_is_unlikely(missing):
+    graph, folds = random_graph(60, 4, dense=True), random_folds(60, 2)
+    folds.train[0] &= ~np.isin(graph.y, missing)
+    outputs = fit(graph, graph.y, folds).outputs(inputs_of(graph))
+    assert np.isfinite(outputs).all()
+    assert not np.isin(outputs[0].argmax(1), missing).any()
+
+
+def test_weights_and_a_deadline_that_has_passed():
+    graph = random_graph(60, 4, dense=True)
+    folds, weights = Folds.one(np.arange(60) < 40, np.arange(60) >= 40), np.where(graph.y == 0, 1.0, 0.0)
+    member = fit(graph, graph.y, folds, deadline=0.0, weights=weights)
+    assert len(member.forest.root) <= 3 * 20
+    assert (member.outputs(inputs_of(graph))[0].argmax(1) == 0).all()
+
+
+def test_wide_tables_are_left_to_other_models():
+    assert len(trees_candidates(inputs_of(random_graph()))) == 2
+    assert not trees_candidates(inputs_of(random_graph(20, 500)))
