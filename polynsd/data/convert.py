@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch_geometric.data import Data
 
+    from polynsd.data.tables import ReadOptions, ReadResult, TableSchema
+
 logger = logging.getLogger("polynsd")
 
 
@@ -157,8 +159,23 @@ def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Gr
 
     Nodes must be integers or strings; they are the ids.
     """
+    from polynsd.data.tables.schema import ReadOptions
+
+    result = read_networkx(graph, ReadOptions.from_keywords(**options), name)
+    result.report.log(name)
+    return result.graph
+
+
+def read_networkx(
+    graph: nx.Graph,
+    options: ReadOptions,
+    name: str,
+    schema: TableSchema | None = None,
+    unseen: str = "error",
+) -> ReadResult:
+    """Like `from_networkx`, with the report and the schema, by which another graph is read alike."""
     from polynsd.data.tables.read import build_graph
-    from polynsd.data.tables.schema import ID, SOURCE, TARGET, ReadOptions
+    from polynsd.data.tables.schema import ID, SOURCE, TARGET
     from polynsd.data.tables.table import Table
 
     for node in graph.nodes:
@@ -172,9 +189,7 @@ def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Gr
     edges = Table.from_records("the edges of the NetworkX graph", ends, [edge[2] for edge in triples])
     attributes = [attributes for _, attributes in graph.nodes(data=True)]
     nodes = Table.from_records("the nodes of the NetworkX graph", {ID: list(graph.nodes)}, attributes)
-    result = build_graph(edges, nodes, ReadOptions.from_keywords(**options).with_reserved_ids(), name)
-    result.report.log(name)
-    return result.graph
+    return build_graph(edges, nodes, options.with_reserved_ids(), name, schema, unseen)
 
 
 def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:

@@ -26,12 +26,13 @@ from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import estimate_score
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds, hold_out, make_folds
-from polynsd.estimator.inputs import Inputs, Scaling, as_graph, is_table
+from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Candidate, Member, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
+from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError, as_python, draw_seed
 from polynsd.training import Task
@@ -118,9 +119,9 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         one goes on with.
 
         Args:
-            graph: a `Graph`, PyG's `Data`, a pair (x, edge_index), or a table of features `[n, F]`; or
-                `GraphNodes`, whose labels alone are then used.
-            y: a label per node, in place of the graph's own.
+            graph: a `Graph`, PyG's `Data`, a NetworkX graph, a pair (x, edge_index), or a table of features
+                `[n, F]`, also a sparse matrix or a DataFrame; or `GraphNodes`, whose labels alone are used.
+            y: a label per node, in place of the graph's own; of a NetworkX graph the attribute that holds it.
             train: the nodes to train on, as a mask or as numbers; all labelled ones by default.
             val: the nodes to choose on. By default a share of every class of the training nodes
                 (`validation_fraction`), or with few labels each of them in turn.
@@ -165,7 +166,9 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self.seed_ = draw_seed(self.random_state)
         nodes = graph if isinstance(graph, GraphNodes) else None
         graph = graph if nodes is None else nodes.graph
-        source = as_graph(self, graph, edges, reset=True)
+        label = y if isinstance(y, str) else None
+        source = as_graph(self, graph, edges, reset=True, label=label)
+        y = None if label is not None else y
         self._source: Graph | None = source
         self._in_table = is_table(graph, edges)
         if source.masks and all(part is None for part in given) and nodes is None:

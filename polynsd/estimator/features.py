@@ -38,6 +38,7 @@ STORED_SPARSELY = 0.25  # share of entries up to which the result is a sparse ma
 QUANTILES = 256  # by which ranks are found
 QUANTILE_ROWS = 10_000  # rows that they are taken from, at most
 BLOCK = 2**24  # entries of a dense matrix that are looked at in one go
+ENOUGH_ROWS = 500  # fewer nodes tell less of the scale of a column than all of them
 EQUAL_ROWS = 1.01  # rows whose lengths differ by less count as equal
 ROUNDING = float(np.finfo(np.float32).eps)  # a column that varies by less is constant
 ARRAYS = ("sparse", "dense", "largest", "mean", "deviation", "quantiles")
@@ -78,8 +79,9 @@ class FeatureTreatments:
 
         Args:
             x: the features of all nodes, labelled or not: many nodes show what kind a column is.
-            rows: the nodes by which dense columns are scaled; all by default.
+            rows: the nodes by which dense columns are scaled; all by default, and where these are few.
         """
+        rows = None if rows is None or rows.sum() < ENOUGH_ROWS else rows
         columns = _describe_columns(x)
         kept_sparse, kept_dense = columns.kinds()
         dense = _select(x, kept_dense)
@@ -91,7 +93,7 @@ class FeatureTreatments:
             largest=np.maximum(np.abs(columns.low), np.abs(columns.high))[kept_sparse],
             mean=mean,
             deviation=deviation,
-            quantiles=_quantiles(dense if rows is None or not rows.any() else dense[rows]),
+            quantiles=_quantiles(dense if rows is None else dense[rows]),
             names=(STANDARD,),
             is_sparse=_is_sparse(columns, kept_sparse, kept_dense, len(dense)),
         )
@@ -250,7 +252,7 @@ def _select(x: Matrix, columns: NDArray[np.int64], keep_sparse: bool = False) ->
 def _scales(values: Numbers, rows: NDArray[np.bool_] | None) -> tuple[Numbers, Numbers]:
     """Mean and deviation of columns that vary; where they do not on these rows, those of all."""
     mean, deviation = values.mean(0), values.std(0)
-    if rows is None or not rows.any():
+    if rows is None:
         return mean, deviation
     some = values[rows]
     some_mean, some_deviation = some.mean(0), some.std(0)

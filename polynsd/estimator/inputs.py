@@ -1,15 +1,13 @@
-"""What an estimator is given, as a `Graph`, and the graph as the model sees it: scaled, in double precision.
+"""`Inputs`: the graph as candidates see it, with treated features; `Scaling`: of edge features and targets.
 
-An estimator takes a graph, PyG's `Data`, a pair (x, edges) or a plain table of features. Features are put on
-a common scale by the training nodes: a column that is 0 or 1 on every training node (one-hot, a bag of words,
-a flag) stays as it is; any other becomes (x − mean) / deviation; a constant column is only shifted. Double
-precision makes a prediction independent of the order of nodes and of other components.
+Everything is computed in double precision, which makes a prediction independent of the order of nodes and of
+other components.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +17,8 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.data import Graph
-from polynsd.errors import DataError, GraphError, ShapeError, require_choice
+from polynsd.errors import DataError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
-from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
 from polynsd.nn.features import DENSITY, SIZE
 from polynsd.sparse import to_tensor
 
@@ -167,110 +164,6 @@ def _normalise(graph: Graph, kind: str) -> Any:
     else:
         A.data *= np.sqrt(np.repeat(power, np.diff(A.indptr)) * power[A.indices])
     return A
-
-
-def as_graph(estimator: Any, given: Any, edges: Any = None, *, reset: bool = False) -> Graph:
-    """The graph of what was given.
-
-    Args:
-        estimator: remembers (`reset`), or has remembered, the number and the names of the features.
-        given: a `Graph`; PyG's `Data`; a pair (x, edges); or a table of features `[n, F]`.
-        edges: with a table: an edge index `[2, E]` or SciPy's sparse adjacency matrix `[n, n]`; none by
-            default.
-        reset: whether this is `fit`.
-    """
-    if isinstance(given, tuple) and len(given) == 2:
-        given, edges = given
-    if not _has_edges(given):
-        return _table_graph(check_table(estimator, _to_numpy(given), reset), edges)
-    graph = given if isinstance(given, Graph) else Graph.from_pyg(given)
-    if edges is not None:
-        raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
-    if graph.x is None:
-        raise DataError(
-            f"a model needs features of nodes; '{graph.name}' has none. Give it some, e.g. the degree "
-            "of every node."
-        )
-    if reset:
-        _remember_features(estimator, graph)
-        return graph
-    graph = _align_features(estimator, graph)
-    count_features(estimator, graph.num_features, reset)
-    return graph
-
-
-def is_table(given: Any, edges: Any = None) -> bool:
-    """Whether this is a plain table of features: no graph, no edges."""
-    is_pair = isinstance(given, tuple) and len(given) == 2
-    return edges is None and not is_pair and not _has_edges(given)
-
-
-def dense_features(graph: Graph) -> NDArray[np.float64]:
-    """The features, dense and in double precision."""
-    x = graph.x.toarray() if sparse.issparse(graph.x) else graph.x
-    return np.asarray(x, dtype=np.float64)
-
-
-def _has_edges(given: Any) -> bool:
-    return isinstance(given, Graph) or hasattr(given, "edge_index")
-
-
-def _to_numpy(given: Any) -> Any:
-    return given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
-
-
-def _table_graph(x: NDArray[np.float64], edges: Any) -> Graph:
-    """A graph of the rows; merged and checked as every edge list is."""
-    if sparse.issparse(edges):
-        return replace(Graph.from_scipy(edges), x=x)
-    if edges is None:
-        return Graph("table", np.empty((2, 0), dtype=np.int64), len(x), x=x)
-    from torch_geometric.data import Data
-
-    index = np.array(_to_numpy(edges))
-    if index.shape == (len(x), len(x)) and len(x) != 2:
-        raise ShapeError(
-            f"edges must be an edge index [2, E] or a sparse adjacency matrix; got a dense {index.shape}. "
-            "Make it sparse: scipy.sparse.csr_array(edges)."
-        )
-    return replace(Graph.from_pyg(Data(edge_index=torch.from_numpy(index), num_nodes=len(x))), x=x)
-
-
-def _remember_features(estimator: Any, graph: Graph) -> None:
-    forget_feature_names(estimator)
-    count_features(estimator, graph.num_features, reset=True)
-    if graph.feature_names is not None:
-        estimator.feature_names_in_ = np.array(graph.feature_names, dtype=object)
-
-
-def _align_features(estimator: Any, graph: Graph) -> Graph:
-    """The graph with its features in the order of `fit`, where both have names, which must be the same."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None or graph.feature_names is None or tuple(names) == graph.feature_names:
-        return graph
-    column = {name: number for number, name in enumerate(graph.feature_names)}
-    missing = [name for name in names if name not in column]
-    extra = sorted(column.keys() - set(names))
-    if missing or extra:
-        raise DataError(
-            f"the features must be those of fit; missing: {', '.join(missing) or 'none'}; unknown: "
-            f"{', '.join(extra) or 'none'}. Give the graph the same columns."
-        )
-    return replace(graph, x=graph.x[:, [column[name] for name in names]], feature_names=tuple(names))
-
-
-def as_data(graph: Graph, features: Scaling, edge_features: Scaling | None) -> Data:
-    """PyG's `Data` with scaled features and both directions of every edge."""
-    from torch_geometric.data import Data
-
-    once = torch.from_numpy(graph.edge_index.astype(np.int64))
-    data = Data(edge_index=torch.cat([once, once.flip(0)], 1), num_nodes=graph.num_nodes)
-    data.x = torch.from_numpy(features.apply(dense_features(graph)))
-    if graph.edge_weight is not None:
-        data.edge_weight = _both_ways(graph.edge_weight)
-    if graph.edge_attr is not None and edge_features is not None:
-        data.edge_attr = _both_ways(edge_features.apply(graph.edge_attr.astype(np.float64)))
-    return data
 
 
 def edge_inputs(data: Data, has_weights: bool, edge_dim: int) -> dict[str, Tensor]:

@@ -62,15 +62,15 @@ class NotFittedError(PolyNSDError, _SklearnNotFitted):  # type: ignore[misc]
     """`predict` and the like need a model that `fit` or `load` has made."""
 
 
-def check_table(estimator: Any, X: Any, reset: bool) -> NDArray[np.float64]:
-    """A plain table of numbers `[n, F]`, dense; sets or compares `n_features_in_`."""
+def check_table(estimator: Any, X: Any, reset: bool) -> Any:
+    """A plain table of numbers `[n, F]`, an array or a CSR matrix; sets or compares `n_features_in_`."""
     if HAS_SKLEARN:
-        table = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64)
-        return table.toarray() if hasattr(table, "toarray") else table
-    table = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+    is_sparse = hasattr(X, "tocsr")
+    table = X.tocsr().astype(np.float64) if is_sparse else np.asarray(X, dtype=np.float64)
     if table.ndim != 2 or 0 in table.shape:
         raise ShapeError(f"X must be a table of numbers [n, F] with rows and columns; got {table.shape}.")
-    if not np.isfinite(table).all():
+    if not np.isfinite(table.data if is_sparse else table).all():
         raise DataError("X must be finite; it contains NaN or inf. Fill or drop such rows.")
     count_features(estimator, table.shape[1], reset)
     return table

@@ -5,6 +5,7 @@ and `model.safetensors`. The graph of `fit` is not stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.data.tables.encode import FeatureEncoder
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import Chosen, SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
@@ -107,6 +109,7 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
         "scalings": {name: _scaling(state[name]) for name in SCALINGS if state.get(name) is not None},
         "classes": _classes(state.get("classes_")),
         "feature_names": None if names is None else names.tolist(),
+        "column_encoders": [asdict(encoder) for encoder in state.get("column_encoders_", ())],
     }
 
 
@@ -135,6 +138,8 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.classes_ = np.array(result["classes"]["names"], dtype=result["classes"]["dtype"])
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
+    if result.get("column_encoders"):
+        estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
     estimator.estimate_ = Estimate(**result["estimate"])
     if result["decision"] is not None:
         estimator.decision_ = Decision.restore(result["decision"])

@@ -182,6 +182,35 @@ class EncodedTable:
     def feature_names(self) -> tuple[str, ...]:
         return tuple(name for encoder in self.encoders for name in encoder.names)
 
+    @property
+    def one_hot(self) -> dict[str, int]:
+        """Column → categories that have a feature each."""
+        return {e.column: len(e.categories) for e in self.encoders if e.categories is not None}
+
+    def describe(self) -> list[str]:
+        """What was done to the columns, in words."""
+        return describe_columns(self.one_hot, self.pooled, self.dates, self.filled)
+
+
+def describe_columns(
+    one_hot: Mapping[str, int], pooled: Mapping[str, int], dates: Sequence[str], filled: Mapping[str, int]
+) -> list[str]:
+    """What was done to columns, in words."""
+
+    def list_counts(counts: Mapping[str, int]) -> str:
+        return ", ".join(f"{name} ({count})" for name, count in counts.items())
+
+    return [
+        f"{action}: {columns}"
+        for action, columns in (
+            ("one-hot", list_counts(one_hot)),
+            (f"rare categories pooled as {OTHER}", list_counts(pooled)),
+            ("dates as days since 1970", ", ".join(dates)),
+            ("missing values filled with the mean and marked", list_counts(filled)),
+        )
+        if columns
+    ]
+
 
 def encode_columns(
     table: Table,

@@ -228,11 +228,7 @@ def _make_report(
         isolated=int((degrees(graph) == 0).sum()),
         task=labels.task,
         unlabelled=labels.num_missing,
-        one_hot={
-            e.column: len(e.categories)
-            for e in (*nodes.encoders, *edges.encoders)
-            if e.categories is not None
-        },
+        one_hot={**nodes.one_hot, **edges.one_hot},
         pooled={**nodes.pooled, **edges.pooled},
         dates=(*nodes.dates, *edges.dates),
         filled={**nodes.filled, **edges.filled},

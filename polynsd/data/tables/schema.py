@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from polynsd.data.edges import AGGREGATES, EdgeReport
 from polynsd.data.graph import Graph
-from polynsd.data.tables.encode import OTHER, FeatureEncoder
+from polynsd.data.tables.encode import FeatureEncoder, describe_columns
 from polynsd.data.tables.files import TextFormat
 from polynsd.errors import ConfigError, require_choice, unknown_name
 
@@ -124,20 +124,10 @@ class ReadReport:
     left_out: Mapping[str, str] = field(default_factory=dict)  # column -> why no feature could be made of it
 
     def __str__(self) -> str:
-        def list_counts(counts: Mapping[str, int]) -> str:
-            return ", ".join(f"{name} ({count})" for name, count in counts.items())
-
         parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
         if self.task is not None:
             parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
-        if self.one_hot:
-            parts.append("one-hot: " + list_counts(self.one_hot))
-        if self.pooled:
-            parts.append(f"rare categories pooled as {OTHER}: " + list_counts(self.pooled))
-        if self.dates:
-            parts.append("dates as days since 1970: " + ", ".join(self.dates))
-        if self.filled:
-            parts.append("missing values filled with the mean and marked: " + list_counts(self.filled))
+        parts += describe_columns(self.one_hot, self.pooled, self.dates, self.filled)
         if self.left_out:
             parts.append("columns left out: " + ", ".join(self.left_out))
         if self.unused:
