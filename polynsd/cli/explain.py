@@ -25,7 +25,7 @@ class Explain:
     node: Annotated[str, arg(metavar="ID")]
     """The id of the node."""
     target: Annotated[str | None, arg(metavar="CLASS")] = None
-    """The class to explain; the most likely one unless given."""
+    """The class to explain; the predicted one unless given."""
     top: int = 10
     """Rows of every table."""
     out: Path | None = None

@@ -372,7 +372,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             node: its id, or its number where nodes have no ids.
             graph: as for `predict`; that of `fit` by default.
             edges: likewise.
-            target: the class to explain; the most likely one by default.
+            target: the class to explain; the predicted one by default.
             top: rows of every table.
             exact: of how many of the top edges the prediction is made again without the edge.
         """

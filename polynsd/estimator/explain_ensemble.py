@@ -118,7 +118,10 @@ def make_score(
     classes = estimator.classes_.tolist()
     if target is not None and target not in classes:
         raise ConfigError(f"target must be one of the classes {classes}; got {target!r}.")
-    chosen = int(log_probabilities(outputs).argmax()) if target is None else classes.index(target)
+    if target is None:
+        (chosen,) = estimator.decision_.predict(log_probabilities(outputs).exp()[None].numpy()).tolist()
+    else:
+        chosen = classes.index(target)
     return lambda said: log_odds(log_probabilities(said), chosen), chosen
 
 

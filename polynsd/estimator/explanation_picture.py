@@ -54,17 +54,18 @@ def _draw_neighbourhood(axis: Any, explanation: Explanation) -> None:
         size = 500 if is_centre else 60 + 340 * abs(change) / most
         colour = OWN if is_centre else _colour(change) if change else "#cccccc"
         axis.scatter([x], [y], s=size, color=colour, edgecolors="white", linewidths=1.2, zorder=2)
-        away, distance = math.hypot(x, y) or 1.0, math.sqrt(size) / 2 + 9  # in points
+        away, distance = math.hypot(x, y) or 1.0, math.sqrt(size) / 2 + 4  # in points
+        is_beside = abs(x) > 0.35 * away
         axis.annotate(
             _shorten(node),
             (x, y),
-            (distance * x / away, distance * y / away),
+            (distance * x / away, (distance + (0 if is_beside else 4)) * y / away),
             textcoords="offset points",
-            ha="center",
+            ha=("left" if x > 0 else "right") if is_beside else "center",
             va="center",
             fontsize=8,
             color="white" if is_centre else "black",
-            path_effects=[] if is_centre else [effects.withStroke(linewidth=2, foreground="white")],
+            path_effects=[effects.withStroke(linewidth=2, foreground=OWN if is_centre else "white")],
         )
     axis.set_title("neighbours by what their features add, edges by what they add", fontsize=9)
     axis.set_aspect("equal")

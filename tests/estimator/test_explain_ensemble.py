@@ -12,6 +12,7 @@ from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.base import Chosen
+from polynsd.estimator.decision import Decision
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.linear import LinearMember
@@ -86,6 +87,7 @@ def make_estimator(graph, with_trees=False, regression=False):
         estimator.target_scaling_ = Scaling(np.array(3.0), np.array(2.0))
     else:
         estimator.classes_, estimator.temperature_ = np.array(["x", "y", "z"]), 1.7
+        estimator.decision_ = Decision("argmax", np.eye(3))
     return estimator
 
 
