@@ -86,11 +86,12 @@ def _place_nodes(explanation: Explanation) -> Places:
             if inner:
                 start = math.atan2(np.mean(np.sin(inner)), np.mean(np.cos(inner))) + 1e-3 * place
             angle[node] = start % (2 * math.pi)
-        # keep their order, spread them evenly around it
+        # in this order, spread evenly and turned to where they are wanted
         ordered = sorted(ring, key=lambda node: angle[node])
-        shift = angle[ordered[0]] if ordered else 0.0
-        for place, node in enumerate(ordered):
-            angle[node] = shift + 2 * math.pi * place / len(ordered)
+        even = 2 * math.pi * np.arange(len(ring)) / len(ring)
+        turn = np.array([angle[node] for node in ordered]) - even
+        even += math.atan2(np.sin(turn).mean(), np.cos(turn).mean())
+        angle.update(zip(ordered, even.tolist(), strict=True))
     places = {explanation.node: (0.0, 0.0)}
     for number, ring in enumerate(rings, 1):
         for node in ring:
