@@ -59,7 +59,12 @@ def _in_words_of(command: Any, error: Exception) -> str:
     from polynsd.cli.help import list_options
     from polynsd.cli.options import name_options
 
-    return name_options(str(error), {option.name for option in list_options(type(command))})
+    options = list(list_options(type(command)))
+    names, positionals = (
+        {option.name for option in options if option.is_positional == is_positional}
+        for is_positional in (False, True)
+    )
+    return name_options(str(error), names, positionals)
 
 
 def parse_command(arguments: Sequence[str]) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from polynsd.cli.help import list_options
-from polynsd.cli.options import name_options
+from polynsd.cli.options import DELIMITERS, name_options
 from polynsd.data.describe import Description, describe_graph
-from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of, read_table
+from polynsd.data.tables.files import TABLE_EXTENSIONS, TextFormat, extension_of, read_table
 from polynsd.data.tables.summary import looks_like_edges, summarize_columns
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.report import ProgressReporter, graph_figure, print_table
@@ -59,12 +59,26 @@ class TableOptions:
     """The column of the node table that holds the labels."""
     weight: str | None = None
     """The column of the edge list that holds the weights."""
+    exclude: Annotated[tuple[str, ...], arg(metavar="COLUMN …")] = ()
+    """Columns of either table that are not used."""
+    delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
+    """Between the fields of text files; a comma in .csv and a tab in .tsv files unless given."""
+    encoding: str = "utf-8"
+    """Of text files, e.g. latin-1."""
+    decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
+    """What stands before the decimals of numbers in text files: a point or a comma."""
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How text files are written."""
+        return TextFormat(DELIMITERS.get(self.delimiter or "", self.delimiter), self.encoding, self.decimal)
 
     def open(self, name: str, extras: bool = False) -> OpenedGraph:
         """The graph of that name or path; prints what was done to tables."""
         from polynsd.data.datasets.catalogue import open_graph
 
-        opened = open_graph(name, self.nodes, self.label, self.weight, extras)
+        options = {"label": self.label, "weight": self.weight, "exclude": self.exclude}
+        opened = open_graph(name, self.nodes, extras=extras, **options, **vars(self.text_format))
         if opened.report is not None:
             print(opened.report)
         return opened
@@ -109,14 +123,14 @@ class DataShow:
         """Prints the columns of the tables; whether the first of them can be one of edges."""
         for path in (self.name, self.tables.nodes):
             if path is not None:
-                table = read_table(path)
+                table = read_table(path, self.tables.text_format)
                 rows = [
                     (column.name, column.kind, f"{column.distinct:,}", f"{column.missing:,}", column.values)
                     for column in summarize_columns(table)
                 ]
                 title = f"{Path(path).name}: {len(table.frame):,} rows"
                 print_table(title, ("column", "kind", "different", "missing", "values"), rows)
-        if self.tables.nodes is None and not looks_like_edges(read_table(self.name)):
+        if self.tables.nodes is None and not looks_like_edges(read_table(self.name, self.tables.text_format)):
             print(
                 "Its first two columns do not name the same things, so it is not shown as a table of edges. "
                 f"If its rows are nodes: polynsd data show EDGES --nodes {self.name}"

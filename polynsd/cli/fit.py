@@ -15,8 +15,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
+from polynsd.cli.help import wrap_text
+from polynsd.cli.options import DELIMITERS
 from polynsd.errors import ConfigError, DataError, guess_name
 
 if TYPE_CHECKING:
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from polynsd.data import Graph
     from polynsd.data.tables import ReadOptions, ReadResult
     from polynsd.estimator.base import SheafEstimator
-    from polynsd.estimator.members import Candidate
     from polynsd.runs import Run
 
 Column = Annotated[str | None, arg(metavar="COLUMN")]
@@ -39,8 +42,8 @@ class Fit:
     """Fit a model to your own tables; rows without a label are predicted."""
 
     main_options: ClassVar[tuple[str, ...]] = (
-        *("edges", "nodes", "label", "out", "task", "features", "missing", "metric", "class_weight", "test"),
-        *("budget", "model"),
+        *("edges", "nodes", "label", "out", "task", "exclude", "delimiter", "metric", "class_weight"),
+        *("test", "budget", "model"),
     )
 
     edges: Annotated[Path, Positional, arg(metavar="EDGES")]
@@ -74,16 +77,23 @@ class Fit:
     aggregate: str = "mean"
     """The values of edges that are given several times: mean or sum."""
     delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
-    """Between the fields of text files; a comma in .csv and a tab in .tsv files unless given."""
+    """Between the fields of text files, e.g. ';' or tab; a comma in .csv, a tab in .tsv unless given."""
     encoding: str = "utf-8"
     """Of text files, e.g. latin-1."""
-    decimal: str = "."
+    decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
     """What stands before the decimals of numbers in text files: a point or a comma."""
+    group: Column = None
+    """A column of the node table; rows of one group, such as a customer, are held out together."""
+    time: Column = None
+    """A column of dates or numbers of the node table; the latest rows are held out."""
     metric: str = "auto"
     """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
     rare."""
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
+    decision: Annotated[str, arg(metavar="RULE")] = "auto"
+    """Which class is said: argmax, balanced, F1, precision=0.9 (the largest recall with that precision) or
+    recall=0.9; auto is what the metric asks for."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
     """The share of labelled rows, e.g. 0.2, that is kept apart for the score; otherwise every row is scored
     by models that were not trained on it."""
@@ -133,16 +143,18 @@ class Fit:
 
         options = self._read_options()
         tables = read_tables(self.edges, self.nodes, options)
-        self._print(f"{tables.graph.name}: {tables.report}")
-        estimator = self._make_estimator(tables)
-        estimator.check(tables.graph)  # before there is a folder, which would belong to these options
+        estimator, split = self._make_estimator(tables), self._split(tables)
+        estimator.check(
+            tables.graph, **split
+        )  # before there is a folder, which would belong to these options
+        self._print(wrap_text(f"{tables.graph.name}: {tables.report}"))
         candidates = None if self.model == "auto" else zoo_candidates(self.model)
         config = {**describe_parameters(estimator), "model": self.model, "tables": vars(options)}
         paths = {"edges": self.edges, "nodes": self.nodes}
         inputs = {name: hash_file(path) for name, path in paths.items() if path is not None}
         with Run.start(self.out, KIND, config, inputs) as run:
             if run.result is None:
-                self._fit(run, estimator, tables, candidates)
+                self._fit(run, estimator, tables, {**split, "candidates": candidates})
             else:
                 self._print(f"{self.out} was finished before; nothing is fitted.")
         self._report()
@@ -151,8 +163,8 @@ class Fit:
     def _read_options(self) -> ReadOptions:
         from polynsd.data.tables import ReadOptions
 
-        names = [field.name for field in fields(ReadOptions) if hasattr(self, field.name)]
-        return ReadOptions(**{name: getattr(self, name) for name in names})
+        options = {field.name: getattr(self, field.name) for field in fields(ReadOptions)}
+        return ReadOptions(**{**options, "delimiter": DELIMITERS.get(self.delimiter or "", self.delimiter)})
 
     def _make_estimator(self, tables: ReadResult) -> SheafEstimator:
         from polynsd.estimator import SheafClassifier, SheafRegressor
@@ -167,21 +179,38 @@ class Fit:
         }
         if tables.schema.task == "classification":
             weights = parse_class_weight(self.class_weight, tables.graph.class_names or ())
-            return SheafClassifier(metric=parse_metric(self.metric), class_weight=weights, **common)
-        if self.metric not in ("auto", "r2") or self.class_weight:
+            metric, decision = parse_metric(self.metric), parse_decision(self.decision)
+            return SheafClassifier(metric=metric, class_weight=weights, decision=decision, **common)
+        if self.metric not in ("auto", "r2") or self.class_weight or self.decision != "auto":
             raise ConfigError(
-                f"'{self.label}' is a number to predict, so there are no classes: leave out --metric and "
-                "--class-weight, or say --task classification."
+                f"'{self.label}' is a number to predict, so there are no classes: leave out --metric, "
+                "--class-weight and --decision, or say --task classification."
             )
         return SheafRegressor(**common)
 
-    def _fit(
-        self,
-        run: Run,
-        estimator: SheafEstimator,
-        tables: ReadResult,
-        candidates: Sequence[Candidate] | None,
-    ) -> None:
+    def _split(self, tables: ReadResult) -> dict[str, Any]:
+        """The rows to fit, to choose on and to test on where groups or times say so; otherwise nothing."""
+        from polynsd.data.splits import split_by_group, split_by_time
+
+        groups, times, labelled = tables.groups, tables.times, tables.graph.is_labelled
+        if groups is None and times is None:
+            return {}
+        if groups is not None and times is not None:
+            raise ConfigError(
+                "rows are held out by --group or by --time, not by both; leave out one of them."
+            )
+
+        def hold_out(rows: NDArray[np.bool_], share: float) -> NDArray[np.bool_]:
+            if times is not None:
+                return split_by_time(times, rows, share)
+            assert groups is not None
+            return split_by_group(groups, rows, share, self.seed)
+
+        test = np.zeros_like(labelled) if self.test is None else hold_out(labelled, self.test)
+        val = hold_out(labelled & ~test, self.validation_fraction)
+        return {"train": labelled & ~test & ~val, "val": val, "test": None if self.test is None else test}
+
+    def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult, options: dict[str, Any]) -> None:
         """Fits, and finishes the run."""
         from polynsd.cli.fit_result import describe_split, summarize_fit
         from polynsd.estimator.storage import learned_values, model_weights
@@ -203,7 +232,7 @@ class Fit:
                 on_epoch=progress.epoch,
                 on_candidate=on_candidate,
                 parts=run.parts,
-                candidates=candidates,
+                **options,
             )
         seconds = {row["name"]: row.pop("seconds") for row in estimator.candidates_}  # differ every time
         result = {
@@ -250,6 +279,12 @@ def parse_metric(name: str) -> str:
     return plain
 
 
+def parse_decision(rule: str) -> str:
+    """The estimator's name of a rule: `balanced_accuracy` for `balanced`."""
+    plain = rule.lower().replace("-", "_")
+    return METRIC_NAMES.get(plain, plain)
+
+
 def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:
     """None, `balanced`, or the weights by class."""
     if not words:
@@ -280,9 +315,10 @@ def make_predictions(
     unlabelled_graph = replace(graph, y=None, class_names=class_names)
     if class_names is None:
         return predictions_table(unlabelled_graph, estimator.predict(graph))
-    position = {name: i for i, name in enumerate(estimator.classes_.tolist())}
-    order = [position[name] for name in class_names]
-    return predictions_table(unlabelled_graph, estimator.predict_proba(graph)[:, order])
+    names = estimator.classes_.tolist()
+    probabilities = estimator.predict_proba(graph)
+    table = predictions_table(unlabelled_graph, probabilities[:, [names.index(name) for name in class_names]])
+    return table.assign(prediction=[names[k] for k in estimator.decision_.predict(probabilities)])
 
 
 def _predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.DataFrame | None:

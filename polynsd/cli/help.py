@@ -102,6 +102,11 @@ def check_option_names(prog: str, command: type, arguments: Sequence[str]) -> No
             )
 
 
+def wrap_text(text: str) -> str:
+    """The text in lines as wide as the terminal at most."""
+    return textwrap.fill(text, min(shutil.get_terminal_size().columns, WIDEST), break_on_hyphens=False)
+
+
 def format_help(prog: str, summary: str, command: type, defaults: Any, everything: bool) -> str:
     """The help of a command, as wide as the terminal at most."""
     width = min(shutil.get_terminal_size().columns, WIDEST)

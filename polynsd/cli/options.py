@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+DELIMITERS = {"tab": "\t", "\\t": "\t"}  # characters that are awkward to type
 BOOLEANS = {"True": True, "False": False}
 
 
@@ -93,16 +94,18 @@ PYTHON_NAMES = {
     "test_fraction": "test",
     "random_state": "seed",
 }  # of arguments whose option is called otherwise
-ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([\w.-]+)'|([\d.]+)|\[\.\.\.\]|…)")
-SUBJECT = re.compile(r"^([a-z_]+)(?= must\b)", re.MULTILINE)
+ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']+)'|([\d.]+)|\[\.\.\.\]|…)")
+SUBJECT = re.compile(r"^([a-z_]+)(?= must\b| needs\b)", re.MULTILINE)
+NONE = re.compile(r",? or (be )?None\b")  # what an option is that is not given
 
 
-def name_options(text: str, options: Collection[str]) -> str:
+def name_options(text: str, options: Collection[str], positionals: Collection[str] = ()) -> str:
     """A message of the library in the words of a command: `--missing mean` instead of `missing='mean'`.
 
     Args:
         text: the message.
         options: the names of the command's options; others stay as they are.
+        positionals: those that are given without a name.
     """
 
     def flag(name: str) -> str | None:
@@ -111,7 +114,11 @@ def name_options(text: str, options: Collection[str]) -> str:
 
     def name_argument(match: re.Match[str]) -> str:
         value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
+        value = value if re.fullmatch(r"[\w.-]+", value) or not match[2] else f"'{value}'"
+        if match[1] in positionals:
+            return match[1].upper()
         return f"{option} {value}" if (option := flag(match[1])) else match[0]
 
     text = ARGUMENT.sub(name_argument, text)
-    return SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)
+    named = SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)
+    return NONE.sub("", named) if named != text else named

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from polynsd.cli.fit import hash_file, make_predictions
+from polynsd.cli.help import wrap_text
 from polynsd.errors import ConfigError, DataError, require_choice
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Predict:
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]
     """The run folder that polynsd fit wrote."""
     edges: Path | None = None
-    """The edges of the graph to predict, in the format of the fit; the tables of the fit unless given."""
+    """The edges of the graph to predict. Without them and without nodes it is the graph of the fit; nodes
+    alone have no edges."""
     out: Path | None = None
     """Where the predictions go (.csv, .tsv, .parquet); printed as CSV unless given."""
     nodes: Path | None = None
@@ -43,6 +45,12 @@ class Predict:
     """The column where an edge begins, likewise."""
     target: Column = None
     """The column where an edge ends, likewise."""
+    delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
+    """Between the fields of text files, if it is otherwise than in the fit."""
+    encoding: str | None = None
+    """Of text files, likewise."""
+    decimal: Annotated[str | None, arg(metavar="CHARACTER")] = None
+    """What stands before decimals in text files, likewise."""
     json: bool = False
     """Print the summary as a JSON object."""
     quiet: bool = False
@@ -56,8 +64,9 @@ class Predict:
         self._check_out()
         record = read_run(self.run_folder)
         estimator, schema = restore_estimator(record), read_schema(record)
-        names = {"id_column": self.id_column, "source": self.source, "target": self.target}
-        tables = read_tables_for(record, self.edges, self.nodes, unseen=self.unseen, **names)
+        names = ("id_column", "source", "target", "delimiter", "encoding", "decimal")
+        others = {name: getattr(self, name) for name in names}
+        tables = read_tables_for(record, self.edges, self.nodes, unseen=self.unseen, **others)
         predictions = make_predictions(estimator, tables.graph, schema.class_names)
         self._write(predictions)
         summary = {
@@ -98,9 +107,7 @@ def read_tables_for(record: RunRecord, edges: Path | None, nodes: Path | None, *
     from polynsd.data.tables import read_tables_like
 
     schema = read_schema(record)
-    if edges is None:
-        if nodes is not None:
-            raise ConfigError("--nodes needs --edges; leave out both to take the tables of the fit.")
+    if edges is None and nodes is None:
         edges, nodes = _tables_of_fit(record)
     return read_tables_like(schema, edges, nodes, **options)
 
@@ -155,7 +162,7 @@ def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
 
 
 def _format_summary(summary: dict[str, Any]) -> str:
-    lines = [summary["reading"]]
+    lines = [wrap_text(summary["reading"])]
     for column, count in summary["unseen"].items():
         lines.append(f"column '{column}': {count} rows with an unseen category")
     if summary["foreign_labels"]:

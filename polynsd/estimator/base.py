@@ -277,7 +277,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         self.val_score_ = search.judge.score(self._scored(judged))
         test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
-        self.estimate_ = estimate_score(search, self.metric_, self._everywhere, guess, test)
+        self.estimate_ = estimate_score(search, self.metric_, self._everywhere, guess, test, self._scored)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""

@@ -8,7 +8,7 @@ seen all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,12 @@ class Estimate:
 
 
 def estimate_score(
-    search: Search, metric: str, everywhere: Predictions, guess: NDArray[np.float64], test: Judge | None
+    search: Search,
+    metric: str,
+    everywhere: Predictions,
+    guess: NDArray[np.float64],
+    test: Judge | None,
+    scored: Callable[[Predictions], Predictions],
 ) -> Estimate:
     """Scores the ensemble and its rivals on nodes that the choice has not seen.
 
@@ -67,6 +72,7 @@ def estimate_score(
         everywhere: `[N, O]` the ensemble's predictions.
         guess: `[O]` the prediction that looks at nothing.
         test: judges the nodes that were kept apart, if there are any.
+        scored: what the metric sees of predictions, e.g. the classes that a decision says.
     """
     complete, judge = search.complete, test or search.judge
     rivals = {
@@ -78,13 +84,13 @@ def estimate_score(
         if attempt is None:
             return None
         predictions = attempt.judged if test is None else attempt.everywhere[judge.nodes]
-        return judge.score(predictions)
+        return judge.score(scored(predictions))
 
     predictions = _predict_by_halves(search) if test is None else everywhere[judge.nodes]
-    low, high = _interval(judge, metric, predictions, search.seed)
+    low, high = _interval(judge, metric, scored(predictions), search.seed)
     return Estimate(
         metric,
-        judge.score(predictions),
+        judge.score(scored(predictions)),
         "halves" if test is None else "test",
         len(judge.nodes),
         judge.score(np.tile(guess, (len(judge.nodes), 1))),

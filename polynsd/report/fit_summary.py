@@ -13,13 +13,14 @@ The summary is plain data, as `result.json` keeps it and `--json` prints it:
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polynsd.report.output import PERCENT, score_text, score_with_unit
 
-WIDTH = 100
+NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
 MAX_MEMBERS = 4
 NAME = 16  # characters of the name of a class
@@ -33,6 +34,7 @@ FAMILIES = {
     "deep": "deep network",
     "zoo": "model of the zoo",
 }
+OF_SECOND = ("f1", "pr_auc")  # metrics of the second of two classes
 METRIC_NAMES = {
     "balanced_accuracy": "balanced accuracy",
     "f1": "F1",
@@ -54,6 +56,14 @@ def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = 
     return "\n".join(line for part in parts if part for line in ("", *part))[1:]
 
 
+def _wrap(line: str) -> list[str]:
+    return textwrap.wrap(line, _width(), break_on_hyphens=False)
+
+
+def _width() -> int:
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+
+
 def metric_name(metric: str) -> str:
     """`ROC-AUC` for `roc_auc`."""
     return METRIC_NAMES.get(metric, metric)
@@ -63,16 +73,20 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     estimate, metric = summary["estimate"], summary["metric"]
     rows = summary["rows"]["scored"]
     value = score_with_unit(metric, estimate["score"])
-    line = f"{metric_name(metric)} {value} on {rows:,} rows that the model has not seen"
+    is_apart = estimate["source"] == "test"
+    unseen = "that were kept apart" if is_apart else "by models that were not trained on them"
+    names = [each["name"] for each in summary.get("classes") or ()]
+    of_class = f" of '{names[1]}'" if metric in OF_SECOND and len(names) == 2 else ""
+    line = f"{metric_name(metric)}{of_class} {value} on {rows:,} rows {unseen}"
     if estimate.get("low") is not None:
         line += f" (95 %: {score_text(metric, estimate['low'])} to {score_text(metric, estimate['high'])})"
     kept = summary["rows"]
     about = (
         f"{summary['label']} of {summary['dataset']}: {kept['labelled']:,} of {kept['nodes']:,} rows have it"
     )
-    if estimate["source"] != "test":
-        about += "; every one was predicted by models that did not train on it (--test 0.2 keeps rows apart)"
-    return [*textwrap.wrap(line, WIDTH), *textwrap.wrap(about, WIDTH)]
+    if not is_apart:
+        about += "; --test 0.2 keeps rows apart that nothing is chosen by"
+    return [*_wrap(line), *_wrap(about)]
 
 
 def _worth(summary: Mapping[str, Any]) -> list[str]:
@@ -88,7 +102,7 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
         words.append(f"plain GCN {score_text(metric, plain)}{gain}")
         more = _difference(metric, estimate["score"] - plain)
         words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
-    return textwrap.wrap("on the same rows: " + " → ".join(words), WIDTH) if words else []
+    return _wrap("on the same rows: " + " → ".join(words)) if words else []
 
 
 def _difference(metric: str, value: float) -> str:
@@ -96,30 +110,26 @@ def _difference(metric: str, value: float) -> str:
 
 
 def _classes(summary: Mapping[str, Any]) -> list[str]:
-    """Precision and recall, and beside them the confusion where the classes are few."""
+    """Precision and recall of the largest classes, and the confusion beside them where there is room."""
     classes: Sequence[Mapping[str, Any]] = summary["classes"]
     order = sorted(range(len(classes)), key=lambda number: -classes[number]["rows"])[:MAX_CLASSES]
     names = [_shorten(str(classes[number]["name"])) for number in order]
     width = max(map(len, ("class", *names)))
-    is_whole = len(classes) <= MAX_CLASSES
-    widths = [max(len(name), 5) for name in names]
-    head = f"  {'class':<{width}}  precision  recall   rows"
-    if is_whole:
-        head += "   predicted: " + "  ".join(
-            f"{name:>{size}}" for name, size in zip(names, widths, strict=True)
-        )
-    lines = [head]
+    left, right = [f"  {'class':<{width}}  precision  recall   rows"], [_cells(names, names)]
     for name, number in zip(names, order, strict=True):
         each = classes[number]
-        line = f"  {name:<{width}}  {_percent(each['precision']):>9}  {_percent(each['recall']):>6}"
-        line += f"  {each['rows']:>5,}"
-        if is_whole:
-            counts = [summary["confusion"][number][other] for other in order]
-            line += " " * 14 + "  ".join(f"{c:>{size},}" for c, size in zip(counts, widths, strict=True))
-        lines.append(line)
-    if not is_whole:
-        lines.append(f"  … and {len(classes) - len(order)} smaller classes: polynsd runs show RUN --json")
-    return lines if max(map(len, lines)) <= WIDTH else [line[:WIDTH] for line in lines]
+        shares = f"{_percent(each['precision']):>9}  {_percent(each['recall']):>6}"
+        left.append(f"  {name:<{width}}  {shares}  {each['rows']:>5,}")
+        right.append(_cells([f"{summary['confusion'][number][other]:,}" for other in order], names))
+    if len(classes) > len(order):
+        return [*left, f"  … and {len(classes) - len(order)} smaller classes: polynsd runs show RUN --json"]
+    lines = [f"{row}   predicted: {cells}" for row, cells in zip(left[:1], right[:1], strict=True)]
+    lines += [row + " " * 14 + cells for row, cells in zip(left[1:], right[1:], strict=True)]
+    return lines if max(map(len, lines)) <= _width() else left
+
+
+def _cells(texts: Sequence[str], names: Sequence[str]) -> str:
+    return "  ".join(f"{text:>{max(len(name), 5)}}" for text, name in zip(texts, names, strict=True))
 
 
 def _percent(value: float | None) -> str:
@@ -127,7 +137,8 @@ def _percent(value: float | None) -> str:
 
 
 def _shorten(name: str) -> str:
-    return name if len(name) <= NAME else name[: NAME - 1] + "…"
+    """Begin and end of a long name."""
+    return name if len(name) <= NAME else f"{name[: NAME // 2 - 1]}…{name[-NAME // 2 :]}"
 
 
 def _choice(summary: Mapping[str, Any]) -> list[str]:
@@ -140,7 +151,7 @@ def _choice(summary: Mapping[str, Any]) -> list[str]:
     for member in members[:MAX_MEMBERS]:
         family = FAMILIES.get(member["family"], member["family"])
         line = f"  {100 * member['weight']:3.0f} %  {family}: {member['name']}"
-        lines.append(f"{line} ({score_text(metric, member['val_score'])} there)"[:WIDTH])
+        lines.append(f"{line} ({score_text(metric, member['val_score'])} there)"[: _width()])
     if len(members) > MAX_MEMBERS:
         rest = sum(member["weight"] for member in members[MAX_MEMBERS:])
         lines.append(f"  {100 * rest:3.0f} %  {len(members) - MAX_MEMBERS} more")
@@ -148,7 +159,6 @@ def _choice(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _files(summary: Mapping[str, Any], folder: str, seconds: float | None) -> list[str]:
-    took = "" if seconds is None else f" ({seconds:.0f} s)" if seconds >= 10 else f" ({seconds:.1f} s)"
-    files = [f"{name}: {what}" for name, what in summary["files"].items()]
-    lines = [f"in {folder}{took}: {'; '.join(files)}"]
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
+    took = "" if seconds is None else f" in {seconds:.0f} s" if seconds >= 10 else f" in {seconds:.1f} s"
+    files = [f"{name} ({what})" for name, what in sorted(summary["files"].items(), reverse=True)]
+    return _wrap(f"written to {folder}{took}: {', '.join(files)}")

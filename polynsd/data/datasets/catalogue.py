@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polynsd.data.datasets import sources
 from polynsd.data.datasets.archive import load_graph, save_graph
@@ -45,18 +45,17 @@ class OpenedGraph(NamedTuple):
 def open_graph(
     name: str,
     nodes: Path | None = None,
-    label: str | None = None,
-    weight: str | None = None,
+    *,
     extras: bool = False,
+    **options: Any,
 ) -> OpenedGraph:
     """The graph that a name or a path stands for.
 
     Args:
         name: of a benchmark, or a path: an archive (.npz), an edge list, a GraphML file.
         nodes: the node table that belongs to an edge list.
-        label: the column of the node table that holds the labels.
-        weight: the column of the edge list that holds the weights.
         extras: whether to keep further arrays of an archive.
+        options: for tables, `polynsd.data.tables.ReadOptions`.
     """
     path = Path(name)
     if path.suffix == ".npz":
@@ -64,7 +63,7 @@ def open_graph(
     if path.suffix or path.is_file():
         from polynsd.data.tables import read_graph
 
-        graph, report = read_graph(path, nodes, label=label, weight=weight)
+        graph, report = read_graph(path, nodes, **options)
         return OpenedGraph(graph, None, report)
     return OpenedGraph(load(name), get_entry(name), None)
 
