@@ -10,6 +10,7 @@ import pytest
 
 from polynsd.cli import commands, main, parse_command
 from polynsd.cli.commands import COMMANDS, find_commands, load_command
+from polynsd.cli.options import name_options
 from polynsd.errors import ConfigError
 
 
@@ -146,6 +147,22 @@ def test_an_unknown_option_suggests_the_one_that_was_meant(install, capsys):
     assert "unknown option --were. Did you mean '--where'?" in capsys.readouterr().err
     main(["many", "--where=here", "--rarely_used", "1", "--no-loud"])
     assert "where='here', rarely_used=1.0, loud=False" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("ask for missing='mean'", "ask for --missing mean"),
+        ("say it: delimiter=';'.", "say it: --delimiter ';'."),
+        ("leave it out with exclude=[...]", "leave it out with --exclude COLUMN …"),
+        ("test_fraction must lie in (0, 1), or be None; got 2", "--test must lie in (0, 1); got 2"),
+        ("label needs a table; pass nodes=….", "--label needs a table; pass NODES."),
+        ("axis=1 is none of them, or None", "axis=1 is none of them, or None"),
+    ],
+)
+def test_messages_speak_of_options(message, shown):
+    options = ("missing", "delimiter", "exclude", "test", "label")
+    assert name_options(message, options, ["nodes"]) == shown
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():

@@ -119,6 +119,19 @@ def test_tables_of_ones_own_are_shown_with_labels_and_weights(folder, capsys):
     assert graph.ids.tolist() == ["a", "b", "c", "d"]
 
 
+def test_any_table_is_shown(folder, capsys):
+    (folder / "nodes.csv").write_text("id;born;kind\n1;2001-05-03;x\n2;1999-01-31;\n3;2010-12-24;y\n")
+    shown = run(capsys, "show", folder / "nodes.csv", "--delimiter", ";")
+    assert "3 rows" in shown
+    assert "1999-01-31 … 2010-12-24" in shown
+    assert "not shown as a table of edges" in shown
+    (folder / "edges.csv").write_text("from,to\n1,2\n2,9\n")
+    assert "--delimiter ';'" in failure(capsys, "show", folder / "nodes.csv")
+    (folder / "few.csv").write_text("id,kind\n1,x\n2,y\n")
+    shown = run(capsys, "show", folder / "edges.csv", "--nodes", folder / "few.csv")
+    assert "no graph can be made of it" in shown
+
+
 def test_other_spellings_of_a_name_mean_the_same_dataset(folder, capsys, monkeypatch):
     graph = syntax_chain(num_nodes=200, num_classes=4)
     monkeypatch.setattr("polynsd.data.datasets.catalogue.load", lambda name: graph)
