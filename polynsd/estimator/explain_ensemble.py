@@ -3,8 +3,10 @@
     classes    s = log p_c/(1 − p_c),   p ∝ P^(1/T),   P = Σ_m w_m mean_r softmax(out_mr / T_m)
     numbers    s = mean + deviation · Σ_m w_m mean_r out_mr
 
-Networks and linear models have exact gradients. Trees have none and are left out of contributions, which
-then say by how much of the ensemble they fall short; `exact` effects of edges count every member.
+Networks and linear models have exact gradients. Trees have none: near the node they are replaced by the
+linear model whose slope in column j of their table is (f(z) − f(z with z_j = 0)) / z_j, so that every column
+contributes what the output loses without it. Other members are left out of contributions, and their share is
+said; `exact` effects of edges count all.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.explain import Score, assemble, log_odds, network_part
 from polynsd.estimator.explanation import Explanation, Names
-from polynsd.estimator.gradients import Matrix, Part
+from polynsd.estimator.features import STANDARD
+from polynsd.estimator.gradients import Matrix, Numbers, Part
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearMember
-from polynsd.estimator.members import Member
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.trees import TreesMember, make_table
 from polynsd.nn import PolyNSD
 from polynsd.topology import Topology, as_topology
 
@@ -51,7 +54,7 @@ def explain_prediction(
         names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(said) + 1)]
         outputs.update(zip(names, said, strict=True))
         shares += [Share(weight / len(said), temperature)] * len(said)
-        differentiable = find_parts(member, inputs, topology)
+        differentiable = find_parts(member, inputs, topology, number)
         parts.update(zip(names, differentiable, strict=False))
         left_out += 0.0 if differentiable else weight
     classes = getattr(estimator, "classes_", None)
@@ -125,9 +128,13 @@ def make_score(
     return lambda said: log_odds(log_probabilities(said), chosen), chosen
 
 
-def find_parts(member: Member, inputs: Inputs, topology: Topology) -> list[Part]:
+def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[Part]:
     """The models of a member, one per fold; none where it has no gradients."""
     columns = inputs.treatments.columns
+    if isinstance(member, TreesMember):
+        slopes = tree_slopes(member, make_table(inputs, member.hops)[node])
+        nothing = torch.zeros(len(slopes), slopes.size(-1), dtype=torch.double)
+        member = LinearMember(member.name, member.family, STANDARD, "mean", member.hops, 0.0, slopes, nothing)
     if isinstance(member, NetworkMember):
         data, x = inputs.data(member.treatment, "cpu", torch.float64), inputs.features(member.treatment)
         return [
@@ -144,6 +151,21 @@ def find_parts(member: Member, inputs: Inputs, topology: Topology) -> list[Part]
         LinearPart(x, columns, weights, intercept, member.hops, member.adjacency, topology, half)
         for weights, intercept in zip(member.weights, member.intercepts, strict=True)
     ]
+
+
+def tree_slopes(member: TreesMember, row: Numbers) -> Tensor:
+    """`[R, (H + 1) F, O]` slopes of boosted trees between a row of their table and it with one column 0.
+
+    The degree, the last column where there are hops, is no feature and is left out.
+    """
+    count = len(row) - (1 if member.hops else 0)
+    table = np.repeat(row[None], count + 1, 0)
+    table[np.arange(count), np.arange(count)] = 0.0  # the last row stays as it is
+    outputs = member.forest.predict(table, member.start.size)
+    change = outputs[-1] - outputs[:-1]
+    z = row[:count, None]
+    slopes = np.divide(change, z, out=np.zeros_like(change), where=z != 0)
+    return torch.from_numpy(slopes.reshape(count, *member.start.shape).transpose(1, 0, 2).copy())
 
 
 @dataclass(frozen=True, eq=False)

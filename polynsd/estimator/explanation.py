@@ -28,8 +28,9 @@ class Explanation:
 
     A contribution is in the unit of `score`, and positive where it speaks for `target`. It is a first-order
     effect: of features, gradient × value (0 stands for a feature that is absent, or average where it was
-    standardised); of an edge, the derivative by its weight, which is what the score loses to first order if
-    the edge is removed. All tables begin with the largest contributions.
+    standardised; in trees, what the output loses if it is 0); of an edge, the derivative by its weight, which
+    is what the score loses to first order if the edge is removed. All tables begin with the largest
+    contributions.
 
     Attributes:
         node: the id of the node.
@@ -44,7 +45,7 @@ class Explanation:
             that edge.
         own: the contribution of the node's own features.
         others: that of the features of all other nodes.
-        left_out: the share of the ensemble that has no gradients (trees); `exact` counts it, too.
+        left_out: the share of the ensemble that contributions leave out; `exact` counts it, too.
         transports: for each network that learns maps, layer by layer, the transport to the node.
         links: all edges between the nodes of the tables.
     """
@@ -107,7 +108,7 @@ class Explanation:
             f"its own features {self.own:+.3g}, those of other nodes {self.others:+.3g}",
         ]
         if self.left_out:
-            lines.append(f"{self.left_out:.0%} of the ensemble has no gradients (trees) and is left out")
+            lines.append(f"{self.left_out:.0%} of the ensemble has no gradients and is left out")
         for title, table in (
             ("features", self.features),
             ("neighbours", self.neighbours),

@@ -17,16 +17,17 @@ from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.trees import Forest, TreesMember, make_table
 from polynsd.training import Configuration
 
 N, F = 9, 4
 
 
 @dataclass
-class Trees:
+class Opaque:
     """A member without gradients, which looks at the edges nevertheless."""
 
-    name: str = "trees"
+    name: str = "opaque"
     width: int = 3
 
     def outputs(self, inputs):
@@ -58,7 +59,7 @@ def make_graph(is_sparse=False):
     )
 
 
-def make_members(treatments, width, with_trees):
+def make_members(treatments, width, with_opaque):
     generator, columns = torch.Generator().manual_seed(0), len(treatments.columns)
 
     def draw(*shape):
@@ -73,16 +74,16 @@ def make_members(treatments, width, with_trees):
     models = [PolyNSD(columns, 3, 1, width, **options).double().eval() for _ in range(2)]
     configuration = Configuration(ModelConfig(), TrainConfig())
     network = NetworkMember("sheaf", "sheaf", configuration, "standard", models, 1, (columns, width))
-    members = [*linear, network, *([Trees(width=width)] if with_trees else [])]
+    members = [*linear, network, *([Opaque(width=width)] if with_opaque else [])]
     return [Chosen(member, 1 / len(members), 0.5 + 0.3 * i) for i, member in enumerate(members)]
 
 
-def make_estimator(graph, with_trees=False, regression=False):
+def make_estimator(graph, with_opaque=False, regression=False):
     estimator = SheafRegressor(device="cpu") if regression else SheafClassifier(device="cpu")
     estimator.treatments_ = FeatureTreatments.learn(graph.x)
     estimator.n_features_in_, estimator.feature_names_in_ = F, np.array(list("abcd"), dtype=object)
     estimator.edge_scaling_, estimator.has_edge_weights_, estimator._source = None, True, graph
-    estimator.members_ = make_members(estimator.treatments_, 1 if regression else 3, with_trees)
+    estimator.members_ = make_members(estimator.treatments_, 1 if regression else 3, with_opaque)
     if regression:
         estimator.target_scaling_ = Scaling(np.array(3.0), np.array(2.0))
     else:
@@ -125,7 +126,7 @@ def test_contributions_are_derivatives_of_the_score(regression, is_sparse):
 
 def test_members_without_gradients_are_named_and_count_exactly():
     graph = make_graph()
-    estimator = make_estimator(graph, with_trees=True)
+    estimator = make_estimator(graph, with_opaque=True)
     found = estimator.explain("n0", exact=1, target="y")
     assert found.target == "y"
     assert found.left_out == pytest.approx(1 / 4)
@@ -134,6 +135,29 @@ def test_members_without_gradients_are_named_and_count_exactly():
     kept = [set(pair) != ends for pair in graph.ids[graph.edge_index].T.tolist()]
     rest = replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=graph.edge_weight[kept])
     assert found.edges.loc[0, "exact"] == pytest.approx(found.score - score(estimator, rest, 0, "y"))
+
+
+def test_trees_contribute_what_is_lost_without_a_column():
+    """One split, on the mean of column b over the neighbours."""
+    graph = make_graph()
+    estimator = make_estimator(graph, regression=True)
+    inputs = estimator._inputs(graph, torch.device("cpu"))
+    column = F + estimator.treatments_.columns.tolist().index(1)
+    table = make_table(inputs, 1)
+    node = int(np.argmax(table[:, column]))
+    leaf, value = [-1, -1], np.array([0.0, 1.0, 5.0])  # at most half of it, or more
+    split = table[node, column] / 2
+    arrays = ([column, *leaf], [split, 0, 0], [1, 0, 0], [2, 0, 0])
+    feature, threshold, left, right = (np.array(part) for part in arrays)
+    forest = Forest(feature, threshold, left, right, value, np.zeros(1, int), np.zeros(1, int))
+    estimator.members_ = [Chosen(TreesMember("trees", "trees", 1, forest, np.zeros((1, 1))), 1.0, 1.0)]
+    found = estimator.explain(f"n{node}", exact=0)
+    assert found.left_out == 0
+    assert found.score == pytest.approx(3 + 2 * 5)
+    assert found.features["feature"].tolist() == ["b"]
+    assert found.features["own"].tolist() == [0.0]
+    assert found.others == pytest.approx(2 * (5 - 1))
+    assert (found.neighbours["hops"] == 1).all()
 
 
 def test_an_explanation_speaks_in_the_users_names():
