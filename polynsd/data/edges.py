@@ -84,13 +84,15 @@ def merge_edges(
     key = np.sort(key) if order is None else key[order]
     starts, num_directed = _find_starts(key >> 1), _find_starts(key).size
     edge_index = np.stack(np.divmod(key[starts] >> 1, max(num_nodes, 1)))
-    is_unequal, copies = np.zeros(starts.size, dtype=bool), np.diff(starts, append=key.size)
+    is_unequal, num_copied = np.zeros(starts.size, dtype=bool), 0
     if weight is not None:
         weight, is_unequal = _average(weight[is_edge][order], starts)
     if attr is not None:
         attr, differs = _average(attr[is_edge][order], starts)
         is_unequal |= differs
     if aggregate == "sum":
+        copies = np.diff(starts, append=key.size)
+        num_copied = int((copies > 1).sum())
         # copies of every edge, such as both directions, tell edges apart no more than none
         weight = (
             np.ones(starts.size, np.float32) if weight is None and copies.size and np.ptp(copies) else weight
@@ -104,7 +106,7 @@ def merge_edges(
         duplicates=key.size - num_directed,
         reverses=num_directed - starts.size,
         averaged=int(is_unequal.sum()) if aggregate == "mean" else 0,
-        summed=int((copies > 1).sum()) if aggregate == "sum" else 0,
+        summed=num_copied,
     )
     return MergedEdges(edge_index, weight, attr, report)
 

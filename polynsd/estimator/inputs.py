@@ -25,6 +25,7 @@ from polynsd.sparse import to_tensor
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+KEPT = 2**22  # numbers up to which features are kept in every treatment
 LARGE = 2**26  # entries from which on a dense tensor is avoided in any case
 
 Numbers = NDArray[np.float64]
@@ -97,6 +98,7 @@ class Inputs:
     def features(self, treatment: str = STANDARD) -> Matrix:
         """Treated features `[N, num_features]` in double precision: a `csr_array` or an array."""
         if treatment not in self._features:
+            self._make_room(self._features)
             self._features[treatment] = self.treatments.apply(self.graph.x, treatment)
         return self._features[treatment]
 
@@ -118,8 +120,15 @@ class Inputs:
         device = torch.device(device)
         key = (treatment, device, dtype)
         if key not in self._data:
+            self._make_room(self._data)
             self._data[key] = self._make_data(*key)
         return self._data[key]
+
+    def _make_room(self, kept: dict[Any, Any]) -> None:
+        """Of features that fill memory one treatment is kept at a time."""
+        x = self.graph.x
+        if (x.nnz if sparse.issparse(x) else x.size) > KEPT:
+            kept.clear()
 
     def _make_data(self, treatment: str, device: torch.device, dtype: torch.dtype) -> Data:
         from torch_geometric.data import Data
