@@ -3,10 +3,14 @@
     classes    s = log p_c/(1 − p_c),   p ∝ P^(1/T),   P = Σ_m w_m mean_r softmax(out_mr / T_m)
     numbers    s = mean + deviation · Σ_m w_m mean_r out_mr
 
-Networks and linear models have exact gradients. Trees have none: near the node they are replaced by the
-linear model whose slope in column j of their table is (f(z) − f(z with z_j = 0)) / z_j, so that every column
-contributes what the output loses without it. Other members are left out of contributions, and their share is
-said; `exact` effects of edges count all.
+Networks and linear models have exact gradients. Trees have none: around the row z of the node they are
+replaced by a linear model. Its slope in column j of their table is that of the line through (z_j, f(z)) that is
+nearest to f at the quantiles q of the column,
+
+    slope_j = Σ_q (z_j − q) (f(z) − f(z with z_j = q)) / Σ_q (z_j − q)²,
+
+so that a flag contributes what the output loses without it. Other members are left out of contributions, and
+their share is said; `exact` effects of edges count all.
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ from polynsd.topology import Topology, as_topology
 
 if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
+
+QUANTILES = 16  # of a column, at which trees are asked
 
 
 def explain_prediction(
@@ -132,7 +138,7 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
     """The models of a member, one per fold; none where it has no gradients."""
     columns = inputs.treatments.columns
     if isinstance(member, TreesMember):
-        slopes = tree_slopes(member, make_table(inputs, member.hops)[node])
+        slopes = tree_slopes(member, make_table(inputs, member.hops), node)
         nothing = torch.zeros(len(slopes), slopes.size(-1), dtype=torch.double)
         member = LinearMember(member.name, member.family, STANDARD, "mean", member.hops, 0.0, slopes, nothing)
     if isinstance(member, NetworkMember):
@@ -153,19 +159,24 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
     ]
 
 
-def tree_slopes(member: TreesMember, row: Numbers) -> Tensor:
-    """`[R, (H + 1) F, O]` slopes of boosted trees between a row of their table and it with one column 0.
+def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
+    """`[R, (H + 1) F, O]` slopes of boosted trees in every column of their table, see above.
 
     The degree, the last column where there are hops, is no feature and is left out.
     """
-    count = len(row) - (1 if member.hops else 0)
-    table = np.repeat(row[None], count + 1, 0)
-    table[np.arange(count), np.arange(count)] = 0.0  # the last row stays as it is
-    outputs = member.forest.predict(table, member.start.size)
-    change = outputs[-1] - outputs[:-1]
-    z = row[:count, None]
-    slopes = np.divide(change, z, out=np.zeros_like(change), where=z != 0)
-    return torch.from_numpy(slopes.reshape(count, *member.start.shape).transpose(1, 0, 2).copy())
+    z, count = table[node], table.shape[1] - (1 if member.hops else 0)
+    quantiles = np.quantile(
+        table[:, :count], (np.arange(QUANTILES) + 0.5) / QUANTILES, axis=0, method="lower"
+    )
+    rows = np.tile(z, (QUANTILES, count, 1))
+    rows[:, np.arange(count), np.arange(count)] = quantiles
+    shape = (QUANTILES, count, *member.start.shape)
+    outputs = member.forest.predict(rows.reshape(-1, len(z)), member.start.size).reshape(shape)
+    change = member.forest.predict(z[None], member.start.size).reshape(member.start.shape) - outputs
+    step = z[:count] - quantiles
+    product, square = np.einsum("qj,qjro->jro", step, change), (step**2).sum(0)[:, None, None]
+    slopes = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
+    return torch.from_numpy(slopes.transpose(1, 0, 2).copy())
 
 
 @dataclass(frozen=True, eq=False)
