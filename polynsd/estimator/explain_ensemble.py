@@ -4,8 +4,8 @@
     numbers    s = mean + deviation · Σ_m w_m mean_r out_mr
 
 Networks and linear models have exact gradients. Trees have none: around the row z of the node they are
-replaced by a linear model. Its slope in column j of their table is that of the line through (z_j, f(z)) that is
-nearest to f at the quantiles q of the column,
+replaced by a linear model. Its slope in column j of their table is that of the line through (z_j, f(z)) that
+is nearest to f at the quantiles q of the column,
 
     slope_j = Σ_q (z_j − q) (f(z) − f(z with z_j = q)) / Σ_q (z_j − q)²,
 

@@ -28,9 +28,9 @@ class Explanation:
 
     A contribution is in the unit of `score`, and positive where it speaks for `target`. It is a first-order
     effect: of features, gradient × value (0 stands for a feature that is absent, or average where it was
-    standardised; of trees, a slope takes the place of the gradient); of an edge, the derivative by its weight,
-    which is what the score loses to first order if the edge is removed. All tables begin with the largest
-    contributions.
+    standardised; of trees, a slope takes the place of the gradient); of an edge, the derivative by its
+    weight, which is what the score loses to first order if the edge is removed. All tables begin with the
+    largest contributions.
 
     Attributes:
         node: the id of the node.
