@@ -5,15 +5,17 @@ P X and P² X of a bag of words are many times denser than X, so they are not fo
     Z W  = X W₀ + P (X W₁ + P (X W₂ + …)),        Zᵀ G = [Xᵀ G; Xᵀ (Pᵀ G); Xᵀ (Pᵀ)² G; …].
 
 Columns are centred, which no model with an intercept notices but conjugate gradients do, and scaled: dense
-ones to one variance, sparse ones all alike, because a rare word shall not weigh as much as a frequent one.
-The scaled rows of X, P X, … have a mean square of 1 each, so that penalties mean the same on every graph.
+ones to one variance, sparse ones all alike, because a rare word shall not weigh as much as a frequent one,
+to that variance on average. The scaled rows of X, P X, … have a mean square of 1 each, so that penalties mean
+the same on every graph.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from scipy import sparse
 from torch import Tensor
 
 PROBES = 32  # random vectors by which the size of P^h X is measured
-SMALL = 1e-12
+ROUNDING = 1e-12  # columns whose variance is smaller than this share of their square are constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +84,13 @@ def multiply_hops(x: Tensor, p: Tensor | None, w: Tensor, hops: int) -> Tensor:
 
 
 def make_design(
-    x: Any, p: Any, hops: int, rows: NDArray[np.bool_], device: torch.device, seed: int
+    x: Any, num_sparse: int, p: Any, hops: int, rows: NDArray[np.bool_], device: torch.device, seed: int
 ) -> Design:
     """The centred and scaled design matrix of some nodes, in single precision.
 
     Args:
         x: features `[N, F]`, an array or a `csr_array`.
+        num_sparse: how many columns, the first ones, are scaled alike.
         p: a `csr_array` `[N, N]`.
         hops: H.
         rows: a mask `[N]`.
@@ -107,7 +110,9 @@ def make_design(
     width = x.shape[1] * (formed_hops + 1)
     blank = torch.zeros(width, device=device), torch.ones(width, device=device)
     raw = Design(x, x_t, p_, p_t, formed_hops, torch.from_numpy(numbers).to(device), *blank)
-    scale = _column_scale(x, hops) if is_dense else _block_scale(raw, hops, seed)
+    groups = _groups(raw.width // (hops + 1), num_sparse, hops, device)
+    scale = _scale_by_columns(x, groups) if is_dense else _scale_by_probes(raw, groups, seed)
+    scale = scale * (raw.width / (hops + 1)) ** -0.5
     share = torch.full((len(numbers), 1), 1 / len(numbers), device=device)
     mean = scale * raw.multiply_transposed(share)[:, 0]
     return Design(x, x_t, p_, p_t, formed_hops, raw.rows, mean, scale)
@@ -155,22 +160,41 @@ def _form_rows(x: Any, p: Any, hops: int, rows: NDArray[np.int64]) -> Any:
     return sparse.csr_array(sparse.hstack(blocks, format="csr"))
 
 
-def _column_scale(z: Tensor, hops: int) -> Tensor:
-    """Every column to one variance, and rows of a block to a mean square of 1; a constant column to 0."""
-    deviation = z.double().std(0, correction=0)
-    varies = deviation > 1e-6 * z.double().square().mean(0).sqrt()
-    per_block = z.shape[1] / (hops + 1)
-    return torch.where(varies, 1 / (deviation * per_block**0.5), 0.0).to(z.dtype)
+class _Group(NamedTuple):
+    """Columns of one kind of one P^h X."""
+
+    columns: Tensor
+    is_sparse: bool
 
 
-def _block_scale(raw: Design, hops: int, seed: int) -> Tensor:
-    """One number for all columns of P^h X: E |(Z_h − mean) g|² = Σ_j Var(Z_hj) for normal vectors g."""
-    per_block = raw.width // (hops + 1)
+def _groups(width: int, num_sparse: int, hops: int, device: torch.device) -> list[_Group]:
+    parts = [(range(num_sparse), True), (range(num_sparse, width), False)]
+    return [
+        _Group(torch.tensor(part, device=device) + hop * width, is_sparse)
+        for hop in range(hops + 1)
+        for part, is_sparse in parts
+        if len(part)
+    ]
+
+
+def _scale_by_columns(z: Tensor, groups: Sequence[_Group]) -> Tensor:
+    """Dense columns to a variance of 1, sparse ones on average; a constant column to 0."""
+    variance, size = z.double().var(0, correction=0), z.double().square().mean(0)
+    variance = torch.where(variance > ROUNDING * size, variance, 0.0)
+    for columns, is_sparse in groups:
+        if is_sparse:
+            variance[columns] = variance[columns].mean()
+    return torch.where(variance > 0, variance.rsqrt(), 0.0).to(z.dtype)
+
+
+def _scale_by_probes(raw: Design, groups: Sequence[_Group], seed: int) -> Tensor:
+    """Groups of columns to a mean variance of 1: E |(Z − mean) g|² = Σ_j Var(Z_j) for normal vectors g."""
     generator = torch.Generator().manual_seed(seed)
-    g = torch.randn(per_block, PROBES, generator=generator).to(raw.scale.device)
     scale = torch.zeros_like(raw.scale)
-    for block in torch.arange(raw.width, device=scale.device).split(per_block):
-        w = torch.zeros(raw.width, PROBES, device=scale.device).index_copy_(0, block, g)
-        spread = raw.multiply(w).std(0, correction=0).square().mean().sqrt()
-        scale[block] = 1 / spread if float(spread) > SMALL else 0.0
+    for columns, _ in groups:
+        g = torch.randn(len(columns), PROBES, generator=generator).to(scale.device)
+        said = raw.multiply(torch.zeros(raw.width, PROBES, device=scale.device).index_copy_(0, columns, g))
+        variance = float(said.var(0, correction=0).mean()) / len(columns)
+        is_constant = variance <= ROUNDING * float(said.square().mean()) / len(columns)
+        scale[columns] = 0.0 if is_constant else variance**-0.5
     return scale

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from polynsd.estimator.decision import fit_temperature, mean_loss
 from polynsd.estimator.design import Design, as_tensor, make_design, multiply_hops
 from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds
+from polynsd.estimator.judge import LOSS_SHARE
 from polynsd.estimator.members import OnEpoch, Outputs, State
 from polynsd.estimator.newton import (
     Models,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 PENALTIES = tuple(10 ** (-step / 2) for step in range(2, 13))  # 0.1 … 1e-6, of scaled columns
 HOPS = 2
-PATIENCE = 3  # penalties without a better score after which smaller ones are not tried
+PATIENCE = 2  # penalties without a better score after which smaller ones are not tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,8 @@ class LinearCandidate:
         rows = np.asarray((folds.train | folds.val).any(0))
         p = inputs.adjacency(self.adjacency) if self.hops else None
         device = torch.device(self.device)
-        design = make_design(inputs.features(self.treatment), p, self.hops, rows, device, seed)
+        x, num_sparse = inputs.features(self.treatment), len(inputs.treatments.sparse)
+        design = make_design(x, num_sparse, p, self.hops, rows, device, seed)
         y = torch.from_numpy(target[rows]).to(device)
         num_outputs = task.num_outputs(torch.from_numpy(target))
         loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)
@@ -121,7 +124,7 @@ class LinearCandidate:
         models = zero_models(design, len(y), len(folds), num_outputs)
         reference = gradient_size(design, loss, shares, models)
         held_out = Folds(folds.train[:, rows], folds.val[:, rows])
-        best: tuple[tuple[float, float], float, Models] | None = None
+        best: tuple[float, float, Models] | None = None
         since = 0
         for penalty in PENALTIES:
             models = minimise(design, loss, shares, penalty, models, reference)
@@ -159,12 +162,16 @@ def linear_candidates(inputs: Inputs, device: str) -> list[LinearCandidate]:
     return alone + smoothed
 
 
-def score_out_of_fold(outputs: Tensor, y: Tensor, folds: Folds, task: Task) -> tuple[float, float]:
-    """Metric and negative loss of outputs `[n, R, O]` on the nodes that are held out."""
-    mean = torch.from_numpy(folds.out_of_fold(outputs.transpose(0, 1).double().cpu().numpy()))[None]
-    judged, y = torch.from_numpy(folds.judged)[None], y.cpu()
-    metric = float(task.metrics(mean, y, judged))
-    return (metric if metric == metric else -np.inf), -float(task.losses(mean, y, judged))
+def score_out_of_fold(outputs: Tensor, y: Tensor, folds: Folds, task: Task) -> float:
+    """What a penalty is chosen by: the metric on held-out nodes, less a share of the calibrated loss."""
+    mean = folds.out_of_fold(outputs.transpose(0, 1).double().cpu().numpy())[folds.judged]
+    known = y.cpu()[torch.from_numpy(folds.judged)]
+    everyone = torch.ones(1, len(known), dtype=torch.bool)
+    metric = float(task.metrics(torch.from_numpy(mean)[None], known, everyone))
+    if task.is_regression:
+        return metric if metric == metric else -float(task.loss(torch.from_numpy(mean), known))
+    loss = mean_loss(mean / fit_temperature(mean, known.numpy()), known.numpy())
+    return (metric if metric == metric else 0.0) - LOSS_SHARE * loss
 
 
 def _training_shares(train: NDArray[np.bool_], weights: NDArray[np.float64] | None) -> Tensor:

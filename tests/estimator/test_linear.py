@@ -48,7 +48,7 @@ def test_the_design_is_the_centred_and_scaled_matrix(dense, share):
     graph = random_graph(dense=dense)
     inputs, rows = inputs_of(graph), np.arange(60) < 60 * share
     x, p = inputs.features(), inputs.adjacency("mean")
-    design = make_design(x, p, 2, rows, CPU, seed=0)
+    design = make_design(x, 0 if dense else 20, p, 2, rows, CPU, seed=0)
     blocks = [x.toarray() if sparse.issparse(x) else x]
     for _ in range(2):
         blocks.append(p @ blocks[-1])
@@ -71,7 +71,7 @@ def solve(design, loss, shares, penalty, num_outputs):
 def test_logistic_regression_is_that_of_scikit_learn_in_every_fold():
     linear_model = pytest.importorskip("sklearn.linear_model")
     graph, folds = random_graph(), random_folds(60)
-    design = make_design(inputs_of(graph).features(), None, 0, np.ones(60, bool), CPU, seed=0)
+    design = make_design(inputs_of(graph).features(), 20, None, 0, np.ones(60, bool), CPU, seed=0)
     matrix = design.multiply(torch.eye(design.width)).double().numpy()
     shares = torch.from_numpy(folds.train.T / folds.train.sum(1)).float()
     models = solve(design, cross_entropy(torch.from_numpy(graph.y), 3), shares, 0.01, 3)
@@ -83,7 +83,7 @@ def test_logistic_regression_is_that_of_scikit_learn_in_every_fold():
 
 def test_ridge_regression_is_the_closed_form():
     graph = random_graph(width=90, dense=True)  # more columns than rows
-    design = make_design(graph.x.astype(np.float64), None, 0, np.ones(60, bool), CPU, seed=0)
+    design = make_design(graph.x.astype(np.float64), 0, None, 0, np.ones(60, bool), CPU, seed=0)
     matrix, y = (
         design.multiply(torch.eye(design.width)).double().numpy(),
         np.random.default_rng(1).normal(size=60),
