@@ -168,7 +168,7 @@ def test_differences_are_bold_where_the_interval_does_not_contain_zero():
 
 def test_without_records_the_pages_stay_as_they_are(tmp_path):
     (tmp_path / "README.md").write_text("old", encoding="utf-8")
-    with pytest.raises(DataError, match="polynsd reproduce leaderboard"):
+    with pytest.raises(DataError, match="polynsd reproduce transport"):
         update_pages(tmp_path / "results", tmp_path)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "old"
 
