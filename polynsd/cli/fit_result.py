@@ -64,7 +64,12 @@ def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any
     from polynsd.estimator.classifier import sharpen
 
     estimate = estimator.estimate_
-    if graph.class_names is None or estimate.scored is None or estimate.predictions is None:
+    if (
+        graph.class_names is None
+        or graph.y is None
+        or estimate.scored is None
+        or estimate.predictions is None
+    ):
         return {"classes": None, "confusion": None}
     names = estimator.classes_.tolist()
     position = {name: number for number, name in enumerate(names)}

@@ -89,7 +89,7 @@ class RunsShow:
             content = {key: getattr(record, key) for key in keys}
             _print_json(content | {"folder": str(record.folder)})
             return record
-        if "summary" in (record.result or {}):
+        if record.result is not None and "summary" in record.result:
             print(f"{self.folder}: {record.state}, fitted {str(record.timings.get('finished'))[:16]} UTC\n")
             print(format_fit(record.result["summary"], str(self.folder), record.timings.get("seconds")))
             return record
