@@ -95,14 +95,14 @@ class Fit:
     """Which class is said: argmax, balanced, F1, precision=0.9 (the largest recall with that precision) or
     recall=0.9; auto is what the metric asks for."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
-    """The share of labelled rows, e.g. 0.2, that is kept apart for the score; otherwise every row is scored
-    by models that were not trained on it."""
+    """The share of labelled rows, e.g. 0.2, that is kept apart for the score; otherwise it is that of held-out
+    rows, by models that were not trained on them."""
     budget: Annotated[float | None, arg(metavar="SECONDS")] = None
     """How long to search for a better model; about a minute for some thousand rows unless given."""
     ensemble: int | None = None
     """The largest number of models that are averaged; 1 for a single one. As many as pay unless given."""
-    model: str = "auto"
-    """auto, or one model to compare with: gcn, sage, gat, mlp, gprgnn, … (polynsd train --help-all)."""
+    model: Annotated[str, arg(metavar="NAME")] = "auto"
+    """One model of the zoo instead, to compare with: gcn, sage, gat, mlp, gprgnn, …"""
     validation_fraction: float = 0.2
     """The share of labelled rows that is held out to choose on, where there are many."""
     seed: int = 0
