@@ -7,6 +7,7 @@ Nothing here looks at labels or at the name of a graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scipy import sparse
@@ -68,9 +69,13 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     if fixed:
         return list(_fixed_networks(fixed, treatments[0], edge_dim))
     linear = [c for c in linear_candidates(inputs, str(inputs.device)) if c.treatment in treatments]
-    networks = [n for treatment in treatments[:1] for n in _networks(treatment, edge_dim)]
-    cheap: list[Candidate] = [*linear, *trees_candidates(inputs)]
-    return [*sorted(cheap, key=lambda candidate: FAMILIES.index(candidate.family)), *networks]
+    networks = [n for treatment in treatments for n in _networks(treatment, inputs)]
+    return [*sort_families([*linear, *trees_candidates(inputs)]), *sort_families(networks)]
+
+
+def sort_families(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Cheap families first."""
+    return sorted(candidates, key=lambda candidate: FAMILIES.index(candidate.family))
 
 
 def _is_auto(value: Any) -> bool:
@@ -80,8 +85,8 @@ def _is_auto(value: Any) -> bool:
 def _network(
     name: str,
     family: str,
-    treatment: str,
     *,
+    treatment: str,
     channels: int,
     layers: int,
     dropout: float,
@@ -99,56 +104,52 @@ def _network(
         layer=LayerConfig(**{**PLAIN, "dropout": dropout, **layer}),
     )
     training = TrainConfig(epochs=epochs, patience=patience, learning_rate=rate, weight_decay=decay)
-    return Network(name, family, Configuration(model, training), treatment)
+    full_name = f"{name}, dropout {input_dropout:g} and {dropout:g}, {treatment}"
+    return Network(full_name, family, Configuration(model, training), treatment)
 
 
 SHEAF: dict[str, Any] = {
     "maps": "orthogonal",
     "stalk_dim": 2,
-    "degree": 2,
     "learner": "gnn",
     "learner_inputs": ("state", "features", "degree"),
     "trunk": "both",
+    "norm": "layer",
 }
+TRUNK = {**SHEAF, "maps": "identity", "stalk_dim": 1}
 MEAN, SYMMETRIC = {"normalization": "random-walk"}, {"normalization": "sheaf-augmented"}
 
 
-def _networks(treatment: str, edge_dim: int) -> Iterable[Network]:
-    plain = {"treatment": treatment, "norm": "none", "channels": 64, "layers": 2, "rate": 0.01}
-    yield _network("convolution, mean", "convolution", **plain, **MEAN, dropout=0.5)
-    yield _network("convolution, symmetric", "convolution", **plain, **SYMMETRIC, dropout=0.5)
-    normed = {"treatment": treatment, "norm": "layer", "channels": 128, "layers": 2, "rate": 0.005}
-    yield _network("convolution, mean, norm", "convolution", **normed, **MEAN, dropout=0.5)
-    yield _network("convolution, symmetric, norm", "convolution", **normed, **SYMMETRIC, dropout=0.3)
-    polynomial = {
-        "treatment": treatment,
-        "norm": "none",
-        "channels": 64,
-        "layers": 1,
-        "rate": 0.01,
-        "degree": 8,
-    }
-    for input_dropout in (0.5, 0.8):
-        yield _network(
-            f"filter K=8, input dropout {input_dropout}",
-            "filter",
-            **polynomial,
-            **SYMMETRIC,
-            dropout=0.5,
-            input_dropout=input_dropout,
-        )
-    sheaf = {
-        "treatment": treatment,
-        "norm": "layer",
-        "channels": 32,
-        "layers": 2,
-        "rate": 0.005,
-        "decay": 1e-4,
-    }
-    for dropout in (0.5, 0.2):
-        yield _network(f"sheaf d=2, dropout {dropout}", "sheaf", **sheaf, **SHEAF, dropout=dropout)
-    deep = {"treatment": treatment, "norm": "batch", "channels": 32, "layers": 8, "rate": 0.005, "decay": 0.0}
-    yield _network("deep", "deep", **deep, **{**SHEAF, "degree": 1, "gate": "rezero"}, dropout=0.2)
+def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
+    """Networks on features of one treatment; many sparse features need dropout, few dense ones do not."""
+    is_sparse = sparse.issparse(inputs.features(treatment))
+    drops, dropouts = ((0.5, 0.8), (0.5, 0.2)) if is_sparse else ((0.0, 0.2), (0.2, 0.5))
+    few = {} if is_sparse else {"epochs": 500, "decay": 1e-5}
+    named = partial(_network, treatment=treatment)
+    plain = {"norm": "none", "channels": 64, "rate": 0.01, **few}
+    for drop in drops:
+        options = {**plain, "dropout": dropouts[0], "input_dropout": drop}
+        yield named("perceptron", "features", **options, layers=1, degree=0)
+    if not inputs.graph.num_edges:
+        return
+    for dropout in dropouts:
+        for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
+            options = {**plain, **kind, "dropout": dropout, "input_dropout": drops[0]}
+            yield named(f"convolution, {name}", "convolution", **options, layers=2)
+    normed = {"norm": "layer", "rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few}
+    yield named("convolution, mean, norm", "convolution", **normed, **MEAN, layers=2, dropout=dropouts[0])
+    for drop in drops:
+        for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
+            options = {**plain, **kind, "dropout": dropouts[0], "input_dropout": drop}
+            yield named(f"filter, {name}", "filter", **options, layers=1, degree=8)
+    sheaf = {"rate": 0.005, "degree": 4, "input_dropout": drops[0] / 2, "decay": 1e-4, **few}
+    for dropout in dropouts:
+        yield named("sheaf", "sheaf", **sheaf, **SHEAF, layers=1, channels=32, dropout=dropout)
+        yield named("wide reach", "sheaf", **sheaf, **TRUNK, layers=1, channels=64, dropout=dropout)
+    if not is_sparse:  # words tell what a node is; few numbers may have to come from far
+        deep = {"norm": "batch", "rate": 0.01, "dropout": 0.2, "channels": 64, **few}
+        yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
+        yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
 
 
 def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> Iterable[Network]:
@@ -163,9 +164,9 @@ def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> 
         if not degree:  # a model that does not look at neighbours
             layer |= {name: PLAIN[name] for name in ("learner", "learner_inputs", "trunk")}
         yield _network(
-            f"{maps}, d={options['stalk_dim']}, K={degree}, dropout {options['dropout']}",
+            f"{maps}, d={options['stalk_dim']}, K={degree}",
             "sheaf",
-            treatment,
+            treatment=treatment,
             channels=options["hidden_channels"],
             layers=options["num_layers"],
             dropout=options["dropout"],
@@ -197,4 +198,5 @@ def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool)
     moved = model.num_layers * (gathered + 8 * nodes * width)
     if on_gpu:
         return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
-    return 2.5e-3 * (1 + model.num_layers) + 4 * replicas * (products / 1e10 + moved / 1e9)
+    overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
+    return overhead + 4 * replicas * (products / 1e10 + moved / 1e9)

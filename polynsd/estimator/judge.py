@@ -39,6 +39,10 @@ class Judge(Protocol):
         """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
         ...
 
+    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
+        """Outputs of a known temperature as what is averaged."""
+        ...
+
     def score(self, predictions: Predictions) -> float:
         """The metric of predictions `[n, O]`."""
         ...
@@ -80,7 +84,11 @@ class ClassJudge:
         place = np.full(outputs.shape[1], -1)
         place[self.nodes] = np.arange(len(self.nodes))
         temperature = fit_temperature(outputs[fold, node], self.y[place[node]])
-        return temperature, softmax(outputs / temperature, axis=-1)
+        return temperature, self.as_predictions(outputs, temperature)
+
+    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
+        probabilities: Outputs = softmax(outputs / temperature, axis=-1)
+        return probabilities
 
     def score(self, predictions: Predictions) -> float:
         logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
@@ -118,6 +126,9 @@ class NumberJudge:
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """Outputs are what is averaged."""
         return 1.0, outputs
+
+    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
+        return outputs
 
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
+from polynsd.estimator.folds import Folds
 from polynsd.estimator.members import OnEpoch, Outputs, State
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import plain_configuration, shape_key
@@ -29,11 +30,10 @@ from polynsd.training.replica import NOT_FINITE, call_model
 from polynsd.zoo import build_model
 
 if TYPE_CHECKING:
-    from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
-MET_BY_METRIC = 200  # validation nodes of a fold from which on the metric chooses the epoch; below, the loss
-RUNGS = (30, 80)  # epochs at which the worse half of the settings of a shape ends
+LOSS_SHARE = 0.1  # of the loss in what chooses the epoch
+RUNGS = {40: 0.03, 100: 0.01}  # epochs, and by how much a setting may then be behind the best of its shape
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ class NetworkMember:
     """How many were trained, over all folds."""
     sizes: tuple[int, int]
     """Of the input and of the output."""
+    best_epochs: Sequence[int]
+    """The epoch of every fold that was kept."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -124,6 +126,7 @@ class NetworkMember:
             "family": self.family,
             "treatment": self.treatment,
             "epochs": self.epochs,
+            "best_epochs": list(self.best_epochs),
             **plain_configuration(self.configuration),
             "sizes": list(self.sizes),
         }
@@ -143,7 +146,14 @@ class NetworkMember:
             model.load_state_dict({name: values[fold] for name, values in tensors.items()})
             models.append(model.double().eval())
         return cls(
-            data["name"], data["family"], configuration, data["treatment"], models, data["epochs"], sizes
+            data["name"],
+            data["family"],
+            configuration,
+            data["treatment"],
+            models,
+            data["epochs"],
+            sizes,
+            data["best_epochs"],
         )
 
 
@@ -158,24 +168,25 @@ def fit_networks(
     seed: int,
     deadline: float | None,
     on_epoch: OnEpoch | None = None,
+    is_judged: bool = True,
 ) -> list[NetworkMember | None]:
     """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.
 
-    The arguments are those of `Candidate.fit`.
+    The arguments are those of `Candidate.fit`; `is_judged` says whether nodes are held out at all.
     """
     data = copy.copy(inputs.data(networks[0].treatment, inputs.device))
     data.y = torch.from_numpy(target).to(inputs.device)
     if task.is_regression:
         data.y = data.y.float()[:, None]
     width = task.num_outputs(data.y)
-    training_task, select = _training_task(task, target, folds, weights, data.x.device)
+    training_task = _training_task(task, weights, inputs.device, is_judged)
     splits = list(folds.splits())
     replicas = [
         Replica(
             partial(build_model, network.configuration.model, data.x.size(1), width),
             split,
             seed + fold,
-            replace(network.configuration.training, select=select),
+            replace(network.configuration.training, select="metric"),
         )
         for network in networks
         for fold, split in enumerate(splits)
@@ -189,7 +200,7 @@ def fit_networks(
 
 
 class _Race:
-    """Ends the worse half of the settings at every rung, and all of them at the deadline."""
+    """Ends the settings that are far behind at a rung, and all of them at the deadline."""
 
     def __init__(
         self, names: Sequence[str], num_folds: int, deadline: float | None, on_epoch: OnEpoch | None
@@ -197,7 +208,6 @@ class _Race:
         self.names, self.num_folds, self.deadline, self.on_epoch = names, num_folds, deadline, on_epoch
         self.best = np.full((len(names), num_folds), -np.inf)
         self.left = set(range(len(names)))
-        self.rungs = list(RUNGS)
 
     def report(self, number: int, epoch: Epoch) -> None:
         setting, fold = divmod(number, self.num_folds)
@@ -209,10 +219,9 @@ class _Race:
     def stop(self, epoch: int) -> Collection[int]:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.left = set()
-        elif self.rungs and epoch >= self.rungs[0]:
-            self.rungs.pop(0)
-            ranked = sorted(self.left, key=lambda setting: -self.best[setting].mean())
-            self.left = set(ranked[: -(-len(ranked) // 2)])
+        elif epoch in RUNGS:
+            scores = self.best.mean(1)
+            self.left = {setting for setting in self.left if scores[setting] >= scores.max() - RUNGS[epoch]}
         return [
             setting * self.num_folds + fold
             for setting in range(len(self.names))
@@ -221,37 +230,47 @@ class _Race:
         ]
 
 
-def _training_task(
-    task: Task,
+def fit_again(
+    member: NetworkMember,
+    inputs: Inputs,
     target: NDArray[Any],
     folds: Folds,
-    weights: NDArray[np.float64] | None,
-    device: torch.device,
-) -> tuple[Task, str]:
-    """Loss and metric of a training, and what chooses its epoch.
+    task: Task,
+    **common: Any,
+) -> NetworkMember:
+    """The member with one more model, trained on all labelled nodes for as many epochs as were best before.
 
-    The metric of few nodes has ties and is noise; then, and where it is not one that trainings know, the loss
-    chooses.
+    The arguments are those of `Candidate.fit`.
     """
-    is_known = task.is_regression or task.metric in ("accuracy", "roc_auc")
-    smallest = int(folds.val.sum(1).min())
-    has_all = task.metric != "roc_auc" or all(len(np.unique(target[val])) == 2 for val in folds.val)
-    select = "metric" if is_known and has_all and smallest >= MET_BY_METRIC else "loss"
-    base = task if select == "metric" else replace(task, metrics=_negative_losses(task), check=_accept)
-    if select == "loss" and not task.is_regression:
-        base = replace(base, metric="accuracy")
-    if weights is None:
-        return base, select
-    factors = torch.from_numpy(weights).float().to(device)
+    everyone = (folds.train | folds.val).any(0)
+    model, training = member.configuration
+    epochs = max(member.best_epochs)
+    once = Configuration(model, replace(training, epochs=epochs, patience=epochs))
+    network = Network(member.name, member.family, once, member.treatment)
+    whole = Folds.one(everyone, everyone)
+    (again,) = fit_networks([network], inputs, target, whole, task, is_judged=False, **common)
+    return member if again is None else replace(member, models=[*member.models, *again.models])
+
+
+def _training_task(
+    task: Task, weights: NDArray[np.float64] | None, device: torch.device, is_judged: bool
+) -> Task:
+    """The task whose metric chooses the epoch.
+
+    The metric of few nodes has many ties, so a share of the loss is taken from it. Where nothing is held out,
+    the training loss alone says how far a training has come.
+    """
+    factors = None if weights is None else torch.from_numpy(weights).float().to(device)
 
     def node_losses(output: Tensor, y: Tensor) -> Tensor:
-        return factors * task.node_losses(output, y)
+        losses = task.node_losses(output, y)
+        return losses if factors is None else factors * losses
 
-    return replace(base, node_losses=node_losses), select
+    def progress(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        losses = to_wide(task.losses(output, y, mask))
+        return task.metrics(output, y, mask).nan_to_num() - LOSS_SHARE * losses if is_judged else -losses
 
-
-def _negative_losses(task: Task) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    return lambda output, y, mask: -to_wide(task.losses(output, y, mask))
+    return replace(task, node_losses=node_losses, metrics=progress, check=_accept)
 
 
 def _accept(y: Tensor) -> None:
@@ -263,9 +282,9 @@ def _member(network: Network, fits: Sequence[FitResult], sizes: tuple[int, int])
         return None
     device = with_double(next(fits[0].model.parameters()).device)
     models = [fit.model.to(device).double().eval() for fit in fits]
-    epochs = sum(fit.epochs for fit in fits)
+    epochs, best = sum(fit.epochs for fit in fits), [fit.best_epoch for fit in fits]
     return NetworkMember(
-        network.name, network.family, network.configuration, network.treatment, models, epochs, sizes
+        network.name, network.family, network.configuration, network.treatment, models, epochs, sizes, best
     )
 
 

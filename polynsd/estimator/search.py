@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from polynsd.estimator.candidates import epoch_seconds
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.kinds import Parts, kind_of, restore_member
 from polynsd.estimator.members import FAMILIES, Candidate, Member, OnEpoch
-from polynsd.estimator.networks import Network, NetworkMember, fit_networks
+from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Search:
         self.began, self.spent = time.monotonic(), 0.0
         parts = [] if self.parts is None else self.parts.load()
         self._kept = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
-        groups = list(_groups(candidates))
+        groups = list(_groups(candidates, together=self._on_gpu))
         self.allowance = self._allowance(candidates)
         try:
             rest = self._try_families(groups)
@@ -130,6 +129,7 @@ class Search:
         if not self.complete:
             raise DataError(f"no candidate could be fitted: {self.attempts[0].failure}")
         self._weigh()
+        self._fit_again()
         return self.attempts
 
     @property
@@ -138,10 +138,17 @@ class Search:
         return [attempt for attempt in self.attempts if attempt.member is not None]
 
     def _try_families(self, groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidate]]:
-        """Tries the first group of every family; the groups that are left."""
+        """Tries everything cheap, and the first network of every family; the groups that are left."""
         rest: list[Sequence[Candidate]] = []
-        seen = set()
+        networks = []
         for group in groups:
+            if isinstance(group[0], Network):
+                networks.append(group)
+            else:
+                self._try(group)
+        treatments = self._rank_treatments()
+        seen = set()
+        for group in sorted(networks, key=lambda group: treatments.get(_treatment(group), 0)):
             if group[0].family in seen:
                 rest.append(group)
                 continue
@@ -149,12 +156,22 @@ class Search:
             self._try(group)
         return rest
 
+    def _rank_treatments(self) -> dict[str, int]:
+        """The place of every treatment of features in the order of what linear models make of them."""
+        best: dict[str, float] = {}
+        for attempt in self.complete:
+            name = getattr(attempt.member, "treatment", None)
+            if name is not None:
+                best[name] = max(best.get(name, -math.inf), attempt.objective)
+        return {name: place for place, name in enumerate(sorted(best, key=lambda name: -best[name]))}
+
     def _pursue(self, rest: list[Sequence[Candidate]]) -> None:
         """Tries further groups of the families that are ahead."""
         without_gain, objective = 0, self._weigh()
         while rest and without_gain < GROUPS_WITHOUT_GAIN:
             best = {
-                f: max((a.score for a in self.complete if a.family == f), default=-math.inf) for f in FAMILIES
+                family: max((a.score for a in self.complete if a.family == family), default=-math.inf)
+                for family in FAMILIES
             }
             top = max(best.values())
             margin = self.judge.noise(top)
@@ -258,6 +275,26 @@ class Search:
             attempt.weight = weight
         return self.judge.objective(average(predictions, weights))
 
+    def _fit_again(self) -> None:
+        """Adds a model of all labelled nodes to the networks of the ensemble, where a part never trained."""
+        if len(self.folds) > 1:
+            return  # every node has trained most of the models
+        for attempt in self.complete:
+            member = attempt.member
+            if not attempt.weight or not isinstance(member, NetworkMember):
+                continue
+            try:
+                common = self._common()
+                member = fit_again(member, self.inputs, self.target, self.folds, self.task, **common)
+            except KeyboardInterrupt:
+                if self.parts is not None:
+                    raise
+                logger.warning("interrupted; the models are kept as they are.")
+                return
+            attempt.member = member
+            outputs = self.judge.as_predictions(member.outputs(self.inputs), attempt.temperature)
+            attempt.everywhere = outputs.mean(0)
+
     def _common(self) -> dict[str, Any]:
         deadline = None
         if self.seconds is not None:
@@ -301,13 +338,13 @@ class Search:
         return []
 
 
-def _groups(candidates: Iterable[Candidate]) -> Iterable[list[Candidate]]:
-    """Neighbours in the list that can train together."""
-
-    def key(candidate: Candidate) -> Any:
-        return candidate.shape if isinstance(candidate, Network) else candidate.name
-
-    return (list(group) for _, group in groupby(candidates, key))
+def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequence[Candidate]]:
+    """Candidates of one shape `together`, where they train in the time of one, or each by itself."""
+    groups: dict[Any, list[Candidate]] = {}
+    for candidate in candidates:
+        shape = candidate.shape if together and isinstance(candidate, Network) else candidate.name
+        groups.setdefault(shape, []).append(candidate)
+    return groups.values()
 
 
 def _with_epochs(network: Network, most: int) -> Network:
@@ -315,3 +352,7 @@ def _with_epochs(network: Network, most: int) -> Network:
     if most >= training.epochs:
         return network
     return replace(network, configuration=type(network.configuration)(model, replace(training, epochs=most)))
+
+
+def _treatment(group: Sequence[Candidate]) -> str:
+    return group[0].treatment if isinstance(group[0], Network) else ""
