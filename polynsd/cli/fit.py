@@ -95,8 +95,8 @@ class Fit:
     """Which class is said: argmax, balanced, F1, precision=0.9 (the largest recall with that precision) or
     recall=0.9; auto is what the metric asks for."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
-    """The share of labelled rows, e.g. 0.2, that is kept apart for the score; otherwise it is that of held-out
-    rows, by models that were not trained on them."""
+    """The share of labelled rows, e.g. 0.2, that is kept apart for the score; rows that are held out from
+    training give it unless given."""
     budget: Annotated[float | None, arg(metavar="SECONDS")] = None
     """How long to search for a better model; about a minute for some thousand rows unless given."""
     ensemble: int | None = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 RESAMPLES = 200
+FEWEST_EPOCHS = 30  # of a plain convolution, to be compared with
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Estimate:
     features: float | None
     """Of the best candidate that does not look at neighbours; None where none was tried."""
     convolution: float | None
-    """Of a plain graph convolution; None where none was tried."""
+    """Of a plain graph convolution; None where none was tried, or for a few epochs only."""
     low: float | None = None
     """Lower end of the 95 % interval of the score, for the chance of which nodes are scored."""
     high: float | None = None
@@ -77,7 +78,9 @@ def estimate_score(
     complete, judge = search.complete, test or search.judge
     rivals = {
         "features": _best([a for a in complete if a.family == "features"]),
-        "convolution": next((a for a in complete if a.family == "convolution"), None),
+        "convolution": next(
+            (a for a in complete if a.family == "convolution" and _is_trained(a, len(search.folds))), None
+        ),
     }
 
     def score_of(attempt: Attempt | None) -> float | None:
@@ -101,6 +104,11 @@ def estimate_score(
         judge.nodes,
         predictions,
     )
+
+
+def _is_trained(attempt: Attempt, folds: int) -> bool:
+    """Whether a network had time for more than a few epochs; otherwise it is no rival to boast with."""
+    return attempt.member is not None and attempt.member.parameters["epochs"] >= FEWEST_EPOCHS * folds
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt | None:

@@ -69,7 +69,7 @@ class FitProgress:
 
     def candidate(self, row: dict[str, Any], share: float) -> None:
         """A candidate has ended; `share` of the search is done."""
-        self.share = max(self.share, min(share, 1.0))
+        self.share = max(self.share, min(share, 0.99))  # the rest is choosing and writing
         score = row["val_score"]
         if score is not None and (self.best is None or score > self.best):
             self.best = score

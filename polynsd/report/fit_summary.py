@@ -27,7 +27,7 @@ NAME = 16  # characters of the name of a class
 FAMILIES = {
     "features": "features alone",
     "smoothed": "features of neighbours, averaged",
-    "trees": "boosted trees on features and those of neighbours",
+    "trees": "trees on features and those of neighbours",
     "convolution": "plain graph convolution",
     "filter": "polynomial filter",
     "sheaf": "sheaf network",
@@ -100,7 +100,9 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
     if plain is not None:
         gain = "" if features is None else f" (the graph {_difference(metric, plain - features)})"
         words.append(f"plain GCN {score_text(metric, plain)}{gain}")
-        more = _difference(metric, estimate["score"] - plain)
+    known = [score for score in (guess, features, plain) if score is not None]
+    if known:
+        more = _difference(metric, estimate["score"] - known[-1])
         words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
     return _wrap("on the same rows: " + " → ".join(words)) if words else []
 
@@ -150,8 +152,9 @@ def _choice(summary: Mapping[str, Any]) -> list[str]:
     ]
     for member in members[:MAX_MEMBERS]:
         family = FAMILIES.get(member["family"], member["family"])
-        line = f"  {100 * member['weight']:3.0f} %  {family}: {member['name']}"
-        lines.append(f"{line} ({score_text(metric, member['val_score'])} there)"[: _width()])
+        line = f"  {100 * member['weight']:3.0f} %  {member['name']} ({family})"
+        score = f" {score_text(metric, member['val_score'])}"
+        lines.append(f"{line[: _width() - len(score) - 1]}:{score}")
     if len(members) > MAX_MEMBERS:
         rest = sum(member["weight"] for member in members[MAX_MEMBERS:])
         lines.append(f"  {100 * rest:3.0f} %  {len(members) - MAX_MEMBERS} more")
