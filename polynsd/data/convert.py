@@ -119,7 +119,7 @@ def from_pandas(
     edges: pd.DataFrame, nodes: pd.DataFrame | None = None, *, name: str = "graph", **options: Any
 ) -> Graph:
     """From an edge table and a node table; `options` are those of `tables.ReadOptions`."""
-    from polynsd.data.tables.read import build_graph
+    from polynsd.data.tables.build import build_graph
     from polynsd.data.tables.schema import ReadOptions
     from polynsd.data.tables.table import Table
 
@@ -174,7 +174,7 @@ def read_networkx(
     unseen: str = "error",
 ) -> ReadResult:
     """Like `from_networkx`, with the report and the schema, by which another graph is read alike."""
-    from polynsd.data.tables.read import build_graph
+    from polynsd.data.tables.build import build_graph
     from polynsd.data.tables.schema import ID, SOURCE, TARGET
     from polynsd.data.tables.table import Table
 

@@ -167,7 +167,7 @@ def _encode_frame(estimator: Any, frame: Any, reset: bool) -> tuple[Matrix, tupl
         logger.info("X: %s", line)
     for reason in encoded.left_out.values():
         logger.warning("left out: %s", reason)
-    _warn_of_unseen(encoded.unseen)
+    _warn_of_unseen(encoded.count("unseen"))
     if reset:
         _remember_columns(estimator, encoded.encoders, table.columns)
     return encoded.values, encoded.feature_names

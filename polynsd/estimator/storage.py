@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.data.tables.encode import FeatureEncoder
+from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.base import Chosen, SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier

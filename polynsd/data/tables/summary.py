@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polynsd.data.tables.encode import column_days, find_column_format
+from polynsd.data.tables.encoder import column_days, find_column_format
 from polynsd.data.tables.table import Column, Table
 from polynsd.errors import DataError
 

@@ -179,6 +179,15 @@ def test_edge_features(read):
     assert counted.edge_weight.tolist() == [2, 1]
 
 
+def test_many_categories_of_edges_are_dense(read):
+    edges = "s,t,kind\n" + "".join(f"{i},{i + 1},k{i % 60}\n" for i in range(2000))
+    nodes = "id\n" + "".join(f"{i}\n" for i in range(2001))
+    graph, report = read(nodes, edges, edge_features=["kind"])
+    assert graph.edge_attr.shape == (2000, 50)
+    assert (graph.edge_attr.sum(1) == 1).all()
+    assert report.pooled == {"kind": 11}
+
+
 @pytest.mark.parametrize(
     ("weight", "error", "fragment"),
     [

@@ -1,0 +1,246 @@
+"""`FeatureEncoder`: how one column becomes features, learned from a first table.
+
+    encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="mean")
+    encoder.names                       # ("city=Bern", "city=Oslo")
+    encoder.transform(column, "mean")   # values [N, 2], number of missing and of unseen ones
+
+Features are float32: numbers as they are, dates as days since 1970, everything else one-hot. A missing number
+becomes the mean of its column, a missing category a row of zeros, and a further feature marks these rows;
+`missing="error"` refuses them. Of many categories the frequent ones have a feature each and all others share
+one, which is also that of categories that come later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from polynsd.data.graph import Features
+from polynsd.data.tables.dates import find_date_format, text_days
+from polynsd.data.tables.table import MISSING, Column, is_number_text, load
+from polynsd.data.validation import finite_float32
+from polynsd.errors import ConfigError, DataError
+
+KEPT = 50  # categories that have a feature each, however rare they are
+MOST = 1000  # features of a column at most
+FREQUENT = 3  # rows that a category of many needs for a feature of its own
+MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
+FEW = 16  # categories that are encoded densely
+SPARSE_SIZE, SPARSE_SHARE = 2**16, 0.25  # features so many and so seldom other than zero are stored sparsely
+UNSEEN = -2
+UNSEEN_RULES = ("error", "ignore")
+OTHER = "(other)"
+FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%|[+-]?\d{1,3}(\.\d{3})+(,\d+)?")  # 0,5 or 5%
+
+
+class UselessColumnError(DataError):
+    """A column from which no feature can be made; it may be left out."""
+
+
+@dataclass(frozen=True)
+class FeatureEncoder:
+    """How a column becomes features, learned from the first table.
+
+    Args:
+        column: its name.
+        categories: their names in the order of their features; None for numbers and dates.
+        mean: of the numbers, which replaces missing ones.
+        marks_missing: whether a last feature marks the missing values.
+        pools_others: whether a feature after the categories stands for all others.
+        date_format: in which text is a date, see `dates`; None if it is none.
+    """
+
+    column: str
+    categories: tuple[str, ...] | None = None
+    mean: float = 0.0
+    marks_missing: bool = False
+    pools_others: bool = False
+    date_format: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the k features."""
+        names = [self.column]
+        if self.categories is not None:
+            others = (OTHER,) if self.pools_others else ()
+            names = [f"{self.column}={category}" for category in (*self.categories, *others)]
+        return (*names, f"{self.column} is missing") if self.marks_missing else tuple(names)
+
+    @classmethod
+    def fit(
+        cls, name: str, column: Column, is_categorical: bool, missing: str, most: int = MOST
+    ) -> FeatureEncoder:
+        """Learns categories, mean and gaps; raises if the column cannot be features.
+
+        Args:
+            name: of the column.
+            column: its values.
+            is_categorical: encode it one-hot, also if it holds numbers or text that hardly repeats.
+            missing: `error` or `mean`.
+            most: features that it may become.
+        """
+        date_format = None if is_categorical or column.numbers is not None else find_column_format(column)
+        numbers = None if is_categorical else _read_numbers(column, date_format)
+        if numbers is not None:
+            is_missing = np.isnan(numbers)
+            _check_gaps(column, is_missing, missing)
+            mean = float(numbers[~is_missing].mean()) if len(numbers) else 0.0
+            return cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
+        codes, categories = column.categories
+        is_missing = codes == MISSING
+        _check_gaps(column, is_missing, missing)
+        kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+        return cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
+
+    def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
+        """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
+
+        Args:
+            column: of this table or another one.
+            missing: `error`, or `mean` to fill gaps.
+            unseen: `error`, or `ignore` for a row of zeros where a category is new.
+        """
+        num_unseen, values = 0, None
+        if self.categories is not None:
+            codes, num_unseen = self._category_codes(column, unseen)
+            is_missing = codes == MISSING
+            values = _one_hot(codes, len(self.categories) + self.pools_others)
+        else:
+            numbers = _read_numbers(column, self.date_format)
+            if numbers is None:
+                raise DataError(
+                    f"{column.origin}: the model was trained on numbers here; some values are none. "
+                    "Correct them."
+                )
+            is_missing = np.isnan(numbers)
+            values = finite_float32(np.where(is_missing, self.mean, numbers), column.origin)[:, None]
+        if is_missing.any() and missing != "mean":
+            raise _gap_error(column, int(is_missing.sum()))
+        if self.marks_missing:
+            values = join_features([values, is_missing.astype(np.float32)[:, None]])
+        return values, int(is_missing.sum()), num_unseen
+
+    def _category_codes(self, column: Column, unseen: str) -> tuple[NDArray[np.int64], int]:
+        """The features of the values, MISSING or UNSEEN elsewhere; and how many rows hold what is new.
+
+        Where others are pooled nobody knows which of them are new: none is counted.
+        """
+        codes, names = column.categories
+        position = {name: i for i, name in enumerate(self.categories or ())}
+        other = len(position) if self.pools_others else UNSEEN
+        new = [name for name in names if name not in position]
+        if new and unseen != "ignore" and not self.pools_others:
+            raise DataError(
+                f"{column.origin}: {len(new)} categories were not there in training, e.g. {new[0]!r}. "
+                "Correct them, train anew, or ask for unseen='ignore' (a row of zeros)."
+            )
+        result = np.array([position.get(name, other) for name in names] + [MISSING], dtype=np.int64)[codes]
+        return result, int((result == UNSEEN).sum())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
+        """From plain data, also from JSON."""
+        categories = values["categories"]
+        return cls(**{**values, "categories": None if categories is None else tuple(categories)})
+
+
+def find_column_format(column: Column) -> str | None:
+    """The format in which a column of text holds dates; None if it holds none."""
+    if not column.is_string:
+        return None
+    return find_date_format(load("pandas").factorize(column.present)[1].tolist(), column.origin)
+
+
+def column_days(column: Column, date_format: str) -> NDArray[np.float64] | None:
+    """The days of a column of text; NaN where missing."""
+    codes, distinct = load("pandas").factorize(column.present)
+    return np.append(text_days(distinct.tolist(), date_format, column.origin), np.nan)[codes]
+
+
+def _read_numbers(column: Column, date_format: str | None) -> NDArray[np.float64] | None:
+    if date_format is not None and column.is_string:
+        return column_days(column, date_format)
+    return column.numbers
+
+
+def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
+    """`[N, width]`, a row of zeros where the code is negative."""
+    if width <= FEW:
+        return (codes[:, None] == np.arange(width)).astype(np.float32)
+    is_known = codes >= 0
+    ends = np.concatenate([[0], np.cumsum(is_known)])
+    entries = (np.ones(int(ends[-1]), np.float32), codes[is_known].astype(np.int32), ends.astype(np.int32))
+    return sparse.csr_matrix(entries, shape=(len(codes), width))
+
+
+def join_features(parts: Sequence[Features]) -> Features:
+    """The columns side by side, sparse if that is worth it."""
+    rows, width = parts[0].shape[0], sum(part.shape[1] for part in parts)
+    has_sparse = any(map(sparse.issparse, parts))
+    stored = (
+        sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
+        if has_sparse
+        else 0
+    )
+    if has_sparse and rows * width >= SPARSE_SIZE and stored <= SPARSE_SHARE * rows * width:
+        return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+    return np.concatenate([part.toarray() if sparse.issparse(part) else part for part in parts], axis=1)
+
+
+def _gap_error(column: Column, count: int) -> DataError:
+    return DataError(
+        f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
+        "out with exclude=[...], or ask for missing='mean' (the mean and an indicator column)."
+    )
+
+
+def _check_gaps(column: Column, is_missing: NDArray[np.bool_], missing: str) -> None:
+    if is_missing.any() and missing != "mean":
+        raise _gap_error(column, int(is_missing.sum()))
+    if len(is_missing) and is_missing.all():
+        raise UselessColumnError(f"{column.origin}: all values are missing. Leave it out with exclude=[...].")
+
+
+def _choose_categories(
+    column: Column, codes: NDArray[np.int64], categories: tuple[str, ...], is_categorical: bool, most: int
+) -> tuple[str, ...]:
+    """The categories that have a feature of their own: all if they are few, else the frequent ones."""
+    if not is_categorical:
+        _check_words(column, categories)
+    hardly_repeats = not is_categorical and len(codes) >= MIN_ROWS and 2 * len(categories) > len(codes)
+    if len(categories) <= min(KEPT, most) and not hardly_repeats:
+        return categories
+    counts = np.bincount(codes, minlength=len(categories))
+    by_count = np.argsort(-counts, kind="stable")[: most - 1]
+    frequent = np.sort(by_count[counts[by_count] >= FREQUENT])
+    if not frequent.size and not is_categorical:
+        raise UselessColumnError(
+            f"{column.origin}: {len(categories)} of {len(codes)} values are different, e.g. "
+            f"{categories[0]!r}, so they are no categories. Leave it out with exclude=[...], or name it in "
+            "categorical=[...]."
+        )
+    return tuple(categories[i] for i in (frequent if frequent.size else np.sort(by_count)))
+
+
+def _check_words(column: Column, categories: tuple[str, ...]) -> None:
+    """Raises for text that was probably meant as numbers."""
+    number = next(filter(is_number_text, categories), None)
+    word = next((name for name in categories if not is_number_text(name)), None)
+    foreign = next(filter(FOREIGN_NUMBER.fullmatch, categories), None)
+    if foreign is not None:
+        raise DataError(
+            f"{column.origin}: text becomes one feature per category, but {foreign!r} looks like a number "
+            "written in another way. Convert it to numbers (decimal=',' for 0,5), leave it out with "
+            "exclude=[...], or name it in categorical=[...] if these are categories."
+        )
+    if column.is_text and number is not None and word is not None:
+        raise ConfigError(
+            f"{column.origin} mixes numbers and words (e.g. {number!r} and {word!r}). Correct the values, "
+            "leave it out with exclude=[...], or name it in categorical=[...] if they are categories."
+        )
