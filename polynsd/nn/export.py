@@ -13,7 +13,6 @@ one of m parallel half-edges 1/m.
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +21,7 @@ from torch import Tensor, nn
 
 from polynsd import kernels
 from polynsd.errors import ConfigError
-from polynsd.kernels.ops import blocks, edges, householder
-from polynsd.kernels.ops.filter import _filter
+from polynsd.kernels.ops.autograd import spelt_out
 from polynsd.kernels.ops.operator import Pattern
 from polynsd.memo import skip_value_checks
 from polynsd.nn.inputs import GraphInput
@@ -63,10 +61,8 @@ def export_model(model: PolyNSD, data: Any, *, fixed_graph: bool = False) -> tor
         whole = OnAnyGraph(still)
         arguments = {"x": x, "edge_index": edge_index, **extra}
         shapes = {"x": {0: nodes}, "edge_index": {1: columns}, **{name: {0: columns} for name in extra}}
-    with torch.no_grad(), kernels.use("reference"), skip_value_checks(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # PyTorch about itself
-        program = torch.export.export(whole, (), arguments, dynamic_shapes=shapes, strict=False)
-        return program.run_decompositions(_reference_operations())
+    with torch.no_grad(), kernels.use("reference"), spelt_out(), skip_value_checks():
+        return torch.export.export(whole, (), arguments, dynamic_shapes=shapes, strict=False)
 
 
 class OnFixedGraph(nn.Module):
@@ -161,18 +157,3 @@ class UnmergedTopology(Topology):
         count, total = count[self.first].reshape(shape), total[self.first]
         mean = total / count.clamp(min=1)
         return torch.where(count > 0, mean, mean[self.twin])
-
-
-def _reference_operations() -> dict[Any, Any]:
-    """The operations of the library that a model in evaluation mode uses, as plain PyTorch."""
-    operations = (
-        _filter,
-        edges._gather,
-        edges._segment_sum,
-        edges._swap,
-        blocks._block_multiply,
-        blocks._block_apply,
-        householder._householder,
-    )
-    table = {operation._opoverload: operation._init_fn for operation in operations}
-    return {**table, blocks.symmetric_eigen._opoverload: torch.linalg.eigh}

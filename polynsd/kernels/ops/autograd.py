@@ -24,7 +24,9 @@ operation, for `torch.compile`, and as an `autograd.Function`, which `torch.func
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any, cast
 
@@ -38,6 +40,27 @@ from polynsd.kernels.ops.operator import Pattern
 
 Gradients = tuple[Tensor | None, ...]
 NO_PATTERN = (None,) * len(Pattern._fields)
+
+
+_is_spelt_out: ContextVar[bool] = ContextVar("polynsd_is_spelt_out", default=False)
+
+
+@contextmanager
+def spelt_out() -> Iterator[None]:
+    """What is traced in the `with` block is how operations compute, not their names: plain PyTorch.
+
+    For `torch.export`, on the reference backend and without gradients.
+    """
+    token = _is_spelt_out.set(True)
+    try:
+        yield
+    finally:
+        _is_spelt_out.reset(token)
+
+
+def is_spelt_out() -> bool:
+    """Whether `spelt_out` is active."""
+    return _is_spelt_out.get()
 
 
 def differentiable(
@@ -60,7 +83,7 @@ def differentiable(
 
     def apply(*args: Any) -> Any:
         if torch.compiler.is_compiling():
-            return op(*args)
+            return (op._init_fn if is_spelt_out() else op)(*args)
         return call_in_vmap(function.apply, untransformed, rule, args)
 
     def untransformed(*args: Any) -> Any:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from polynsd.kernels.ops.autograd import Gradients, differentiable, register_vmap
+from polynsd.kernels.ops.autograd import Gradients, differentiable, is_spelt_out, register_vmap
 from polynsd.kernels.registry import backend_for
 
 
@@ -123,7 +123,8 @@ def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = 
 
 def eigh(A: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues `[..., d]` and eigenvectors `[..., d, d]` of symmetric matrices; not differentiable."""
-    values, vectors = symmetric_eigen(A.reshape(prod(A.shape[:-2]), *A.shape[-2:]))
+    flat = A.reshape(prod(A.shape[:-2]), *A.shape[-2:])
+    values, vectors = torch.linalg.eigh(flat) if is_spelt_out() else symmetric_eigen(flat)
     return values.reshape(A.shape[:-1]), vectors.reshape(A.shape)
 
 
