@@ -9,12 +9,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polynsd.errors import ShapeError
+
 LARGEST_INT32 = 2**31 - 1
 
 
 def is_sparse(x: Tensor) -> bool:
     """Whether a tensor is stored sparsely, in whichever layout."""
     return x.layout != torch.strided
+
+
+def require_dense(x: Tensor) -> None:
+    """Raises for a sparse tensor, where features are used otherwise than in a product with weights."""
+    if is_sparse(x):
+        raise ShapeError(
+            f"this model takes dense features; got {x.layout}. Give it x.to_dense(), or take one that begins "
+            "with a linear map, such as PolyNSD."
+        )
 
 
 def stored_values(x: Tensor) -> Tensor:

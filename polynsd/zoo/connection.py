@@ -18,6 +18,7 @@ from torch.nn import functional
 from polynsd.errors import ConfigError
 from polynsd.memo import TensorMemo
 from polynsd.sheaf.laplacian import SheafLaplacian
+from polynsd.sparse import require_dense
 from polynsd.topology import Topology
 from polynsd.zoo.sheaf import SheafModel, nsd_layer
 
@@ -63,6 +64,7 @@ def connection_laplacian(x: Tensor, topology: Topology, d: int) -> SheafLaplacia
 @torch.no_grad()
 def connection_maps(x: Tensor, topology: Topology, d: int) -> Tensor:
     """[H, d, d] restriction maps with F_vᵀ F_u = O_vu: I at the lower node, O_vu at the upper one."""
+    require_dense(x)
     features = x.detach().double().cpu()
     rowptr, col, first = (t.cpu() for t in (topology.rowptr, topology.col, topology.first_half))
     frames = local_frames(features, rowptr, col, d)

@@ -180,7 +180,7 @@ class DropEdgeGCN(GCN):
         if not self.training:
             return gcn_matrix(edge_index, x, edge_weight)
         topology = as_topology(edge_index, x.size(0))
-        ones = x.new_ones(topology.num_edges)
+        ones = torch.ones(topology.num_edges, dtype=x.dtype, device=x.device)
         is_kept = functional.dropout(ones, self.drop_edge).sign()  # 1 instead of 1 / (1 − p)
         weight = is_kept[topology.edge]
         if edge_weight is not None:

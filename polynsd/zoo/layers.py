@@ -81,7 +81,7 @@ class ZooModel(nn.Module):
         They are drawn before that of the features, so that a seed gives the same ones with and without
         `input_dropout`.
         """
-        return [self.drop(x.new_ones(x.size(0), width)) for width in widths]
+        return [self.drop(torch.ones(x.size(0), width, dtype=x.dtype, device=x.device)) for width in widths]
 
     def feature_products(self, maps: Iterable[Any], x: Tensor) -> tuple[Tensor, ...]:
         """dropout(x) W for the weights of several linear maps, which all see the same features dropped."""

@@ -34,6 +34,7 @@ from polynsd.kernels.ops.operator import Csr
 from polynsd.kernels.ops.training import sparse_product
 from polynsd.memo import TensorMemo
 from polynsd.nn.inputs import half_edge_weights
+from polynsd.sparse import require_dense
 from polynsd.topology import Topology, as_topology
 
 V = TypeVar("V")
@@ -128,6 +129,7 @@ def once_per_features(find: Callable[..., V], S: SparseMatrix, x: Tensor, *argum
         x: features.
         arguments: the other arguments of `find`.
     """
+    require_dense(x)
     if x.requires_grad:
         return find(S, x, *arguments)
     memo: TensorMemo[V] = _per_matrix(S.values, TensorMemo)

@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch_geometric.nn.attention import PolynormerAttention
 
 from polynsd.errors import require_at_least, require_fraction
+from polynsd.sparse import require_dense
 from polynsd.zoo.layers import CONVOLUTIONS, WIDE, GCNLayer, Options, ZooModel
 from polynsd.zoo.matrices import SparseMatrix, gcn_matrix, refuse_weights
 from polynsd.zoo.neighbours import require_heads
@@ -85,6 +86,7 @@ class Polynormer(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("Polynormer", edge_weight)
+        require_dense(x)
         graph = conv_graph(self.conv, edge_index, x)
         x = functional.dropout(x, self.feature_dropout, self.training)
         total = x.new_zeros(())

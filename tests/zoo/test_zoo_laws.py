@@ -6,15 +6,17 @@ from functools import partial
 
 import pytest
 import torch
+from scipy.sparse import csr_array
 from torch.utils._python_dispatch import TorchDispatchMode
 from zoo_laws import IN, OUT, build, built, graph, weighted_graph
 
-from polynsd import TrainConfig, heterophilous_graph
+from polynsd import ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
+from polynsd.sparse import to_tensor
 from polynsd.training import Replica, fit_replicas, get_task
 from polynsd.training.dropout import DropoutRates
 from polynsd.training.replicas import _Training
-from polynsd.zoo import ZOO, model_options
+from polynsd.zoo import ALL_MODELS, ZOO, model_options
 
 BOUND_TO_A_GRAPH = ("glognn", "resnet-adj")
 WEIGHTED = ("gcn", "sgc", "mixhop", "gcnii", "pairnorm", "dropedge", "chebnet")
@@ -175,6 +177,20 @@ def test_sparse_features_are_multiplied_as_such(name, monkeypatch):
     )
     torch.testing.assert_close(model(x.clone(), edge_index), dense)
     assert 9 in sizes  # entries that are not zero, instead of all
+
+
+@pytest.mark.parametrize("name", ALL_MODELS)
+def test_a_sparse_tensor_of_features_is_the_dense_one_or_refused(name):
+    _, edge_index, _ = graph("isolated nodes")
+    x = torch.zeros(8, 40, dtype=torch.float64)
+    x.view(-1)[::37] = torch.randn(9, dtype=torch.float64)
+    model = build(name, 2, in_channels=40)
+    dense = model(x, edge_index)
+    if name in ("sgc", "resnet-sgc", "tuned-sage", "polynormer", "fsgnn", "conn-nsd"):
+        with pytest.raises(ShapeError, match=r"dense features; got torch.sparse_csr"):
+            model(to_tensor(csr_array(x.numpy()), x.dtype), edge_index)
+    else:
+        torch.testing.assert_close(model(to_tensor(csr_array(x.numpy()), x.dtype), edge_index), dense)
 
 
 LAZY = [*WITH_INPUT_DROPOUT, "gprgnn", "chebnetii", "bernnet", "jacobi", "fagcn", "ggcn", "h2gcn", "fsgnn"]
