@@ -12,7 +12,10 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 ESTIMATOR, MODEL, PARTS, REPLICAS, GRAPH = range(5)
-DOCUMENTS = ("README.md", *(f"docs/{name}.md" for name in ("training", "runs", "search", "your-own-graph", "explain")))
+DOCUMENTS = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("training", "runs", "search", "your-own-graph", "explain")),
+)
 COMMAND = re.compile(r"^(?: {4}|\$ )?polynsd ([a-z].*?)&?$", re.MULTILINE)
 
 

@@ -22,7 +22,7 @@ from polynsd.report.output import PERCENT, score_text, score_with_unit
 
 NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
-MAX_MEMBERS = 4
+MAX_MEMBERS = 3
 NAME = 16  # characters of the name of a class
 FAMILIES = {
     "features": "features alone",
@@ -47,8 +47,7 @@ METRIC_NAMES = {
 def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = None) -> str:
     """The whole summary as text."""
     parts = [
-        _headline(summary),
-        _worth(summary),
+        [*_headline(summary), *_worth(summary)],
         _classes(summary) if summary.get("classes") else [],
         _choice(summary),
         _files(summary, folder, seconds),

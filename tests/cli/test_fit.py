@@ -90,9 +90,16 @@ def quick(monkeypatch):
 
     def build(command, tables):
         kind = SheafClassifier if tables.schema.task == "classification" else SheafRegressor
-        return kind(**QUICK, ensemble=1, test_fraction=command.test, random_state=command.seed)
+        return kind(
+            **QUICK,
+            ensemble=1,
+            validation_fraction=0.5,
+            test_fraction=command.test,
+            random_state=command.seed,
+        )
 
     monkeypatch.setattr(Fit, "_make_estimator", build)
+    monkeypatch.setattr("polynsd.estimator.folds.REPEATS", 1)
 
 
 def write(folder: Path, edges: pd.DataFrame, nodes: pd.DataFrame, extension: str = ".csv") -> dict[str, Path]:
