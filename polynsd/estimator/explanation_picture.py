@@ -68,8 +68,8 @@ def _draw_neighbourhood(axis: Any, explanation: Explanation) -> None:
             path_effects=[effects.withStroke(linewidth=2, foreground=OWN if is_centre else "white")],
         )
     axis.set_title("neighbours by what their features add, edges by what they add", fontsize=9)
-    axis.set_aspect("equal")
-    axis.margins(0.12)
+    reach = 1.15 * max(1.0, *(math.hypot(x, y) for x, y in places.values()))
+    axis.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))  # also where all lie on one line
     axis.axis("off")
 
 
