@@ -136,8 +136,9 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
         for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
             options = {**plain, **kind, "dropout": dropout, "input_dropout": drops[0]}
             yield named(f"convolution, {name}", "convolution", **options, layers=2)
-    normed = {"norm": "layer", "rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few}
-    yield named("convolution, mean, norm", "convolution", **normed, **MEAN, layers=2, dropout=dropouts[0])
+    normed = {"rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few, "dropout": 0.5}
+    for norm, kind in (("batch", MEAN), ("layer", SYMMETRIC)):
+        yield named(f"convolution, {norm} norm", "convolution", **normed, **kind, norm=norm, layers=2)
     for drop in drops:
         for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
             options = {**plain, **kind, "dropout": dropouts[0], "input_dropout": drop}

@@ -2,11 +2,9 @@
 
 `open_study` opens or resumes a study of Optuna, `work` trains its trials, `run_off` compares the best of them
 again, `conclude` tests the winner.
-`successive_halving` searches a fixed list of configurations without Optuna, as `SheafClassifier` does.
 """
 
 from polynsd.search.final import Finalist, conclude, run_off
-from polynsd.search.halving import successive_halving
 from polynsd.search.space import Choice, Fixed, Range, Space
 from polynsd.search.spaces import get_space, get_starts
 from polynsd.search.storage import open_storage
@@ -45,7 +43,6 @@ __all__ = [
     "rank_trials",
     "run_off",
     "seconds_spent",
-    "successive_halving",
     "train_together",
     "trial_rows",
     "work",

@@ -1,8 +1,7 @@
 """Trials: configurations and their validation scores, whoever proposes them.
 
-Candidates come from Optuna (`study.py`) or from a fixed list (`halving.py`). Both train trials of one shape
-together as replicas, and rank them by the mean of the validation metric over the splits. Nothing here scores
-the test set.
+Trials of one shape train together as replicas, and are ranked by the mean of the validation metric over the
+splits. Nothing here scores the test set.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
-
-from torch import nn
 
 from polynsd.training.configuration import Configuration, shape_key
 from polynsd.training.problem import Problem
@@ -38,10 +35,6 @@ class Trial:
     best_epoch: list[int] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
     """How many were trained."""
-    rung: int = 0
-    """How far it came in successive halving."""
-    models: list[nn.Module] = field(default_factory=list, repr=False)
-    """Kept by successive halving only."""
     handle: Any = field(default=None, repr=False)
     """The trial in Optuna's study, while it is trained."""
 
@@ -63,11 +56,11 @@ class Trial:
 
 
 def rank_trials(trials: Iterable[Trial]) -> list[Trial]:
-    """Best first: last rung, complete, highest validation metric, lowest validation loss; ties in order."""
+    """Best first: complete, highest validation metric, lowest validation loss; ties in order."""
 
-    def rank(trial: Trial) -> tuple[int, bool, float, float]:
+    def rank(trial: Trial) -> tuple[bool, float, float]:
         loss = fmean(trial.val_loss) if trial.val_loss else 0.0
-        return trial.rung, trial.state == "complete", trial.value, -loss
+        return trial.state == "complete", trial.value, -loss
 
     return sorted(trials, key=rank, reverse=True)
 

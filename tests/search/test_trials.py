@@ -168,11 +168,11 @@ def test_groups_differ_only_in_free_options_and_keep_the_order():
     assert [[trial.number for trial in group] for group in group_by_shape(batch)] == [[0, 2, 3], [1]]
 
 
-def test_ranking_goes_by_rung_state_metric_loss_and_order():
-    outcomes = [(0, 0.9, 0.1), (1, 0.5, 0.3), (1, 0.5, 0.2), (1, 0.7, 0.9), (1, 0.5, 0.2)]
+def test_ranking_goes_by_state_metric_loss_and_order():
+    outcomes = [(0.4, 0.1), (0.5, 0.3), (0.5, 0.2), (0.7, 0.9), (0.5, 0.2)]
     batch = [
-        Trial(number, configure({}), rung=rung, val=[val], val_loss=[loss])
-        for number, (rung, val, loss) in enumerate(outcomes)
+        Trial(number, configure({}), val=[val], val_loss=[loss])
+        for number, (val, loss) in enumerate(outcomes)
     ]
     batch[3].fail("diverged")
-    assert [trial.number for trial in rank_trials(batch)] == [2, 4, 1, 3, 0]
+    assert [trial.number for trial in rank_trials(batch)] == [2, 4, 1, 0, 3]
