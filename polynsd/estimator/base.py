@@ -379,7 +379,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         from polynsd.estimator.explain_ensemble import explain_prediction
 
         self._require_fitted()
-        source = self._source if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
+        known = getattr(self, "_source", None)
+        source = known if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
         if source is None:
             raise ConfigError("the graph of fit is not stored with a model; pass the graph to explain.")
         return explain_prediction(self, source, node, target, top, exact)
@@ -410,6 +411,10 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(estimator, cls):
             raise ConfigError(f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}.")
         return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: everything but the graph of `fit`."""
+        return {name: value for name, value in vars(self).items() if name != "_source"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")

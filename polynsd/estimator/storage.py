@@ -129,7 +129,7 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         raise ConfigError(
             "this model was stored by a version that kept a single network; fit it again with this one."
         )
-    estimator.edge_scaling_ = estimator._everywhere = estimator._source = None
+    estimator.edge_scaling_ = estimator._everywhere = None
     for name, value in result["values"].items():
         setattr(estimator, name, value)
     for name, pair in result["scalings"].items():
