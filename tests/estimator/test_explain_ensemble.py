@@ -73,7 +73,7 @@ def make_members(treatments, width, with_opaque):
     options = {"degree": 1, "stalk_dim": 2, "map_start": "random", "learner": "concat"}
     models = [PolyNSD(columns, 3, 1, width, **options).double().eval() for _ in range(2)]
     configuration = Configuration(ModelConfig(), TrainConfig())
-    network = NetworkMember("sheaf", "sheaf", configuration, "standard", models, 1, (columns, width))
+    network = NetworkMember("sheaf", "sheaf", configuration, "standard", models, 1, (columns, width), (1, 1))
     members = [*linear, network, *([Opaque(width=width)] if with_opaque else [])]
     return [Chosen(member, 1 / len(members), 0.5 + 0.3 * i) for i, member in enumerate(members)]
 
