@@ -1,8 +1,8 @@
 """Greedy selection of an ensemble, with replacement (Caruana et al., 2004), on predictions out of fold.
 
-Starting from the best member, the member whose addition raises the objective most is added again and again;
-how often it was added is its weight. A member that is not better than noise does not get in, because an
-addition has to pay.
+The best of many candidates is the best by luck as much as by merit. So the ensemble begins with all members
+that are not behind the best by more than noise, and from there on the member whose addition raises the
+objective most is added again and again; how often it was added is its weight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Objective = Callable[[Predictions], float]  # the higher the better
 
 
 def select_ensemble(
-    predictions: Sequence[Predictions], objective: Objective, size: int
+    predictions: Sequence[Predictions], objective: Objective, size: int, noise: float = 0.0
 ) -> NDArray[np.float64]:
     """The weights of the members, which add up to 1; at most `size` of them are not 0.
 
@@ -28,12 +28,14 @@ def select_ensemble(
         predictions: of every member on the same nodes, `[n, O]` each.
         objective: what is maximised.
         size: the largest number of different members; 1 is the best one alone.
+        noise: by how much a member that the ensemble begins with may be behind the best.
     """
-    scores = [objective(values) for values in predictions]
-    best = int(np.argmax(scores))
+    scores = np.array([objective(values) for values in predictions])
+    ranked = np.argsort(-scores, kind="stable")[:size]
     counts = np.zeros(len(predictions))
-    counts[best] = 1
-    total, score = predictions[best].copy(), scores[best]
+    counts[ranked[scores[ranked] >= scores.max() - noise]] = 1
+    total = sum(count * values for count, values in zip(counts, predictions, strict=True))
+    score = objective(total / counts.sum())
     for _ in range(ROUNDS if size > 1 else 0):
         is_full = (counts > 0).sum() >= size
         tries = [

@@ -122,7 +122,9 @@ def _predict_by_halves(search: Search) -> Predictions:
     combined = np.empty_like(predictions[0])
     for half in (first, ~first):
         chooser = search.judge.on(half)
-        weights = select_ensemble([values[half] for values in predictions], chooser.objective, search.size)
+        halves = [values[half] for values in predictions]
+        noise = chooser.noise(max(chooser.score(values) for values in halves))
+        weights = select_ensemble(halves, chooser.objective, search.size, noise)
         combined[~half] = average([values[~half] for values in predictions], weights)
     return combined
 

@@ -52,7 +52,7 @@ class Judge(Protocol):
         ...
 
     def noise(self, score: float) -> float:
-        """By how much a score may be behind another without being worse."""
+        """The standard error of a score: by how much one may be behind another without being worse."""
         ...
 
     def half(self, seed: int) -> NDArray[np.bool_]:
@@ -102,7 +102,7 @@ class ClassJudge:
         return (score if math.isfinite(score) else 0.0) - LOSS_SHARE * float(loss)
 
     def noise(self, score: float) -> float:
-        return max(0.01, math.sqrt(max(score * (1 - score), 0.01) / len(self.y)))
+        return math.sqrt(max(score * (1 - score), 0.01) / len(self.y))
 
     def half(self, seed: int) -> NDArray[np.bool_]:
         return _half(self.y, seed)
@@ -139,7 +139,7 @@ class NumberJudge:
     objective = score
 
     def noise(self, score: float) -> float:
-        return max(0.02, (1 - min(score, 1.0)) / math.sqrt(len(self.y)))
+        return (1 - min(score, 1.0)) / math.sqrt(len(self.y))
 
     def half(self, seed: int) -> NDArray[np.bool_]:
         return _half(self.y, seed)

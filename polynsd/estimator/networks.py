@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
 LOSS_SHARE = 0.1  # of the loss in what chooses the epoch
+FEWEST_JUDGES = 40  # held-out nodes of a fold that may choose the epoch
+FIXED_EPOCHS = 100  # of a training whose epoch nobody chooses
 RUNGS = {40: 0.03, 100: 0.01}  # epochs, and by how much a setting may then be behind the best of its shape
 
 
@@ -168,30 +170,35 @@ def fit_networks(
     seed: int,
     deadline: float | None,
     on_epoch: OnEpoch | None = None,
-    is_judged: bool = True,
 ) -> list[NetworkMember | None]:
     """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.
 
-    The arguments are those of `Candidate.fit`; `is_judged` says whether nodes are held out at all.
+    Held-out nodes choose the epoch if they are many enough: the best of a hundred epochs on ten nodes would
+    look far better than it is. Otherwise a training has a fixed length.
+
+    The arguments are those of `Candidate.fit`.
     """
+    judges = int((folds.val & ~folds.train).sum(1).min())
+    is_judged = judges >= FEWEST_JUDGES
     data = copy.copy(inputs.data(networks[0].treatment, inputs.device))
     data.y = torch.from_numpy(target).to(inputs.device)
     if task.is_regression:
         data.y = data.y.float()[:, None]
     width = task.num_outputs(data.y)
     training_task = _training_task(task, weights, inputs.device, is_judged)
-    splits = list(folds.splits())
+    splits = list((folds if is_judged else Folds(folds.train, folds.train)).splits())
     replicas = [
         Replica(
             partial(build_model, network.configuration.model, data.x.size(1), width),
             split,
             seed + fold,
-            replace(network.configuration.training, select="metric"),
+            _training_rules(network.configuration.training, judges),
         )
         for network in networks
         for fold, split in enumerate(splits)
     ]
-    race = _Race([network.name for network in networks], len(splits), deadline, on_epoch)
+    rungs = RUNGS if is_judged else {}
+    race = _Race([network.name for network in networks], len(splits), deadline, on_epoch, rungs)
     fits = fit_replicas(replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False)
     return [
         _member(network, fits[number * len(splits) : (number + 1) * len(splits)], (data.x.size(1), width))
@@ -203,9 +210,15 @@ class _Race:
     """Ends the settings that are far behind at a rung, and all of them at the deadline."""
 
     def __init__(
-        self, names: Sequence[str], num_folds: int, deadline: float | None, on_epoch: OnEpoch | None
+        self,
+        names: Sequence[str],
+        num_folds: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None,
+        rungs: Mapping[int, float],
     ) -> None:
         self.names, self.num_folds, self.deadline, self.on_epoch = names, num_folds, deadline, on_epoch
+        self.rungs = rungs
         self.best = np.full((len(names), num_folds), -np.inf)
         self.left = set(range(len(names)))
 
@@ -219,9 +232,9 @@ class _Race:
     def stop(self, epoch: int) -> Collection[int]:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.left = set()
-        elif epoch in RUNGS:
-            scores = self.best.mean(1)
-            self.left = {setting for setting in self.left if scores[setting] >= scores.max() - RUNGS[epoch]}
+        elif epoch in self.rungs:
+            scores, margin = self.best.mean(1), self.rungs[epoch]
+            self.left = {setting for setting in self.left if scores[setting] >= scores.max() - margin}
         return [
             setting * self.num_folds + fold
             for setting in range(len(self.names))
@@ -244,12 +257,18 @@ def fit_again(
     """
     everyone = (folds.train | folds.val).any(0)
     model, training = member.configuration
-    epochs = max(member.best_epochs)
-    once = Configuration(model, replace(training, epochs=epochs, patience=epochs))
+    once = Configuration(model, replace(training, epochs=max(member.best_epochs)))
     network = Network(member.name, member.family, once, member.treatment)
     whole = Folds.one(everyone, everyone)
-    (again,) = fit_networks([network], inputs, target, whole, task, is_judged=False, **common)
+    (again,) = fit_networks([network], inputs, target, whole, task, **common)
     return member if again is None else replace(member, models=[*member.models, *again.models])
+
+
+def _training_rules(training: TrainConfig, judges: int) -> TrainConfig:
+    if judges >= FEWEST_JUDGES:
+        return replace(training, select="metric")
+    epochs = min(training.epochs, FIXED_EPOCHS) if judges else training.epochs
+    return replace(training, select="metric", epochs=epochs, patience=epochs)
 
 
 def _training_task(

@@ -35,7 +35,9 @@ logger = logging.getLogger("polynsd")
 
 FEWEST_EPOCHS = 40  # a training that cannot have as many is not begun
 SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
+LAST_SHARE = 1.25  # of the allowance, up to which members are trained again
 GROUPS_WITHOUT_GAIN = 3  # that end a search
+SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
 
 OnCandidate = Callable[[dict[str, Any], float], None]
@@ -174,7 +176,7 @@ class Search:
                 for family in FAMILIES
             }
             top = max(best.values())
-            margin = self.judge.noise(top)
+            margin = max(self.judge.noise(top), SMALLEST_MARGIN)
             rest = [group for group in rest if best[group[0].family] >= top - margin]
             if not rest:
                 return
@@ -270,7 +272,8 @@ class Search:
         if not complete:
             return -math.inf
         predictions = [attempt.judged for attempt in complete if attempt.judged is not None]
-        weights = select_ensemble(predictions, self.judge.objective, self.size)
+        noise = self.judge.noise(max(attempt.score for attempt in complete))
+        weights = select_ensemble(predictions, self.judge.objective, self.size, noise)
         for attempt, weight in zip(complete, weights.tolist(), strict=True):
             attempt.weight = weight
         return self.judge.objective(average(predictions, weights))
@@ -281,7 +284,7 @@ class Search:
             return  # every node has trained most of the models
         for attempt in self.complete:
             member = attempt.member
-            if not attempt.weight or not isinstance(member, NetworkMember):
+            if not attempt.weight or not isinstance(member, NetworkMember) or not self._has_time(attempt):
                 continue
             try:
                 common = self._common()
@@ -294,6 +297,14 @@ class Search:
             attempt.member = member
             outputs = self.judge.as_predictions(member.outputs(self.inputs), attempt.temperature)
             attempt.everywhere = outputs.mean(0)
+
+    def _has_time(self, attempt: Attempt) -> bool:
+        """Whether a network can be trained again within the budget, or a little more than the allowance."""
+        if self.seconds is not None:
+            return time.monotonic() + attempt.seconds < self.began + self.seconds
+        assert isinstance(attempt.member, NetworkMember)
+        self.spent += self._work(attempt.member)
+        return self.spent < LAST_SHARE * self.allowance
 
     def _common(self) -> dict[str, Any]:
         deadline = None
