@@ -218,7 +218,7 @@ class Fit:
 
         kept = len(run.parts)
         if kept:
-            self._print(f"{self.out} goes on with {kept} candidates that were fitted before.")
+            self._print(f"{self.out} goes on; {kept} of its candidates were fitted before.")
         start = time.perf_counter()
         with FitProgress(quiet=self.quiet or self.json) as progress:
 
