@@ -108,7 +108,7 @@ class Fit:
     seed: int = 0
     """Seed of the held-out rows, the weights and the dropout."""
     device: str = "auto"
-    """Where to train: cpu, cuda or cuda:N; auto takes a GPU where there is one."""
+    """Where to train: cpu, cuda, cuda:N or mps; auto takes CUDA where there is a GPU."""
     quiet: bool = False
     """No progress and no summary."""
     json: bool = False

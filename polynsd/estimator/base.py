@@ -379,6 +379,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         from polynsd.estimator.explain_ensemble import explain_prediction
 
         self._require_fitted()
+        graph = graph.graph if isinstance(graph, GraphNodes) else graph
         known = getattr(self, "_source", None)
         source = known if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
         if source is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scipy import sparse
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.devices import with_double
 from polynsd.errors import ConfigError
 from polynsd.estimator.linear import linear_candidates
 from polynsd.estimator.members import FAMILIES, Candidate
@@ -68,7 +69,9 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     edge_dim = 0 if inputs.graph.edge_attr is None else inputs.graph.edge_attr.shape[1]
     if fixed:
         return list(_fixed_networks(fixed, treatments[0], edge_dim))
-    linear = [c for c in linear_candidates(inputs, str(inputs.device)) if c.treatment in treatments]
+    linear = [
+        c for c in linear_candidates(inputs, str(with_double(inputs.device))) if c.treatment in treatments
+    ]
     networks = [n for treatment in treatments for n in _networks(treatment, inputs)]
     return [*sort_families([*linear, *trees_candidates(inputs)]), *sort_families(networks)]
 

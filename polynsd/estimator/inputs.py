@@ -138,7 +138,8 @@ class Inputs:
             once = torch.from_numpy(graph.edge_index.astype(np.int64))
             self._edges[device] = torch.cat([once, once.flip(0)], 1).to(device)
         data = Data(edge_index=self._edges[device], num_nodes=graph.num_nodes)
-        data.x = as_tensor(self.features(treatment), dtype).to(device)
+        x = as_tensor(self.features(treatment), dtype)
+        data.x = (x.to_dense() if device.type == "mps" else x).to(device)  # where sparse tensors hardly exist
         if graph.edge_weight is not None:
             data.edge_weight = _both_ways(graph.edge_weight).to(device, dtype)
         if graph.edge_attr is not None and self.edge_scaling is not None:

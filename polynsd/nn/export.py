@@ -30,7 +30,9 @@ from polynsd.topology import Topology, TopologyReport, as_topology
 
 
 def export_model(model: PolyNSD, data: Any, *, fixed_graph: bool = False) -> torch.export.ExportedProgram:
-    """The model in evaluation mode, on the device and in the dtype of its parameters.
+    """The model in evaluation mode, on the CPU and in the dtype of its parameters.
+
+    `torch.export.passes.move_to_device_pass` moves a program to another device.
 
     Args:
         model: trained.
@@ -42,16 +44,16 @@ def export_model(model: PolyNSD, data: Any, *, fixed_graph: bool = False) -> tor
     """
     if model.config.lambda_max == "lanczos":
         raise ConfigError("a model with lambda_max='lanczos' cannot be exported; use lambda_max='analytic'.")
-    still = copy.deepcopy(model).eval()
+    still = copy.deepcopy(model).cpu().eval()
     still.edge_mask = None
     parameter = next(still.parameters())
-    x = data.x.to(parameter)
+    x = (data.x.to_dense() if data.x.layout != torch.strided else data.x).to(parameter)
     extra = {
         name: value.to(parameter)
         for name in ("edge_weight", "edge_attr")
         if (value := getattr(data, name, None)) is not None
     }
-    edge_index = data.edge_index.to(parameter.device)
+    edge_index = data.edge_index.cpu()
     nodes, columns = torch.export.Dim.DYNAMIC, torch.export.Dim.DYNAMIC
     shapes: dict[str, Any] = {"x": None}
     if fixed_graph:
