@@ -18,6 +18,7 @@ from polynsd.errors import ConfigError
 from polynsd.estimator.linear import linear_candidates
 from polynsd.estimator.members import FAMILIES, Candidate
 from polynsd.estimator.networks import Network
+from polynsd.estimator.propagation import FitOnce, propagation_candidates
 from polynsd.estimator.trees import trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
@@ -73,7 +74,12 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
         c for c in linear_candidates(inputs, str(with_double(inputs.device))) if c.treatment in treatments
     ]
     networks = [n for treatment in treatments for n in _networks(treatment, inputs)]
-    return [*sort_families([*linear, *trees_candidates(inputs)]), *sort_families(networks)]
+    alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
+    cheap: list[Candidate] = [FitOnce(candidate) for candidate in alone]
+    bases = [one for one in cheap if one.family in ("smoothed", "trees")]
+    bases = sorted(bases, key=lambda one: one.family != "trees")[:1]
+    cheap += propagation_candidates(inputs, bases)
+    return [*sort_families(cheap), *sort_families(networks)]
 
 
 def sort_families(candidates: Iterable[Candidate]) -> list[Candidate]:

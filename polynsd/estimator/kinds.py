@@ -10,9 +10,15 @@ from torch import Tensor
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.propagation import PropagationMember
 from polynsd.estimator.trees import TreesMember
 
-KINDS: dict[str, type[Member]] = {"linear": LinearMember, "network": NetworkMember, "trees": TreesMember}
+KINDS: dict[str, type[Member]] = {
+    "linear": LinearMember,
+    "network": NetworkMember,
+    "propagation": PropagationMember,
+    "trees": TreesMember,
+}
 
 
 class Parts(Protocol):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 PENALTIES = tuple(10 ** (-step / 2) for step in range(2, 13))  # 0.1 … 1e-6, of scaled columns
 HOPS = 2
 PATIENCE = 2  # penalties without a better score after which smaller ones are not tried
+LARGEST_LAST = 1.1e-3  # penalties down to this one are tried in any case
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,8 @@ class LinearCandidate:
             since += 1
             if best is None or score > best[0]:
                 best, since = (score, penalty, models), 0
-            if since == PATIENCE or (deadline is not None and time.monotonic() > deadline):
+            is_done = since >= PATIENCE and penalty <= LARGEST_LAST
+            if is_done or (deadline is not None and time.monotonic() > deadline):
                 break
         assert best is not None
         _, penalty, models = best

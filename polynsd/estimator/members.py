@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
-FAMILIES = ("features", "smoothed", "trees", "convolution", "filter", "sheaf", "deep", "zoo")  # cheap to dear
+FAMILIES = ("features", "smoothed", "trees", "labels", "convolution", "filter", "sheaf", "deep", "zoo")
 
 Outputs = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, Tensor]]
@@ -25,10 +25,16 @@ OnEpoch = Callable[[str, Epoch], None]  # the name of what trains, and its epoch
 class Member(Protocol):
     """A fitted candidate: one model per fold."""
 
-    name: str
-    family: str
-    parameters: Mapping[str, Any]
-    """Plain data for reports: what was chosen inside the candidate."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Plain data for reports: what was chosen inside the candidate."""
+        ...
 
     def outputs(self, inputs: Inputs) -> Outputs:
         """`[R, N, O]` of every fold's model: logits of classes, or standardised targets.
@@ -50,8 +56,11 @@ class Member(Protocol):
 class Candidate(Protocol):
     """Something to try on a graph."""
 
-    name: str
-    family: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
 
     def fit(
         self,

@@ -28,6 +28,7 @@ FAMILIES = {
     "features": "features alone",
     "smoothed": "features of neighbours, averaged",
     "trees": "trees on features and those of neighbours",
+    "labels": "labels of neighbours",
     "convolution": "plain graph convolution",
     "filter": "polynomial filter",
     "sheaf": "sheaf network",

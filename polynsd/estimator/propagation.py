@@ -1,0 +1,219 @@
+"""Labels of training nodes, spread along the edges, on their own or over what another model says.
+
+    Z ← (1 − α) G + α P Z,        G = Y at training nodes, elsewhere the base model's predictions or nothing,
+
+with P = D^−½ A D^−½. Where neighbours have the same class, what the neighbours *are* says more than their
+features. A fold spreads the labels of its own training nodes only, so held-out ones are predicted honestly.
+The labels belong to the nodes of `fit`: on a graph of others the base model answers alone, and without one
+all classes are as likely.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
+from torch import Tensor
+
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.linear import score_out_of_fold
+from polynsd.estimator.members import Candidate, Member, OnEpoch, Outputs, State
+from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from polynsd.estimator.inputs import Inputs
+
+logger = logging.getLogger("polynsd")
+
+SHARES = (0.3, 0.6, 0.8, 0.9, 0.97)  # α, among which out-of-fold predictions choose
+STEPS = 50
+PRIOR = 1e-3  # how much of a label the guess without any counts as
+BASE = "base."
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PropagationMember:
+    """Labels `[R, N]` of the training nodes of every fold, −1 (NaN among numbers) elsewhere."""
+
+    name: str
+    family: str
+    share: float
+    is_regression: bool
+    graph: list[str]  # the fingerprints of the graph of fit
+    labels: NDArray[Any]
+    prior: Numbers  # [R, O]
+    base: Member | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        base = {} if self.base is None else {"base": self.base.name}
+        return {"alpha": self.share, **base}
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        base = None if self.base is None else self.base.outputs(inputs)
+        is_same = inputs.num_nodes == self.labels.shape[1]
+        if is_same and not set(self.graph).isdisjoint(fingerprints(inputs)):
+            return self.spread(inputs, base)
+        logger.warning("%s: these are not the nodes of fit, whose labels are left out.", self.name)
+        if base is not None:
+            return base
+        return np.zeros((len(self.labels), inputs.num_nodes, self.prior.shape[1]))
+
+    def spread(self, inputs: Inputs, base: Outputs | None) -> Outputs:
+        """The outputs on the graph of `fit`, over those of the base model."""
+        return np.stack([self._spread_fold(inputs, fold, base) for fold in range(len(self.labels))])
+
+    def _spread_fold(self, inputs: Inputs, fold: int, base: Outputs | None) -> Numbers:
+        labels, prior = self.labels[fold], self.prior[fold]
+        is_known = ~np.isnan(labels) if self.is_regression else labels >= 0
+        given = np.zeros((len(labels), len(prior)))
+        if base is not None:
+            given = base[fold].copy() if self.is_regression else softmax(base[fold], axis=1)
+        if self.is_regression:
+            given[is_known, 0] = labels[is_known]
+        else:
+            given[is_known] = np.eye(len(prior))[labels[is_known]]
+        mass = np.ones(len(labels)) if base is not None else is_known.astype(np.float64)
+        spread = propagate(inputs.adjacency("symmetric"), np.column_stack([given, mass]), self.share)
+        mean = (spread[:, :-1] + PRIOR * prior) / (spread[:, -1:] + PRIOR)
+        return mean if self.is_regression else np.log(mean)
+
+    def state(self) -> State:
+        names = ("name", "family", "share", "is_regression", "graph")
+        plain = {name: getattr(self, name) for name in names}
+        tensors = {"labels": torch.from_numpy(self.labels), "prior": torch.from_numpy(self.prior)}
+        if self.base is None:
+            return plain, tensors
+        from polynsd.estimator.kinds import kind_of
+
+        data, parts = self.base.state()
+        plain["base"] = {"kind": kind_of(self.base), **data}
+        return plain, {**tensors, **{BASE + name: value for name, value in parts.items()}}
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PropagationMember:
+        from polynsd.estimator.kinds import restore_member
+
+        plain, base = dict(data), None
+        if "base" in plain:
+            parts = {name[len(BASE) :]: value for name, value in tensors.items() if name.startswith(BASE)}
+            base = restore_member(plain.pop("base"), parts)
+        return cls(**plain, labels=tensors["labels"].numpy(), prior=tensors["prior"].numpy(), base=base)
+
+
+@dataclass(frozen=True)
+class PropagationCandidate:
+    """Spreads labels, over the predictions of a base model if one is given.
+
+    Args:
+        name: for reports.
+        family: `labels`.
+        base: a candidate that is fitted first.
+    """
+
+    name: str
+    family: str
+    base: Candidate | None = None
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: NDArray[np.float64] | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> PropagationMember:
+        base = None
+        if self.base is not None:
+            base = self.base.fit(inputs, target, folds, task, weights=weights, seed=seed, deadline=deadline)
+        said = None if base is None else base.outputs(inputs)
+        missing = np.nan if task.is_regression else -1
+        labels = np.where(folds.train, target, np.asarray(missing, dtype=target.dtype))
+        prior = _priors(folds, target, task)
+        prints = fingerprints(inputs)
+        tries = [
+            PropagationMember(self.name, self.family, share, task.is_regression, prints, labels, prior, base)
+            for share in SHARES
+        ]
+        return max(tries, key=lambda member: _score(member.spread(inputs, said), target, folds, task))
+
+
+@dataclass(eq=False)
+class FitOnce:
+    """A candidate that is fitted to a graph once, although it stands in the list and below labels too."""
+
+    candidate: Candidate
+    done: tuple[Inputs, Folds, Member] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name
+
+    @property
+    def family(self) -> str:
+        return self.candidate.family
+
+    def fit(self, inputs: Inputs, target: NDArray[Any], folds: Folds, task: Task, **options: Any) -> Member:
+        """The member of the last call, where that was for the same graph and folds."""
+        if self.done is None or self.done[0] is not inputs or self.done[1] is not folds:
+            self.done = inputs, folds, self.candidate.fit(inputs, target, folds, task, **options)
+        return self.done[2]
+
+
+def propagation_candidates(inputs: Inputs, bases: Sequence[Candidate]) -> list[PropagationCandidate]:
+    """Labels over each of these models, and on their own, where there are edges."""
+    if not inputs.graph.num_edges:
+        return []
+    over = [PropagationCandidate(f"labels over {base.name}", "labels", base) for base in bases]
+    return [*over, PropagationCandidate("labels of neighbours", "labels")]
+
+
+def propagate(p: Any, given: Numbers, share: float) -> Numbers:
+    """`[N, O]` after so many steps that the rest is small."""
+    spread = given
+    for _ in range(STEPS):
+        spread = (1 - share) * given + share * (p @ spread)
+    return spread
+
+
+def fingerprints(inputs: Inputs) -> list[str]:
+    """Of the edges and of the features of a graph: nodes that agree in one of them are the same nodes."""
+    adjacency, x = inputs.adjacency("plain"), inputs.graph.x
+    features = (x.indptr, x.indices, x.data) if sparse.issparse(x) else (x,)
+    return [_hash(adjacency.indptr, adjacency.indices), _hash(*features)]
+
+
+def _hash(*arrays: NDArray[Any]) -> str:
+    digest = hashlib.sha256()
+    for values in arrays:
+        digest.update(f"{values.shape}".encode())
+        digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def _priors(folds: Folds, target: NDArray[Any], task: Task) -> Numbers:
+    """`[R, O]` what is said without any label near: the shares of the classes, or the mean."""
+    if task.is_regression:
+        return np.array([[target[train].mean()] for train in folds.train])
+    count = task.num_outputs(torch.from_numpy(target))
+    sizes = np.stack([np.bincount(target[train], minlength=count) for train in folds.train]) + 1.0
+    return sizes / sizes.sum(1, keepdims=True)
+
+
+def _score(outputs: Outputs, target: NDArray[Any], folds: Folds, task: Task) -> float:
+    by_node = torch.from_numpy(outputs).transpose(0, 1)
+    return score_out_of_fold(by_node, torch.from_numpy(target), folds, task)
