@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.help import list_options
+from polynsd.cli.help import list_options, wrap_text
 from polynsd.cli.options import DELIMITERS, name_options
 from polynsd.data.describe import Description, describe_graph
 from polynsd.data.tables.files import TABLE_EXTENSIONS, TextFormat, extension_of, read_table
@@ -80,7 +80,7 @@ class TableOptions:
         options = {"label": self.label, "weight": self.weight, "exclude": self.exclude}
         opened = open_graph(name, self.nodes, extras=extras, **options, **vars(self.text_format))
         if opened.report is not None:
-            print(opened.report)
+            print(wrap_text(str(opened.report)))
         return opened
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
+from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
 from polynsd.cli.options import DELIMITERS
-from polynsd.errors import ConfigError, DataError, guess_name
+from polynsd.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 Column = Annotated[str | None, arg(metavar="COLUMN")]
 Columns = Annotated[tuple[str, ...], arg(metavar="COLUMN …")]
-METRICS = ("auto", "accuracy", "balanced_accuracy", "f1", "roc_auc", "pr_auc")
-METRIC_NAMES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_precision": "pr_auc"}
 
 
 @dataclass(frozen=True)
@@ -266,44 +265,6 @@ class Fit:
     def _print(self, text: str) -> None:
         if not self.quiet and not self.json:
             print(text)
-
-
-def parse_metric(name: str) -> str:
-    """The estimator's name of a metric: `roc_auc` for `ROC-AUC`."""
-    plain = name.lower().replace("-", "_")
-    plain = METRIC_NAMES.get(plain, plain)
-    if plain not in METRICS:
-        raise ConfigError(
-            f"unknown --metric {name}; choose from: {', '.join(METRICS)}.{guess_name(plain, METRICS)}"
-        )
-    return plain
-
-
-def parse_decision(rule: str) -> str:
-    """The estimator's name of a rule: `balanced_accuracy` for `balanced`."""
-    plain = rule.lower().replace("-", "_")
-    return METRIC_NAMES.get(plain, plain)
-
-
-def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:
-    """None, `balanced`, or the weights by class."""
-    if not words:
-        return None
-    if list(words) == ["balanced"]:
-        return "balanced"
-    weights = {}
-    for word in words:
-        name, _, number = word.rpartition("=")
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            weights[name] = -1.0
-        if name not in classes or not 0 < weights[name] < float("inf"):
-            raise ConfigError(
-                f"--class-weight is balanced, or a positive number for classes among {', '.join(classes)}, "
-                f"such as {classes[0]}=2; got {word}."
-            )
-    return weights
 
 
 def make_predictions(

@@ -61,10 +61,10 @@ def open_graph(
     if path.suffix == ".npz":
         return OpenedGraph(load_graph(path, extras=extras), None, None)
     if path.suffix or path.is_file():
-        from polynsd.data.tables import read_graph
+        from polynsd.data.tables import ReadOptions, read_tables
 
-        graph, report = read_graph(path, nodes, **options)
-        return OpenedGraph(graph, None, report)
+        tables = read_tables(path, nodes, ReadOptions.from_keywords(**options))
+        return OpenedGraph(tables.graph, None, tables.report)
     return OpenedGraph(load(name), get_entry(name), None)
 
 
