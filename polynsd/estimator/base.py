@@ -270,14 +270,15 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         ]
         weights = np.array([attempt.weight for attempt in chosen])
         judged = average([a.judged for a in chosen if a.judged is not None], weights)
-        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
+        everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
+        self._everywhere: Predictions | None = everywhere  # not stored with a model
         order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, prepared.target[prepared.folds.judged])
         self.val_score_ = search.judge.score(self._scored(judged))
         test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
-        self.estimate_ = estimate_score(search, self.metric_, self._everywhere, guess, test, self._scored)
+        self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""
@@ -318,7 +319,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         """The graph, whose edges must carry what those of `fit` did."""
         edge_dim = 0 if self.edge_scaling_ is None else len(self.edge_scaling_.mean)
         if not graph.num_edges:
-            return replace(graph, edge_attr=np.zeros((0, edge_dim)) if edge_dim else None)
+            return replace(graph, edge_attr=np.zeros((0, edge_dim), np.float32) if edge_dim else None)
         if self.has_edge_weights_ != (graph.edge_weight is not None):
             wanted, came = ("with", "without") if self.has_edge_weights_ else ("without", "with")
             raise DataError(
@@ -450,7 +451,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"sample_weight must hold one weight per node, [{len(target)}]; got {list(values.shape)}."
             )
-        used = (folds.train | folds.val).any(0)
+        used = folds.used
         if not np.isfinite(values[used]).all() or (values[used] < 0).any():
             raise DataError("sample_weight must be finite and not negative; correct or leave out such nodes.")
         if not (folds.train * values).any(1).all():

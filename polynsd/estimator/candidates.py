@@ -26,9 +26,12 @@ from polynsd.training import Configuration
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
+Options = dict[str, Any]
+
 AUTO = "auto"
 PATIENCE = 40
-EXAMPLES: dict[str, Any] = {
+MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
+EXAMPLES: Options = {
     "maps": "orthogonal",
     "stalk_dim": 4,
     "degree": 4,
@@ -41,7 +44,7 @@ EXAMPLES: dict[str, Any] = {
 }
 """The parameters that fix a PolyNSD configuration, with a value that each may have."""
 
-PLAIN: dict[str, Any] = {
+PLAIN: Options = {
     "maps": "identity",
     "stalk_dim": 1,
     "learner": "concat",
@@ -117,7 +120,7 @@ def _network(
     return Network(full_name, family, Configuration(model, training), treatment)
 
 
-SHEAF: dict[str, Any] = {
+SHEAF: Options = {
     "maps": "orthogonal",
     "stalk_dim": 2,
     "learner": "gnn",
@@ -125,17 +128,19 @@ SHEAF: dict[str, Any] = {
     "trunk": "both",
     "norm": "layer",
 }
-TRUNK = {**SHEAF, "maps": "identity", "stalk_dim": 1}
-MEAN, SYMMETRIC = {"normalization": "random-walk"}, {"normalization": "sheaf-augmented"}
+TRUNK: Options = {**SHEAF, "maps": "identity", "stalk_dim": 1}
+MEAN: Options = {"normalization": "random-walk"}
+SYMMETRIC: Options = {"normalization": "sheaf-augmented"}
 
 
 def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
-    """Networks on features of one treatment; many sparse features need dropout, few dense ones do not."""
-    is_sparse = sparse.issparse(inputs.features(treatment))
-    drops, dropouts = ((0.5, 0.8), (0.5, 0.2)) if is_sparse else ((0.0, 0.2), (0.2, 0.5))
-    few = {} if is_sparse else {"epochs": 500, "decay": 1e-5}
+    """Networks on features of one treatment; words, of which there are many, need dropout, numbers do not."""
+    words, numbers = len(inputs.treatments.sparse), len(inputs.treatments.dense)
+    has_words = words >= MANY_WORDS and words > numbers
+    drops, dropouts = ((0.5, 0.8), (0.5, 0.2)) if has_words else ((0.0, 0.2), (0.2, 0.5))
+    few: Options = {} if has_words else {"epochs": 500, "decay": 1e-5}
     named = partial(_network, treatment=treatment)
-    plain = {"norm": "none", "channels": 64, "rate": 0.01, **few}
+    plain: Options = {"norm": "none", "channels": 64, "rate": 0.01, **few}
     for drop in drops:
         options = {**plain, "dropout": dropouts[0], "input_dropout": drop}
         yield named("perceptron", "features", **options, layers=1, degree=0)
@@ -145,19 +150,19 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
         for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
             options = {**plain, **kind, "dropout": dropout, "input_dropout": drops[0]}
             yield named(f"convolution, {name}", "convolution", **options, layers=2)
-    normed = {"rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few, "dropout": 0.5}
+    normed: Options = {"rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few, "dropout": 0.5}
     for norm, kind in (("batch", MEAN), ("layer", SYMMETRIC)):
         yield named(f"convolution, {norm} norm", "convolution", **normed, **kind, norm=norm, layers=2)
     for drop in drops:
         for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
             options = {**plain, **kind, "dropout": dropouts[0], "input_dropout": drop}
             yield named(f"filter, {name}", "filter", **options, layers=1, degree=8)
-    sheaf = {"rate": 0.005, "degree": 4, "input_dropout": drops[0] / 2, "decay": 1e-4, **few}
+    sheaf: Options = {"rate": 0.005, "degree": 4, "input_dropout": drops[0] / 2, "decay": 1e-4, **few}
     for dropout in dropouts:
         yield named("sheaf", "sheaf", **sheaf, **SHEAF, layers=1, channels=32, dropout=dropout)
         yield named("wide reach", "sheaf", **sheaf, **TRUNK, layers=1, channels=64, dropout=dropout)
-    if not is_sparse:  # words tell what a node is; few numbers may have to come from far
-        deep = {"norm": "batch", "rate": 0.01, "dropout": 0.2, "channels": 64, **few}
+    if not has_words:  # words tell what a node is; few numbers may have to come from far
+        deep: Options = {"norm": "batch", "rate": 0.01, "dropout": 0.2, "channels": 64, **few}
         yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
         yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
 
@@ -209,4 +214,4 @@ def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool)
     if on_gpu:
         return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
     overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
-    return overhead + 4 * replicas * (products / 1e10 + moved / 1e9)
+    return overhead + 2 * replicas * (products / 1e10 + moved / 1e9)

@@ -159,7 +159,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     def _choose_metric(self, target: NDArray[Any], folds: Folds) -> str:
         if self.metric != "auto":
             return self.metric
-        used = (folds.train | folds.val).any(0)
+        used = folds.used
         sizes = np.bincount(target[used], minlength=len(self.classes_))
         is_unequal = len(self.classes_) == 2 and sizes.min() / sizes.sum() < UNEQUAL
         has_both = len(np.unique(target[folds.judged])) == 2
@@ -181,7 +181,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         given = super()._node_weights(sample_weight, target, folds)
         if self.class_weight is None:
             return given
-        used = (folds.train | folds.val).any(0)
+        used = folds.used
         if isinstance(self.class_weight, str):  # balanced
             counts = np.maximum(np.bincount(target[used], minlength=len(self.classes_)), 1)
             by_class = counts.sum() / (len(counts) * counts)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 ROUNDS = 40
 SMALLEST_GAIN = 1e-6
+NOISE_SHARE = 0.05  # of the noise, that an addition has to gain
 
 Predictions = NDArray[np.float64]  # [n, O] probabilities, or standardised numbers
 Objective = Callable[[Predictions], float]  # the higher the better
@@ -43,7 +44,7 @@ def select_ensemble(
             for i, values in enumerate(predictions)
         ]
         best = int(np.argmax(tries))
-        if tries[best] <= score + SMALLEST_GAIN:
+        if tries[best] <= score + max(SMALLEST_GAIN, NOISE_SHARE * noise):
             break
         total, score = total + predictions[best], tries[best]
         counts[best] += 1

@@ -84,7 +84,7 @@ def estimate_score(
     }
 
     def score_of(attempt: Attempt | None) -> float | None:
-        if attempt is None:
+        if attempt is None or attempt.judged is None or attempt.everywhere is None:
             return None
         predictions = attempt.judged if test is None else attempt.everywhere[judge.nodes]
         return judge.score(scored(predictions))

@@ -40,7 +40,12 @@ class Folds:
     @property
     def judged(self) -> Mask:
         """`[N]` the nodes that are held out in some fold."""
-        return self.val.any(0)
+        return np.asarray(self.val.any(0))
+
+    @property
+    def used(self) -> Mask:
+        """`[N]` the nodes of all folds."""
+        return np.asarray((self.train | self.val).any(0))
 
     def splits(self) -> Iterator[HeldOut]:
         """The folds one by one, as a training takes them."""

@@ -32,8 +32,10 @@ SMALLEST_NUMBER = 1e-300
 class Judge(Protocol):
     """Compares predictions on the nodes that judge."""
 
-    nodes: NDArray[np.int64]
-    """`[n]` their numbers."""
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """`[n]` their numbers."""
+        ...
 
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""

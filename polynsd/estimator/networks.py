@@ -255,7 +255,7 @@ def fit_again(
 
     The arguments are those of `Candidate.fit`.
     """
-    everyone = (folds.train | folds.val).any(0)
+    everyone = folds.used
     model, training = member.configuration
     once = Configuration(model, replace(training, epochs=max(member.best_epochs)))
     network = Network(member.name, member.family, once, member.treatment)

@@ -326,7 +326,8 @@ class Search:
         networks = [c for c in candidates if isinstance(c, Network)]
         if not networks:
             return math.inf
-        plain = epoch_seconds(networks[0], self.inputs, len(self.folds), self._on_gpu)
+        usual = next((n for n in networks if n.family == "convolution"), networks[0])
+        plain = epoch_seconds(usual, self.inputs, len(self.folds), self._on_gpu)
         return min(60 * (plain / 0.025) ** 0.45, 300.0)
 
     @property
