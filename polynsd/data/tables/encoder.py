@@ -94,8 +94,8 @@ class FeatureEncoder:
             return cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
         codes, categories = column.categories
         is_missing = codes == MISSING
-        _check_gaps(column, is_missing, missing)
         kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+        _check_gaps(column, is_missing, missing)
         return cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
 
     def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
