@@ -214,4 +214,4 @@ def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool)
     if on_gpu:
         return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
     overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
-    return overhead + 2 * replicas * (products / 1e10 + moved / 1e9)
+    return overhead + replicas * (products / 5e9 + moved / 1e9)

@@ -1,8 +1,8 @@
 """`Folds`: which labelled nodes train and which judge.
 
 With many labels a part of every class is held out once. With few, one such part would be a handful of nodes:
-then every labelled node is held out in turn, and candidates are compared on the predictions that each node
-gets from the models that have not seen it.
+then labelled nodes are held out in turn, and candidates are compared on the predictions that each node gets
+from the models that have not seen it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.labels import HeldOut, Mask
 
-MANY = 1000  # labelled nodes from which on one hold-out is enough
+FEW = 1000  # labelled nodes below which all folds are used
+MANY = 4000  # labelled nodes from which on one hold-out is enough
+SOME = 3  # folds that are used between the two, and in large graphs with few labels
+LARGE = 10_000  # nodes of a graph in which every model costs time
 TINY = 100  # labelled nodes below which the division into folds is repeated
 REPEATS = 2
 
@@ -66,13 +69,21 @@ def make_folds(labelled: Mask, strata: NDArray[Any], fraction: float, seed: int)
     if not 0 < fraction < 1:
         raise ConfigError(f"validation_fraction must lie between 0 and 1; got {fraction!r}.")
     count, rng = int(labelled.sum()), np.random.default_rng(seed)
-    if count >= MANY:
+    most = _most_folds(count, len(labelled))
+    if most == 1:
         val = hold_out(labelled, strata, fraction, seed)
         return _checked(Folds.one(labelled & ~val, val), count)
     repeats, num_folds = REPEATS if count < TINY else 1, max(2, round(1 / fraction))
-    val = np.concatenate([_divide(labelled, strata, num_folds, rng) for _ in range(repeats)])
+    val = np.concatenate([_divide(labelled, strata, num_folds, rng)[:most] for _ in range(repeats)])
     val = val[val.any(1)]  # there may be fewer nodes than folds
     return _checked(Folds(labelled & ~val, val), count)
+
+
+def _most_folds(num_labels: int, num_nodes: int) -> int | None:
+    """How many folds are used, None for all: a model costs time, and with many labels it gains little."""
+    if num_labels < FEW:
+        return None if num_nodes < LARGE else SOME
+    return SOME if num_labels < MANY and num_nodes < LARGE else 1
 
 
 def _checked(folds: Folds, count: int) -> Folds:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("polynsd")
 
 FEWEST_EPOCHS = 40  # a training that cannot have as many is not begun
+SETUP = 0.3  # estimated seconds before a training begins
 SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
 LAST_SHARE = 1.25  # of the allowance, up to which members are trained again
 GROUPS_WITHOUT_GAIN = 3  # that end a search
@@ -230,7 +231,8 @@ class Search:
             common = self._common()
             members = [c.fit(self.inputs, self.target, self.folds, self.task, **common) for c in group]
             self._keep(members)
-        self.spent += sum(self._work(m) for m in members if isinstance(m, NetworkMember))
+        fitted = [member for member in members if isinstance(member, NetworkMember)]
+        self.spent += sum(map(self._work, fitted)) + SETUP * bool(fitted)
         return members
 
     def _keep(self, members: Sequence[Member | None]) -> None:
@@ -328,7 +330,9 @@ class Search:
             return math.inf
         usual = next((n for n in networks if n.family == "convolution"), networks[0])
         plain = epoch_seconds(usual, self.inputs, len(self.folds), self._on_gpu)
-        return min(60 * (plain / 0.025) ** 0.45, 300.0)
+        if self._on_gpu:
+            return min(4 * (plain / 0.002) ** 0.3, 15.0)
+        return min(60 * (plain / 0.025) ** 0.4, 240.0)
 
     @property
     def _on_gpu(self) -> bool:

