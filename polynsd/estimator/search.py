@@ -38,6 +38,7 @@ SETUP = 0.3  # estimated seconds before a training begins
 SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
 LAST_SHARE = 1.25  # of the allowance, up to which members are trained again
 GROUPS_WITHOUT_GAIN = 3  # that end a search
+FAR_BEHIND = 0.05  # by which a family may be behind another not to be tried by networks at all
 SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
 
@@ -156,8 +157,17 @@ class Search:
                 rest.append(group)
                 continue
             seen.add(group[0].family)
-            self._try(group)
+            if group[0].family != "features" or not self._needs_neighbours():
+                self._try(group)
         return rest
+
+    def _needs_neighbours(self) -> bool:
+        """Whether cheap models show that features alone are not enough."""
+        alone, smoothed = (
+            max((a.score for a in self.complete if a.family == family), default=-math.inf)
+            for family in ("features", "smoothed")
+        )
+        return alone < smoothed - FAR_BEHIND
 
     def _rank_treatments(self) -> dict[str, int]:
         """The place of every treatment of features in the order of what linear models make of them."""
@@ -332,7 +342,7 @@ class Search:
         plain = epoch_seconds(usual, self.inputs, len(self.folds), self._on_gpu)
         if self._on_gpu:
             return min(4 * (plain / 0.002) ** 0.3, 15.0)
-        return min(60 * (plain / 0.025) ** 0.4, 240.0)
+        return min(45 * (plain / 0.025) ** 0.4, 180.0)
 
     @property
     def _on_gpu(self) -> bool:
