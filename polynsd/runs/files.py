@@ -26,6 +26,7 @@ FORMAT = 1  # of all files of a run; other formats are refused
 CONFIG = "config.json"
 ENVIRONMENT = "environment.json"
 METRICS = "metrics.jsonl"
+EVENTS = "events.jsonl"
 SNAPSHOT = "snapshot.safetensors"
 MODEL = "model.safetensors"
 PREDICTIONS = "predictions.parquet"

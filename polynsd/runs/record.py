@@ -19,6 +19,7 @@ from polynsd.runs.environment import read_sessions
 from polynsd.runs.files import (
     CONFIG,
     ENVIRONMENT,
+    EVENTS,
     FORMAT,
     LOCK,
     METRICS,
@@ -32,7 +33,7 @@ from polynsd.runs.files import (
     to_json,
 )
 from polynsd.runs.lock import is_locked
-from polynsd.runs.snapshots import read_metrics
+from polynsd.runs.snapshots import read_lines
 from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
@@ -149,7 +150,11 @@ class RunRecord:
 
     def metrics(self) -> list[dict[str, Any]]:
         """All records of the metrics log so far."""
-        return read_metrics(self.folder / METRICS)
+        return read_lines(self.folder / METRICS)
+
+    def events(self) -> list[dict[str, Any]]:
+        """When the training began, was resumed and failed; a repetition has others."""
+        return read_lines(self.folder / EVENTS)
 
     def _read_checked(self, name: str) -> bytes:
         """The content of a file of the result, if it has the hash that `result.json` says."""

@@ -26,6 +26,7 @@ from polynsd.runs.environment import add_session, now, read_sessions
 from polynsd.runs.files import (
     CONFIG,
     ENVIRONMENT,
+    EVENTS,
     FORMAT,
     LOCK,
     METRICS,
@@ -47,7 +48,7 @@ from polynsd.runs.files import (
 from polynsd.runs.lock import hold_lock
 from polynsd.runs.parts import RunParts
 from polynsd.runs.record import Outcome, RunIdentity, load_package
-from polynsd.runs.snapshots import MetricsLog, RunSnapshots, read_snapshot
+from polynsd.runs.snapshots import LineLog, RunSnapshots, append_line, read_snapshot
 from polynsd.runs.tensors import write_tensors
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Run:
         if not (folder / CONFIG).exists():
             write_durably(folder / CONFIG, identity.encode())
         add_session(folder / ENVIRONMENT, sessions)
-        metrics = MetricsLog(folder / METRICS, 0 if last is None else last.metrics_bytes)
+        metrics = LineLog(folder / METRICS, 0 if last is None else last.metrics_bytes)
         snapshots = RunSnapshots(folder / SNAPSHOT, identity.digest, metrics, snapshot_seconds)
         return cls(folder, None, snapshots)
 
@@ -148,6 +149,11 @@ class Run:
     def log(self, record: Mapping[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; it becomes durable with the next snapshot."""
         self.snapshots.metrics.append(record)
+
+    def note(self, record: Mapping[str, Any]) -> None:
+        """Appends a line with the time to `events.jsonl`: what another repetition need not have."""
+        with suppress(StorageError):  # of a full disk the next snapshot tells; errors noted here come first
+            append_line(self.folder / EVENTS, {"time": now(), **record})
 
     def finish(
         self,

@@ -24,8 +24,8 @@ from polynsd.runs.tensors import read_tensors, write_tensors
 WRITE_SHARE = 0.1  # of the time may go into writing snapshots
 
 
-class MetricsLog:
-    """`metrics.jsonl`, a JSON object per line; appended lines stay in memory until `sync`.
+class LineLog:
+    """A file with a JSON object per line; appended lines stay in memory until `sync`.
 
     Args:
         path: the file; what lies behind `length` in it is dropped.
@@ -55,7 +55,14 @@ class MetricsLog:
         self._pending.clear()
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Adds a durable line; what a killed process left of a last one is dropped."""
+    log = LineLog(path, path.read_bytes().rfind(b"\n") + 1 if path.is_file() else 0)
+    log.append(record)
+    log.sync()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; the last one may still be being written."""
     if not path.exists():
         return []
@@ -95,7 +102,7 @@ class RunSnapshots:
         seconds: at least so long between two; 0 writes at every offer.
     """
 
-    def __init__(self, path: Path, identity: str, metrics: MetricsLog, seconds: float) -> None:
+    def __init__(self, path: Path, identity: str, metrics: LineLog, seconds: float) -> None:
         self.path, self.identity, self.seconds = path, identity, seconds
         self.metrics = metrics
         self._due = time.monotonic() + seconds

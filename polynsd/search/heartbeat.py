@@ -2,7 +2,9 @@
 
 Each worker writes a heartbeat for its running trials every 20 s. A trial whose heartbeat has not changed for
 120 s, by the clock of the worker that checks, is lost; so is at once a trial whose process on this machine is
-dead. A lost trial is marked as failed and its parameters are queued again, three times at most.
+dead. A lost trial is marked as such, and one with its parameters and its place is queued. A trial that was
+training when its worker died may be the cause: after three deaths it trains alone, after three more it has
+failed.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ from threading import Event, Thread
 from typing import Any
 
 from polynsd.optional import load_optuna
-from polynsd.search.study import START
+from polynsd.search.outcomes import find_outcome, ignore_finished, tell_outcome
+from polynsd.search.places import PLACE, find_places
+from polynsd.search.study import START, Search
 
 HEARTBEAT_SECONDS = 20.0
 TIMEOUT_SECONDS = 120.0
-MAX_ATTEMPTS = 3  # with one set of parameters: it may be what kills its workers
+CLAIM_SECONDS = 10.0  # a worker names itself as it begins a trial; if it died before, nobody ever will
+DEATHS_TOGETHER, DEATHS = 3, 6  # of workers, while they trained a trial in company, and at all
+TRAINING, DEATHS_SO_FAR = "training", "deaths"  # attributes of trials
 
 
 @cache
@@ -39,9 +45,9 @@ def machine_id() -> str:
     return "/".join(parts)
 
 
-def claim_trial(trial: Any) -> None:
+def claim_trial(study: Any, trial: Any) -> None:
     """Stores which process trains a trial."""
-    trial.set_user_attr("worker", f"{machine_id()}:{os.getpid()}")
+    study._storage.set_trial_user_attr(trial._trial_id, "worker", f"{machine_id()}:{os.getpid()}")
 
 
 @contextmanager
@@ -70,19 +76,26 @@ class LostTrials:
     """Finds running trials whose workers are gone.
 
     Args:
-        study: of Optuna.
+        search: from `open_study`.
         timeout: seconds without a new heartbeat after which a trial is lost.
     """
 
-    def __init__(self, study: Any, timeout: float = TIMEOUT_SECONDS) -> None:
-        self._study, self._timeout = study, timeout
+    def __init__(self, search: Search, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._search, self._timeout = search, timeout
         self._seen: dict[int, tuple[object, float]] = {}  # the last heartbeat, and when it was first seen
 
     def requeue(self) -> list[int]:
-        """Fails lost trials and queues their parameters again; returns their numbers."""
-        running = self._study.get_trials(deepcopy=False, states=(load_optuna().trial.TrialState.RUNNING,))
-        lost = [trial.number for trial in running if self._is_lost(trial)]
-        return [number for number in lost if requeue_trial(self._study, number)]
+        """Ends lost trials and queues others in their places; returns their numbers."""
+        lost = [trial.number for trial in self._running() if self._is_lost(trial)]
+        return [number for number in lost if requeue_trial(self._search, number)]
+
+    def has_unclaimed(self) -> bool:
+        """Whether a trial has begun that no worker has named itself for: it will in a moment, or it died."""
+        return any("worker" not in trial.user_attrs for trial in self._running())
+
+    def _running(self) -> Sequence[Any]:
+        states = (load_optuna().trial.TrialState.RUNNING,)
+        return self._search.study.get_trials(deepcopy=False, states=states)
 
     def _is_lost(self, trial: Any) -> bool:
         worker, count = trial.user_attrs.get("worker"), trial.user_attrs.get("heartbeat")
@@ -90,30 +103,40 @@ class LostTrials:
             return True
         if trial.number not in self._seen or self._seen[trial.number][0] != count:
             self._seen[trial.number] = (count, time.monotonic())
-        return time.monotonic() - self._seen[trial.number][1] > self._timeout
+        timeout = self._timeout if worker is not None else min(self._timeout, CLAIM_SECONDS)
+        return time.monotonic() - self._seen[trial.number][1] > timeout
 
 
-def requeue_trial(study: Any, number: int) -> bool:
-    """Marks a trial as lost and queues its parameters; False if it ended meanwhile."""
-    trial = study.trials[number]
-    attempt = trial.user_attrs.get("attempt", 1)
+def requeue_trial(search: Search, number: int, blame: bool = True) -> bool:
+    """Ends a trial whose worker gave it up, and queues one in its place; False if it has ended meanwhile.
+
+    Args:
+        search: from `open_study`.
+        number: of the trial.
+        blame: whether the trial may be what ended its worker.
+    """
+    study, trials = search.study, search.study.get_trials(deepcopy=False)
+    trial = trials[number]
+    if trial.state.name != "RUNNING":
+        return False
+    outcome = find_outcome(trials, number)
+    if outcome is not None:
+        return tell_outcome(study, number, outcome)
+    attributes = trial.user_attrs
+    deaths = attributes.get(DEATHS_SO_FAR, 0) + (blame and TRAINING in attributes)
+    if deaths >= DEATHS:
+        reason = f"{deaths} workers died while they trained it; it may need more memory than there is."
+        failed = {"state": "failed", "value": None, "attributes": {"reason": reason}}
+        return tell_outcome(study, number, failed)
+    kept = {name: value for name, value in attributes.items() if name == START}
+    kept |= {PLACE: find_places(trials)[number], "retry_of": number, DEATHS_SO_FAR: deaths}
+    params = trial.params
+    if set(params) != set(search.space.distributions()):  # its worker died while it asked
+        params = trial.system_attrs.get("fixed_params", {})  # the rest is drawn again, from the same seed
+    study.enqueue_trial(params, user_attrs=kept)  # first: of two in one place, one is surplus
     with ignore_finished() as errors:
         study.tell(number, state=load_optuna().trial.TrialState.FAIL)  # failed without a reason means lost
-        if trial.params and attempt < MAX_ATTEMPTS:
-            start = {name: value for name, value in trial.user_attrs.items() if name == START}
-            attributes = {**start, "retry_of": number, "attempt": attempt + 1}
-            study.enqueue_trial(trial.params, user_attrs=attributes)
     return not errors
-
-
-@contextmanager
-def ignore_finished() -> Iterator[list[Exception]]:
-    """Ends the block quietly where another worker has finished the trial; the list then holds the error."""
-    errors: list[Exception] = []
-    try:
-        yield errors
-    except (ValueError, load_optuna().exceptions.UpdateFinishedTrialError) as error:
-        errors.append(error)
 
 
 def _is_dead_here(worker: str) -> bool:

@@ -1,8 +1,8 @@
-"""Which parameters a trial gets: a function of the seed, the model, its number and the trials stored so far.
+"""Which parameters a trial gets: a function of the seed, the model, its place and the trials stored so far.
 
-Trials of one start share the shape parameters of the first of them, and so do all other trials n with equal
-n div batch, so that they can train as replicas. No state is kept between trials: a search that is interrupted
-and resumed, or continued elsewhere, draws the same parameters.
+Trials of one start share a shape, and so do all other trials of places p with equal p div batch, so that they
+can train as replicas. A shape has a seed of its own, whichever of its trials comes first. No state is kept
+between trials: a search that is interrupted and resumed, or continued elsewhere, draws the same parameters.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from polynsd.errors import require_choice
 from polynsd.optional import load_optuna
+from polynsd.search.heartbeat import claim_trial
+from polynsd.search.places import InPlaceOrder, find_places
 from polynsd.search.space import Space
 from polynsd.search.study import START
 
 SAMPLERS = ("tpe", "random")
+TRIAL_DRAWS, BATCH_DRAWS, START_DRAWS = 1, 2, 3  # what a seed is for
 OWN_DRAWS = ("model.model", "model.layer.maps")  # searches that differ in these share no random draws
 
 
@@ -40,49 +43,77 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
         self._space, self._name, self._batch, self._startup = space, name, batch, startup
         self._seeds = [seed, _hash_model(space)]
         self._inner: Any = None
+        self._study: Any = None
+        self._trial: Any = None
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Makes the sampler of a new trial; Optuna calls this first."""
-        self._inner = self._for_trial(study, trial)
-        return self._inner.infer_relative_search_space(study, trial)
+        """Makes the sampler of a new trial; Optuna calls this first.
+
+        The trial is claimed before anything is drawn, so that it is missed if its worker dies while asking.
+        """
+        claim_trial(study, trial)
+        self._study = InPlaceOrder(study)
+        self._trial = self._study.renumber(trial)
+        self._inner = self._for_trial()
+        return self._inner.infer_relative_search_space(self._study, self._trial)
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
-        return self._inner.sample_relative(study, trial, search_space)
+        return self._inner.sample_relative(self._study, self._trial, search_space)
 
     def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
-        return self._inner.sample_independent(study, trial, name, distribution)
+        return self._inner.sample_independent(self._study, self._trial, name, distribution)
 
-    def _for_trial(self, study: Any, trial: Any) -> Any:
-        """A fresh sampler, so that nothing but the seed, the model and the number decides."""
-        optuna, samplers = load_optuna(), load_optuna().samplers
-        seed = int(np.random.SeedSequence([*self._seeds, trial.number]).generate_state(1)[0])
-        shape = self._shared_shape(study.get_trials(deepcopy=False), trial)
-        with warnings.catch_warnings():  # multivariate TPE and fixed parameters call themselves experimental
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            if self._name == "random":
-                base = samplers.RandomSampler(seed)
-            else:
-                base = samplers.TPESampler(
-                    seed=seed,
-                    multivariate=True,
-                    constant_liar=True,  # running trials count as bad ones, so that workers spread out
-                    n_startup_trials=self._startup,
-                )
-            return samplers.PartialFixedSampler(shape, base) if shape else base
+    def _for_trial(self) -> Any:
+        """A fresh sampler, so that nothing but the seed, the model, the place and stored trials decide."""
+        shape = self._shared_shape() or self._draw_shape()
+        base = self._seeded(TRIAL_DRAWS, self._trial.number)
+        return _without_warnings(load_optuna().samplers.PartialFixedSampler, shape, base) if shape else base
 
-    def _shared_shape(self, trials: Sequence[Any], new: Any) -> dict[str, Any]:
-        """The shape parameters of the first trial that shares them with this one, if there is any."""
-        varying = set(self._space.distributions())
-        for trial in trials:
-            is_earlier = trial.number < new.number and set(trial.params) == varying
-            if is_earlier and self._group(trial) == self._group(new):
+    def _seeded(self, *place: int) -> Any:
+        samplers = load_optuna().samplers
+        seed = int(np.random.SeedSequence([*self._seeds, *place]).generate_state(1)[0])
+        if self._name == "random":
+            return samplers.RandomSampler(seed)
+        return _without_warnings(
+            samplers.TPESampler,
+            seed=seed,
+            multivariate=True,
+            constant_liar=True,  # running trials count as bad ones, so that workers spread out
+            n_startup_trials=self._startup,
+        )
+
+    def _shared_shape(self) -> dict[str, Any]:
+        """The shape parameters of another trial that shares them with this one, if there is any."""
+        trials, varying = self._study.get_trials(deepcopy=False), set(self._space.distributions())
+        group = self._group(self._trial, self._trial.number)
+        for place, trial in zip(find_places(trials), trials, strict=True):
+            if set(trial.params) == varying and self._group(trial, place) == group:
                 return self._space.shape(trial.params)
         return {}
 
-    def _group(self, trial: Any) -> tuple[str, int]:
-        """Equal for trials that share their shape."""
+    def _draw_shape(self) -> dict[str, Any]:
+        """What the sampler would give a trial with the seed of the group, without the free parameters."""
+        base = self._seeded(*self._group(self._trial, self._trial.number))
+        common = base.infer_relative_search_space(self._study, self._trial)
+        drawn = base.sample_relative(self._study, self._trial, common)
+        return {
+            name: drawn[name]
+            if name in drawn
+            else base.sample_independent(self._study, self._trial, name, distribution)
+            for name, distribution in self._space.shape(self._space.distributions()).items()
+        }
+
+    def _group(self, trial: Any, place: int) -> tuple[int, int]:
+        """Equal for trials that share their shape: the start, or the first place of the batch."""
         start = trial.user_attrs.get(START)
-        return ("batch", trial.number // self._batch) if start is None else (START, start)
+        return (BATCH_DRAWS, place // self._batch * self._batch) if start is None else (START_DRAWS, start)
+
+
+def _without_warnings(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Multivariate TPE and fixed parameters call themselves experimental."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", load_optuna().exceptions.ExperimentalWarning)
+        return make(*arguments, **options)
 
 
 def _hash_model(space: Space) -> int:

@@ -19,6 +19,8 @@ from typing import Any
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
+from polynsd.search.outcomes import state_of
+from polynsd.search.places import PLACE, find_places, queue_by_place
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
 from polynsd.search.storage import hide_password, open_storage
@@ -26,9 +28,11 @@ from polynsd.search.trials import Trial, rank_trials
 from polynsd.training.problem import Problem
 
 FINISHED = ("complete", "pruned", "failed")
-SURPLUS = "surplus: other workers were quicker"
 START = "start"  # the attribute of a trial that says which start it belongs to
-COLUMNS = ("trial", "state", "value", "best_so_far", "seconds", "val", "best_epoch", "epochs", "reason")
+COLUMNS = (
+    *("trial", "place", "state", "value", "best_so_far", "seconds"),
+    *("val", "best_epoch", "epochs", "reason"),
+)
 OPTION_OF = {"look": "prune_interval"}  # a stored name that differs from its option
 
 
@@ -103,6 +107,7 @@ def open_study(url: str, name: str, space: Space, problem: Problem, config: Sear
         "screen": config.screen,
         "look": config.prune_interval,
     }
+    queue_by_place(study)
     _require_same(study, json.loads(json.dumps(identity)), url)
     return Search(study, space, problem, config)
 
@@ -124,7 +129,7 @@ def _require_same(study: Any, identity: dict[str, Any], url: str) -> None:
 def begin_with(
     search: Search, starts: Sequence[Mapping[str, Any]], each: int = 4, share: float = 0.25
 ) -> None:
-    """Gives the first trials of a study that has none to these starts, `each` trials to every one of them.
+    """Gives the first trials of a new study to these starts, `each` trials to every one of them.
 
     What a start does not name is drawn: its shape once for all its trials, free options for each. A start
     that names everything is tried once as it is, and then in its shape alone.
@@ -135,23 +140,17 @@ def begin_with(
         each: trials of one start; they train together, whatever the size of a batch.
         share: of the study's trials that all starts may take together; those that do not fit are left out.
     """
-    if search.study.get_trials(deepcopy=False):
+    first = [trial for trial in search.study.get_trials(deepcopy=False) if PLACE not in trial.user_attrs]
+    if any(START not in trial.user_attrs for trial in first):
         return
     varying = set(search.space.distributions())
     turns = [(number, turn) for number in range(len(starts)) for turn in range(each)]
-    for number, turn in turns[: int(share * search.config.trials)]:
+    # those of a worker that died here are there already
+    for number, turn in turns[len(first) : int(share * search.config.trials)]:
         values = search.space.stored(starts[number])
         if turn and set(values) == varying:
             values = search.space.shape(values)
         search.study.enqueue_trial(values, user_attrs={START: number})
-
-
-def state_of(trial: Any) -> str:
-    """complete, pruned, failed, running, waiting; lost with its worker, or surplus; of a trial of Optuna."""
-    if trial.state.name != "FAIL":
-        return str(trial.state.name.lower())
-    reason = trial.user_attrs.get("reason")
-    return "lost" if reason is None else ("surplus" if reason == SURPLUS else "failed")
 
 
 def count_finished(study: Any) -> int:
@@ -166,7 +165,7 @@ def seconds_spent(study: Any) -> float:
 
 
 def best_trials(search: Search) -> list[Trial]:
-    """The complete trials, best mean validation first; ties in the order of their numbers.
+    """The complete trials, best mean validation first; ties in the order of their places.
 
     Raises:
         ConfigError: no trial is complete; the message has the reasons of those that failed.
@@ -181,7 +180,7 @@ def best_trials(search: Search) -> list[Trial]:
             best_epoch=trial.user_attrs["best_epoch"],
             epochs=trial.user_attrs["epochs"],
         )
-        for trial in stored
+        for _, trial in sorted(zip(find_places(stored), stored, strict=True), key=lambda pair: pair[0])
         if trial.state.name == "COMPLETE"
     ]
     if not complete:
@@ -196,14 +195,15 @@ def trial_rows(study: Any) -> list[dict[str, Any]]:
 
     `best_so_far` is the best value of all complete trials up to that row.
     """
-    rows, best = [], None
-    for trial in study.get_trials(deepcopy=False):
+    rows, best, trials = [], None, study.get_trials(deepcopy=False)
+    for place, trial in zip(find_places(trials), trials, strict=True):
         if trial.state.name == "COMPLETE":
             best = trial.value if best is None else max(best, trial.value)
         lists = {name: trial.user_attrs.get(name) for name in ("val", "best_epoch", "epochs")}
         rows.append(
             {
                 "trial": trial.number,
+                "place": place,
                 "state": state_of(trial),
                 "value": trial.value,
                 "seconds": trial.user_attrs.get("seconds"),

@@ -13,15 +13,19 @@ import torch
 from polynsd.errors import PolyNSDError
 from polynsd.optional import load_optuna
 from polynsd.search.heartbeat import (
+    DEATHS_SO_FAR,
+    DEATHS_TOGETHER,
     TIMEOUT_SECONDS,
+    TRAINING,
     LostTrials,
     claim_trial,
     heartbeat,
-    ignore_finished,
     requeue_trial,
 )
+from polynsd.search.outcomes import SURPLUS, ignore_finished, state_of, store_outcomes, tell_outcome
+from polynsd.search.places import find_places, holds_place, next_place
 from polynsd.search.pruning import BatchPruning, fails_screening
-from polynsd.search.study import SURPLUS, Search, count_finished, seconds_spent, state_of
+from polynsd.search.study import Search, count_finished, seconds_spent
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration
@@ -29,7 +33,6 @@ from polynsd.training.configuration import Configuration
 logger = logging.getLogger("polynsd")
 
 POLL_SECONDS = 0.5
-OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
 
 OnTrial = Callable[[TrialStatus], None]
 
@@ -50,12 +53,12 @@ def work(
         timeout: seconds without a heartbeat after which a trial of another worker is lost.
         seconds: no batch is begun once the trials of the study have taken so long together.
     """
-    lost = LostTrials(search.study, timeout)
+    lost = LostTrials(search, timeout)
     while True:
         lost.requeue()
         if seconds_spent(search.study) >= seconds:
             return
-        trials = ask_batch(search)
+        trials = [] if lost.has_unclaimed() else ask_batch(search)
         if trials:
             run_batch(search, trials, on_trial)
         elif not wait or count_finished(search.study) >= search.config.trials:
@@ -65,20 +68,25 @@ def work(
 
 
 def ask_batch(search: Search) -> list[Any]:
-    """New trials of Optuna up to the end of a batch or the number ordered; none if all are taken."""
+    """Trials of Optuna, in places of one batch, up to the number ordered; none if all are taken."""
     trials: list[Any] = []
-    total, size = search.config.trials, search.config.batch
-    while len(trials) < size and _count_taken(search.study) < total:
+    total, size, batch = search.config.trials, search.config.batch, 0
+    while _count_taken(search.study) < total:
+        if trials and next_place(search.study) // size != batch:
+            break
         trial = search.study.ask(search.space.distributions())
-        claim_trial(trial)
-        earlier = search.study.get_trials(deepcopy=False)[: trial.number]
-        if sum(map(_counts, earlier)) >= total:  # another worker asked at the same moment and has the last
+        known = search.study.get_trials(deepcopy=False)
+        if "worker" not in known[trial.number].user_attrs:  # nothing was drawn for it
+            claim_trial(search.study, trial)
+        place = find_places(known)[trial.number]
+        if place >= total or not holds_place(known, trial.number):  # another worker asked at the same moment
             trial.set_user_attr("reason", SURPLUS)
             search.study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
-            break
+            if place >= total:
+                break
+            continue
         trials.append(trial)
-        if (trial.number + 1) % size == 0:
-            break
+        batch = place // size
     return trials
 
 
@@ -101,30 +109,42 @@ def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None =
         with heartbeat(handles):
             for group in _configure(search, handles):
                 start = time.perf_counter()
-                _train_in_stages(search, group)
-                seconds = (time.perf_counter() - start) / len(group)
                 for trial in group:
-                    tell(search.study, trial, seconds)
+                    with ignore_finished():
+                        trial.handle.set_user_attr(TRAINING, True)
+                _train_in_stages(search, group)
+                outcomes = store_outcomes(group, (time.perf_counter() - start) / len(group))
+                for trial in group:
+                    if not tell_outcome(search.study, trial.number, outcomes[str(trial.number)]):
+                        logger.warning(
+                            "trial %d was given to another worker; its result is not used.", trial.number
+                        )
                     if on_trial is not None:
                         on_trial(_trial_status(search.study, trial))
     except BaseException:
         for handle in handles:
-            requeue_trial(search.study, handle.number)
+            requeue_trial(search, handle.number, blame=False)
         raise
 
 
 def _configure(search: Search, handles: Sequence[Any]) -> list[list[Trial]]:
-    """Groups of trials of one shape; a trial whose configuration is not valid has failed."""
+    """Groups of trials of one shape; a trial whose configuration is not valid has failed.
+
+    Trials that may have been the death of their workers train alone, after all others.
+    """
     failed: list[Trial] = []
     valid: list[Trial] = []
+    alone: list[Trial] = []
     for handle in handles:
         trial = Trial(handle.number, Configuration(), handle.params, handle=handle)
         try:
             trial.configuration = search.space.configuration(handle.params)
         except PolyNSDError as error:
             trial.fail(str(error))
-        (valid if trial.reason is None else failed).append(trial)
-    return [[trial] for trial in failed] + group_by_shape(valid)
+        deaths = handle.user_attrs.get(DEATHS_SO_FAR, 0)
+        group = alone if deaths >= DEATHS_TOGETHER else valid
+        (group if trial.reason is None else failed).append(trial)
+    return [[trial] for trial in failed] + group_by_shape(valid) + [[trial] for trial in alone]
 
 
 def _train_in_stages(search: Search, trials: Sequence[Trial]) -> None:
@@ -168,22 +188,6 @@ def _train(search: Search, trials: Sequence[Trial], splits: range, prune: bool) 
             trial.fail(f"the validation metric is not finite: {val}.")
         elif index in pruning.pruned:
             trial.state = "pruned"
-
-
-def tell(study: Any, trial: Trial, seconds: float) -> None:
-    """Stores the outcome of a trial: validation only."""
-    handle = trial.handle
-    with ignore_finished() as errors:
-        handle.set_user_attr("seconds", round(seconds, 3))
-        if trial.reason is not None:
-            handle.set_user_attr("reason", trial.reason)
-        if trial.val:
-            for name in ("val", "best_epoch", "epochs"):
-                handle.set_user_attr(name, getattr(trial, name))
-        value = trial.value if trial.state == "complete" else None
-        study.tell(handle, value, state=load_optuna().trial.TrialState[OPTUNA_STATES[trial.state]])
-    if errors:
-        logger.warning("trial %d was given to another worker; its result is not used.", trial.number)
 
 
 def _trial_status(study: Any, trial: Trial) -> TrialStatus:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def fit_splits(
             )
             if run.result is not None:
                 return _read_finished(run, callback)
-        log = [EventLog(run.log, every=1)] if run is not None and keep else []
+        log = [EventLog(partial(_keep_event, run), every=1)] if run is not None and keep else []
         callbacks = stack.enter_context(CallbackList(callback, *log))
         callbacks.begin(_plan(problem, configuration, seeds, rules))
         fits, seconds = _train(problem, replicas, callbacks, run)
@@ -124,6 +125,11 @@ def fit_splits(
             run.finish(result.to_dict(), weights, predictions, {"seconds": seconds})
         callback.finish(result.to_dict())  # what is reported is on the disk
     return result
+
+
+def _keep_event(run: Run, record: Mapping[str, Any]) -> None:
+    """Logs what every repetition has as metrics; sessions, which an interruption adds, are noted apart."""
+    (run.log if record["event"] in ("epoch", "done") else run.note)(record)
 
 
 def _read_finished(run: Run, callback: Callback) -> ProtocolResult:

@@ -52,6 +52,7 @@ def test_train_prints_and_records(tmp_path, capsys):
     assert sorted(path.name for path in folder.iterdir()) == [
         "config.json",
         "environment.json",
+        "events.jsonl",
         "lock",
         "metrics.jsonl",
         "model.safetensors",

@@ -26,10 +26,10 @@ def command(folder):
 
 
 def content(folder):
-    """result.json without its timings; it holds hashes of the weights and the predictions."""
+    """Metrics, and result.json without its timings, which holds hashes of the weights and the predictions."""
     found = json.loads((folder / "result.json").read_bytes())
     del found["timings"]
-    return json.dumps(found)
+    return json.dumps(found), (folder / "metrics.jsonl").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expecte
     before = max(epochs(folder))
     main(command(folder))
     assert content(folder) == expected
-    told = [record for record in read_run(folder).metrics() if record["event"] == "resume"]
+    told = [record for record in read_run(folder).events() if record["event"] == "resume"]
     assert {record["split"] for record in told} == {0, 1, 2}
     assert before - 1 <= told[-1]["epoch"] <= before
     assert not (folder / "snapshot.safetensors").exists()

@@ -100,7 +100,7 @@ def test_what_is_not_finite_loses_and_is_null_in_files(tmp_path, monkeypatch):
 
 def test_what_is_done_is_not_done_again(tmp_path, trainings, monkeypatch):
     """Neither after an interruption, which here comes before the second shape, nor at the end."""
-    search = finished_search(trials=6)
+    search = finished_search(trials=6, finalists=4)
     before, train = len(trainings), trials.fit_replicas
 
     def interrupt(*arguments, **options):
@@ -115,7 +115,7 @@ def test_what_is_done_is_not_done_again(tmp_path, trainings, monkeypatch):
     result = conclude(tmp_path, search)
     run_offs = [seeds for seeds, is_tested in trainings[before:] if not is_tested]
     assert len(run_offs) > 1
-    assert sum(map(len, run_offs)) == 3 * 2  # finalists × splits
+    assert sum(map(len, run_offs)) == 4 * 2  # finalists × splits
     count = len(trainings)
     assert conclude(tmp_path, search)["final"] == result["final"]
     assert len(trainings) == count

@@ -96,7 +96,7 @@ def pruning_search(**config):
     space = toy_space(
         model__hidden_channels=4,
         model__layer__dropout=0.0,
-        training__learning_rate=[1e-7, 0.05],
+        training__learning_rate=[1e-7, 0.05, 0.06],
         training__epochs=40,
     )
     return toy_search(space=space, trials=16, pruner="median", startup=4, prune_interval=5, **config)

@@ -64,7 +64,7 @@ def test_a_start_that_is_lost_does_not_lead_another_batch():
     search = toy_search(space=SPACE, trials=16, batch=4)
     begin_with(search, [NARROW], each=1)
     (start, *_) = asked(search, 4)
-    requeue_trial(search.study, start.number)
+    requeue_trial(search, start.number)
     again, *others = asked(search, 4)
     assert again.params == start.params
     assert not shapes(search, others) & shapes(search, [again])

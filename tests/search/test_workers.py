@@ -4,18 +4,23 @@ import platform
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from toys import by_params, toy_search
 from worker import PATIENCE, start_worker, wait_for
 
-from polynsd.search import count_finished, trial_rows, work
+from polynsd.search import count_finished, trial_rows, work, worker
 from polynsd.search.heartbeat import LostTrials, heartbeat, machine_id, requeue_trial
-from polynsd.search.study import SURPLUS
+from polynsd.search.outcomes import SURPLUS
 from polynsd.search.worker import ask_batch, run_batch
 
 TRIALS = 18
+
+
+class Killed(BaseException):
+    """Stands for a signal that nothing handles."""
 
 
 def check_shared(study, trials):
@@ -75,7 +80,7 @@ def test_a_dead_process_of_this_machine_is_seen_at_once():
     search = toy_search(trials=4)
     lost = ask_batch(search)
     lost[0].set_user_attr("worker", f"{machine_id()}:{dead_process()}")
-    assert LostTrials(search.study).requeue() == [0]
+    assert LostTrials(search).requeue() == [0]
     retried = ask_batch(search)
     assert retried[0].params == lost[0].params
     assert search.study.trials[retried[0].number].user_attrs["retry_of"] == 0
@@ -88,7 +93,7 @@ def test_containers_of_one_name_do_not_take_each_others_trials(monkeypatch):
     elsewhere = machine_id().rpartition("/")[0] + "/12345"
     for where in (elsewhere, platform.node()):
         trial.set_user_attr("worker", f"{where}:{dead_process()}")
-        assert LostTrials(search.study).requeue() == []
+        assert LostTrials(search).requeue() == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -99,14 +104,32 @@ def test_a_machine_id_names_host_boot_and_container():
     assert namespace.isdigit()
 
 
-def test_parameters_that_kill_their_workers_are_given_up():
-    search = toy_search(trials=1, batch=1)
-    poison = []
-    for _ in range(4):
-        (trial,) = ask_batch(search)
-        poison.append(trial.params)
-        requeue_trial(search.study, trial.number)
-    assert poison[0] == poison[1] == poison[2] != poison[3]
+def test_a_trial_that_kills_its_workers_trains_alone_and_then_has_failed(monkeypatch):
+    """The others of its batch, which died with it three times, are trained."""
+    search = toy_search(trials=3, batch=3)
+    monkeypatch.setattr("polynsd.search.heartbeat._is_dead_here", lambda worker: True)
+    train, sizes, poison = worker.train_together, [], None
+
+    def deadly(problem, configurations, *arguments):
+        nonlocal poison
+        poison = poison or configurations[1]
+        sizes.append(len(configurations))
+        if poison in configurations:
+            raise Killed
+        return train(problem, configurations, *arguments)
+
+    monkeypatch.setattr(worker, "train_together", deadly)
+    monkeypatch.setattr(worker, "requeue_trial", lambda *_, **__: None)  # a killed worker does nothing more
+    for _ in range(6):
+        with pytest.raises(Killed):
+            work(search)
+    work(search)
+    assert sizes == [3, 3, 3, 1, 1, 1, 1, 1]
+    states = Counter(row["state"] for row in trial_rows(search.study))
+    assert (states["complete"], states["failed"]) == (2, 1)
+    (row,) = (row for row in trial_rows(search.study) if row["state"] == "failed")
+    assert row["place"] == 1
+    assert "6 workers died while they trained it" in row["reason"]
 
 
 def test_a_trial_without_a_new_heartbeat_is_lost(monkeypatch):
@@ -117,7 +140,7 @@ def test_a_trial_without_a_new_heartbeat_is_lost(monkeypatch):
     silent, alive = ask_batch(search)
     for trial in (silent, alive):
         trial.set_user_attr("worker", "elsewhere:1")
-    lost = LostTrials(search.study, timeout=10)
+    lost = LostTrials(search, timeout=10)
     for moment in (0, 9, 18):
         now[0] = moment
         alive.set_user_attr("heartbeat", moment)
@@ -137,8 +160,8 @@ def test_who_was_taken_for_dead_does_no_harm(caplog):
     search = toy_search(trials=2, batch=2, pruner="median", prune_interval=1, startup=1)
     slow = ask_batch(search)
     for trial in slow:
-        assert requeue_trial(search.study, trial.number)
-        assert not requeue_trial(search.study, trial.number)
+        assert requeue_trial(search, trial.number)
+        assert not requeue_trial(search, trial.number)
     run_batch(search, slow)
     assert "given to another worker" in caplog.text
     assert count_finished(search.study) == 0
