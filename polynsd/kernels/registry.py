@@ -61,8 +61,11 @@ class Backend(Protocol):
         last: tuple[Tensor, Tensor],
         g: Tensor,
         blocks_wanted: bool,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(∂diag, ∂off, ∂x, ∂φ) given ∂y = g `[R, N, d, C]`; ∂diag, ∂off may be empty if not wanted."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """(∂diag, ∂off, ∂x, ∂φ, drift) given ∂y = g `[R, N, d, C]`; ∂diag, ∂off may be empty if not wanted.
+
+        The drift `[R]` is ‖T_0 − x‖ / ‖x‖ for the T_0 that the reversed recurrence ends at; zero when K < 3.
+        """
         ...
 
     def take(self, values: Tensor, index: Tensor) -> Tensor:

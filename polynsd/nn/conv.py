@@ -86,7 +86,7 @@ class PolySheafConv(MaskableEdges):
         batch: Tensor | None = None,
     ) -> Tensor:
         """Node features `[N, in_channels]` and a graph to `[N, out_features]`; see `PolyNSD.forward`."""
-        check_features(x, self.in_channels)
+        check_features(self, x)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
         state = self.lift(x).unflatten(-1, (self.config.total_stalk_dim, self.out_channels))
         return self.layer(state, *self.mask_edges(graph, x)).flatten(-2)

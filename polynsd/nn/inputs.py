@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,14 +95,15 @@ def _batch_error(batch: Tensor, topology: Topology) -> ShapeError:
     )
 
 
-def check_features(x: Tensor, in_channels: int) -> None:
-    """Raises unless x is `[..., N, in_channels]` and floating."""
+def check_features(model: nn.Module, x: Tensor) -> None:
+    """Raises unless x is `[..., N, model.in_channels]`, finite and of the model's dtype."""
     if not isinstance(x, Tensor):
         raise ShapeError(
             f"features must be a tensor [N, F]; got {type(x).__name__}. A sheaf Laplacian is symmetric on "
             "one set of nodes, so there is neither bipartite input nor to_hetero; use data.to_homogeneous(), "
             "with the type of a node as features and that of an edge as edge_attr (edge_dim)."
         )
+    in_channels = cast(int, model.in_channels)
     if x.dim() < 2 or (in_channels >= 0 and x.size(-1) != in_channels):
         wanted = "in_channels" if in_channels < 0 else in_channels
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")
@@ -110,6 +111,19 @@ def check_features(x: Tensor, in_channels: int) -> None:
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
     if can_read_values():
         _checked_features(x, lambda: _check_finite(x))
+    if not torch.compiler.is_compiling():
+        _check_dtype(model, x)
+
+
+def _check_dtype(model: nn.Module, x: Tensor) -> None:
+    """Autocast brings half and single precision together; nothing brings double and single together."""
+    expected = next((p.dtype for p in model.parameters() if p.is_floating_point()), x.dtype)
+    is_cast = torch.is_autocast_enabled(x.device.type) and torch.float64 not in (x.dtype, expected)
+    if x.dtype != expected and not is_cast:
+        raise ShapeError(
+            f"features must have the dtype of the model, {expected}; got {x.dtype}. "
+            f"Convert them with x.to({expected}), or the model with model.to({x.dtype})."
+        )
 
 
 def _check_finite(x: Tensor) -> None:

@@ -167,7 +167,7 @@ class PolyNSD(MaskableEdges):
             batch: sorted graph numbers of the nodes of a PyG mini-batch; needed where λ_max belongs to a
                 graph (normalizations `none` and `degree`, and `lambda_max="lanczos"`).
         """
-        check_features(x, self.in_channels)
+        check_features(self, x)
         graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
         return self.propagate(self.encode(x), self.mask_edges(graph, x))
 

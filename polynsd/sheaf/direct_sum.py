@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from polynsd.sheaf.laplacian import SheafLaplacian, check_signal_shape
+from polynsd.sheaf.checks import check_signal_shape
+from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.topology import Topology
 

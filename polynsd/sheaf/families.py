@@ -110,9 +110,11 @@ class Orthogonal:
             )
         allowed = METHODS[self.method].dimensions
         if d not in allowed:
+            others = [name for name, method in METHODS.items() if d in method.dimensions]
+            hint = f"Use orthogonal({others[-1]})." if others else "Use maps='diagonal' or maps='general'."
             raise ConfigError(
                 f"orthogonal({self.method}) needs stalk_dim from {allowed.start} to "
-                f"{allowed.stop - 1}; got {d}. Use orthogonal(matrix_exp) for other dimensions."
+                f"{allowed.stop - 1}; got {d}. {hint}"
             )
         return d * (d - 1) // 2
 

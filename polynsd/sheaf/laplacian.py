@@ -26,17 +26,19 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.devices import to_wide
-from polynsd.errors import GraphError, ShapeError, require_choice
+from polynsd.errors import ShapeError, require_choice
 from polynsd.kernels import BlockOperator
 from polynsd.kernels.ops import blocks, edges
 from polynsd.kernels.ops.batching import all_replicas
 from polynsd.memo import TensorMemo, can_read_values
+from polynsd.sheaf.checks import check_given_maps, check_invertible, check_maps, check_signal_shape
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.spectral.bounds import lanczos_lambda_max
 from polynsd.topology import Topology
 
 NORMALIZATIONS = ("none", "sheaf", "sheaf-augmented", "degree")
 BOUNDS = ("analytic", "lanczos")
+SMALL = 1e-6  # maps below it, or above 1 / SMALL, are given another unit
 
 _graph_counts = TensorMemo[int]()  # of batches
 
@@ -79,7 +81,9 @@ class SheafLaplacian:
         constant: Hashable = None,
     ) -> None:
         require_choice("normalization", normalization, NORMALIZATIONS)
-        _check_maps(maps, topology, stalk_dim)
+        check_maps(maps, topology, stalk_dim)
+        if constant is None:
+            check_given_maps(maps)
         if edge_weight is not None and edge_weight.shape[-1:] != (topology.num_half_edges,):
             raise ShapeError(
                 f"edge_weight must have one value per half-edge, [..., {topology.num_half_edges}]; got "
@@ -105,6 +109,9 @@ class SheafLaplacian:
         # D_v may be ill conditioned without the added identity: 2 bounds the spectrum only if S is exact
         exact = self.normalization == "sheaf" and not blocks.is_elementwise(maps) and not gram_is_diagonal
         F = to_wide(maps) if exact else maps
+        unit = self._unit_of_maps(F, gram_is_diagonal) if self.normalization == "sheaf" else None
+        if unit is not None:
+            F = blocks.multiply(F, edges.at_rows(unit, pattern))
         gram = blocks.gram(F, gram_is_diagonal)
         degree = edges.sum_at_nodes(gram if weight is None else weight[..., None, None] * gram, pattern)
         S = self._node_scale(degree)
@@ -114,7 +121,24 @@ class SheafLaplacian:
         coupling = blocks.transport(F, edges.swap_halves(F, pattern))
         off = -(coupling if weight is None else weight[..., None, None] * coupling)
         operator = BlockOperator(pattern, degree.to(dtype), off.to(dtype))
+        S = S if S is None or unit is None else blocks.multiply(S, unit)
         return operator, None if S is None else S.to(dtype)
+
+    def _unit_of_maps(self, maps: Tensor, gram_is_diagonal: bool) -> Tensor:
+        """Multiples c_v of the identity, or diagonal: F_v c_v has the same F_v S_v, and a D_v about 1.
+
+        The gradient of D_v^{−1/2} has D_v^{−3/2} in it, which overflows long before F_v does. c_v = 1 where
+        maps have an ordinary size; they keep their bits.
+        """
+        size = maps.detach().abs()
+        if not blocks.is_elementwise(maps):
+            size = size.amax(-2).unsqueeze(-1) if gram_is_diagonal else size.amax((-2, -1), keepdim=True)
+        if self.edge_weight is not None:
+            size = self.edge_weight.detach().sqrt()[..., None, None] * size
+        size = edges.sum_at_nodes(size, self.topology.pattern)
+        is_ordinary = (size > SMALL) & (size < 1 / SMALL) | (size == 0)
+        tiny = torch.finfo(size.dtype).tiny
+        return torch.where(is_ordinary, 1.0, 1 / size.clamp(tiny, 1 / tiny))
 
     def _node_scale(self, degree: Tensor) -> Tensor | None:
         if self.normalization == "none":
@@ -249,29 +273,6 @@ class SheafLaplacian:
         )
 
 
-def check_signal_shape(x: Tensor, num_nodes: int, stalk_dim: int) -> Tensor:
-    """The signal itself; raises unless it is `[..., N, d, C]`."""
-    if x.dim() < 3 or tuple(x.shape[-3:-1]) != (num_nodes, stalk_dim):
-        raise ShapeError(
-            f"a signal on this sheaf must have shape [..., {num_nodes}, {stalk_dim}, C] "
-            f"(nodes, stalk, channels); got {list(x.shape)}."
-        )
-    return x
-
-
-def _check_maps(maps: Tensor, topology: Topology, stalk_dim: int | None) -> None:
-    shape, H = list(maps.shape), topology.num_half_edges
-    if maps.dim() < 3 or maps.size(-3) != H or maps.size(-1) not in (1, maps.size(-2)):
-        raise ShapeError(
-            f"restriction maps must have shape [..., {H}, d, d] (one per half-edge), or [..., {H}, d, 1] "
-            f"for diagonal maps; got {shape}. Give diagonal maps [{H}, d] a last dimension: maps[..., None]."
-        )
-    if maps.size(-2) == 0:
-        raise ShapeError(f"the stalk dimension must be at least 1; got maps of shape {shape}.")
-    if stalk_dim is not None and maps.size(-2) not in (1, stalk_dim):
-        raise ShapeError(f"maps of shape {shape} act on stalks of dimension {shape[-2]}; got {stalk_dim=}.")
-
-
 def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
     """D_v^{−1/2}, and 0 where D_v = 0, as on isolated nodes."""
     if blocks.is_elementwise(degree):
@@ -281,17 +282,5 @@ def _pseudo_inverse_sqrt(degree: Tensor) -> Tensor:
     regular = torch.where(isolated, blocks.identity_like(degree), degree)
     visible = all_replicas(regular.detach()) if can_read_values() else None
     if visible is not None:
-        _check_invertible(visible)
+        check_invertible(visible)
     return torch.where(isolated, 0.0, inverse_sqrt(regular))
-
-
-def _check_invertible(degree: Tensor) -> None:
-    values, _ = blocks.eigh(degree)
-    least = values.amax(-1) * degree.size(-1) * torch.finfo(degree.dtype).eps
-    singular = values.amin(-1) <= least
-    if bool(singular.any()):
-        node = int(singular.nonzero()[0, -1])
-        raise GraphError(
-            f"normalization='sheaf' needs invertible degree blocks, but that of node {node} is singular; "
-            "use normalization='sheaf-augmented'."
-        )

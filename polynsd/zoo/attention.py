@@ -100,7 +100,7 @@ class FAGCN(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("FAGCN", edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         pattern, weight = degree_weights(edge_index, x)
         start = encode_features(self.encoder, x, self.dropout, self.training).relu()
         h = start = self.drop(start)
@@ -179,7 +179,7 @@ class GGCN(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("GGCN", edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         edges = gcn_edges(edge_index, x)
         z = encode_features(self.encoder, x, self.dropout, self.training)
         if not self.linears:

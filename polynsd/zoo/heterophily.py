@@ -58,7 +58,7 @@ class H2GCN(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("H2GCN", edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         matrices = [matrix(edge_index, x) for matrix in (symmetric_matrix, two_hop_matrix)[: self.hops]]
         rounds = [encode_features(self.encoder, x, 0.0, self.training).relu()]
         for _ in range(self.num_layers):
@@ -105,7 +105,7 @@ class FSGNN(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("FSGNN", edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         inputs = (x, *hop_features(x, edge_index, self.num_layers))
         parts = [
             encode_features(layer, X, 0.0, False) for layer, X in zip(self.encoders, inputs, strict=True)
@@ -188,7 +188,7 @@ class GloGNN(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("GloGNN", edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         start = H = self.encode(x, adjacency_matrix(edge_index, x))
         for _ in range(self.num_layers):
             H = self.mix(H, start, gcn_matrix(edge_index, x))

@@ -68,7 +68,7 @@ class SheafModel(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights(type(self).__name__, edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         topology = as_topology(edge_index, x.size(-2))
         return self.decoder(self._diffuse_in_full_precision(self.encode(x), topology, x).flatten(-2))
 

@@ -86,7 +86,7 @@ class FilteredMLP(ZooModel):
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights(type(self).__name__, edge_weight)
-        check_features(x, self.in_channels)
+        check_features(self, x)
         z = functional.dropout(self.encode(x), self.filter_dropout, self.training)
         return self.filter(z, edge_index, x)
 

@@ -46,7 +46,7 @@ def problem(graph, family, d, C, K, dtype=torch.float64, own=(False,) * 4):
 def results(backend, pattern, diag, off, x, phi, g, blocks_wanted=True):
     """Everything that the two passes return."""
     y, *last = backend.filter_forward(pattern, diag, off, x, phi)
-    gradients = backend.filter_backward(pattern, diag, off, x, phi, tuple(last), g, blocks_wanted)
+    *gradients, _drift = backend.filter_backward(pattern, diag, off, x, phi, tuple(last), g, blocks_wanted)
     return dict(zip(NAMES, (y, *last, *gradients), strict=True))
 
 

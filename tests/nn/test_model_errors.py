@@ -52,6 +52,10 @@ BAD_OPTIONS = [
         {"maps": "orthogonal(euler)", "stalk_dim": 4},
         r"orthogonal\(euler\) needs stalk_dim from 2 to 3; got 4",
     ),
+    (
+        {"maps": "orthogonal(matrix_exp)", "stalk_dim": 65},
+        r"orthogonal\(matrix_exp\) needs stalk_dim from 2 to 64; got 65. Use maps='diagonal' or ",
+    ),
     ({"maps": "identity", "edge_weights": True}, r"maps='identity' learns nothing from edges"),
     ({"correction_state": "residual", "correction": "none"}, r"correction_state='residual' needs"),
 ]
@@ -95,6 +99,13 @@ def test_bad_input_dropout():
             ShapeError,
             r"floating point; got torch.int64.*x\.float",
         ),
+        (
+            X.double(),
+            EDGE_INDEX,
+            ShapeError,
+            r"dtype of the model, torch.float32; got torch.float64.*x\.to\(torch\.float32\)",
+        ),
+        (X.bfloat16(), EDGE_INDEX, ShapeError, r"torch.float32; got torch.bfloat16"),
         (X[:6], Topology.from_edge_index(EDGE_INDEX, NUM_NODES), ShapeError, "7 nodes.*features have 6 rows"),
         (X[:4], EDGE_INDEX, GraphError, r"names node 5, but there are only 4 nodes"),
         (X, EDGE_INDEX.t(), ShapeError, r"edge_index must have shape \[2, E\]"),

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from polynsd import Topology
-from polynsd.errors import ConfigError, GraphError, ShapeError
+from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
 from polynsd.sheaf import SheafLaplacian, get_family
 from polynsd.sheaf.laplacian import NORMALIZATIONS
 from polynsd.testing import (
@@ -136,6 +136,34 @@ def test_a_node_whose_edges_weigh_nothing_is_isolated(family):
     sheaf = random_sheaf("path", family, 2, "sheaf", weighted=True)
     sheaf.edge_weight[sheaf.topology.edge == 3] = 0.0  # the only edge of the last node
     check_operator(sheaf.laplacian(), sheaf.dense())
+
+
+@pytest.mark.parametrize("factor", [1e-13, 1e-30, 1e15], ids=str)
+@pytest.mark.parametrize("family", ["diagonal", "orthogonal", "general"])
+def test_the_unit_of_maps_is_of_no_account_when_they_are_normalized(family, factor):
+    """The operator of c F is that of F, and its gradient 1/c times the other, for c far from 1, too."""
+    topology = example_graph("star")
+    F = random_maps(family, topology, 2, dtype=torch.float32)
+    loss = random_tensor(*F.shape[:-1], 1 if family == "diagonal" else 2, seed=1, dtype=torch.float32)
+
+    def laplacian(c):
+        maps = (c * F).requires_grad_()
+        orthogonal = get_family(family).orthogonal_columns
+        off = SheafLaplacian(topology, maps, "sheaf", orthogonal_columns=orthogonal).blocks.off
+        return off.detach(), c * torch.autograd.grad((loss * off).sum(), maps)[0]
+
+    for found, expected in zip(laplacian(factor), laplacian(1.0), strict=True):
+        assert_close(found, expected, "blocks or gradients")
+
+
+def test_maps_that_are_not_numbers_are_named():
+    topology = example_graph("path")
+    maps = random_maps("general", topology, 2)
+    maps[3, 1, 0] = torch.nan
+    with pytest.raises(DataError, match="must be finite; that of half-edge 3 is not"):
+        SheafLaplacian(topology, maps)
+    computed = maps.requires_grad_() * 1  # a training that diverges is reported elsewhere
+    assert SheafLaplacian(topology, computed).blocks.off.isnan().any()
 
 
 def test_singular_degree_blocks_are_named():

@@ -15,6 +15,7 @@ from polynsd.sheaf.laplacian import NORMALIZATIONS
 from polynsd.spectral import Diffusion, PolynomialFilter, chebyshev_truncation, get_basis, heat_kernel
 from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
 from polynsd.testing import FAMILIES, TOLERANCE, assert_close, example_graph, random_sheaf, random_tensor
+from polynsd.testing.backends import dense_filter
 
 BASES = ["chebyshev1", "chebyshev4", "legendre", "gegenbauer(1.5)", "jacobi(-0.7, -0.6)", "monomial"]
 every_correction = pytest.mark.parametrize("correction", CORRECTIONS)
@@ -192,6 +193,17 @@ def test_a_constant_response_may_be_a_number():
 def test_frequencies_may_be_whole_numbers():
     p = PolynomialFilter(degree=4)
     assert torch.equal(p.response(torch.arange(3)), p.response(torch.arange(3.0)))
+
+
+@pytest.mark.parametrize(("given", "degree"), [(None, 5), (None, 65), (1e-40, 5)])
+def test_a_bound_whose_reciprocal_overflows_is_a_bound_still(given, degree):
+    """The largest scale stands for a λ_max of 6e-39, and that bounds the spectrum, too."""
+    L = SheafLaplacian(example_graph("path"), torch.full((8, 1, 1), 3e-21), "none")
+    assert 0 < float(L.lambda_max()) < torch.finfo(torch.float32).tiny
+    module, x = randomized("chebyshev1", degree, "free", dtype=torch.float32), random_tensor(5, 1, 2)
+    y, largest = module(L, x.float(), given), torch.finfo(torch.float32).max
+    exact = dense_filter(L.to_dense().double(), module.chebyshev_coefficients().double(), x, largest)
+    assert_close(y, exact, "filter")
 
 
 @pytest.mark.parametrize("lam_max", [-3.0, float("nan"), float("inf")])

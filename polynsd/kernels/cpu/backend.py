@@ -53,8 +53,8 @@ def filter_backward(
     last: tuple[Tensor, Tensor],
     g: Tensor,
     blocks_wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(∂diag, ∂off, ∂x, ∂φ); see `Backend`."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(∂diag, ∂off, ∂x, ∂φ, drift); see `Backend`."""
     R, K = g.size(0), phi.size(-1) - 1
     if K == 0:
         return reference.filter_backward(pattern, diag, off, x, phi, last, g, blocks_wanted)
@@ -71,8 +71,9 @@ def filter_backward(
     run(loop, R * shares, range(K - 1, -1, -1), [*given, *T, *B, *d_blocks, d_phi], sizes)
     if blocks_wanted:
         d_blocks = [_block_gradient(d, t) for d, t in zip(d_blocks, (diag, off), strict=True)]
+    drift = reference.relative_distance(T[0], signal) if K > 2 else g.new_zeros(R)
     d_diag, d_off = d_blocks
-    return d_diag, d_off, _unfolded(B[0], x), d_phi.reshape(R, shares, K + 1).sum(1).to(g.dtype)
+    return d_diag, d_off, _unfolded(B[0], x), d_phi.reshape(R, shares, K + 1).sum(1).to(g.dtype), drift
 
 
 def take(values: Tensor, index: Tensor) -> Tensor:

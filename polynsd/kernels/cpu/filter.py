@@ -79,6 +79,7 @@ class Backward(NamedTuple):
     """Step k: T_{k−1} and B_k from those above."""
 
     k: int
+    reverses: bool  # T_{k−1} is not known yet
     T: Any
     T_above: Any
     T_below: Any
@@ -137,7 +138,7 @@ def forward_tile(graph, blocks, step, v, window):
 
 @cache
 def backward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
-    """Fills ∂blocks, ∂φ `[R, shares, K + 1]` and, in B[0], ∂x, for k = K − 1 … 0.
+    """Fills ∂blocks, ∂φ `[R, shares, K + 1]`, in B[0] ∂x and, where K > 2, in T[0] T_0, for k = K − 1 … 0.
 
     LAST is T_K; BEFORE is T_{K−1}, or x where K = 1. T are two signals to work in. B are two, of
     which B[K % 2] = φ_K g and the other is zero, as are ∂blocks and ∂φ.
@@ -150,6 +151,7 @@ def backward(dtype: torch.dtype, n: int, is_dense: bool) -> Any:
         r, number = divmod(task, item(sizes, SHARES))
         step = Backward(
             k,
+            k > 0 and K > 2,
             replica(tensors, term(k, K), r, like),
             replica(tensors, term(k + 1, K), r, like),
             replica(tensors, T + (k + 1) % 2, r, like),
@@ -197,9 +199,9 @@ def backward_tile(graph, blocks, gradient, wanted, step, v, window):
         u, ahead = item(graph.col, h), item(graph.col, min(h + AHEAD, end - 1))
         prefetch(step.B_above, place(ahead, window.i, window), window.C, window.rows)
         AB = add_block(blocks.off, h, step.B_above, u, window, AB)
-        if wanted or step.k > 1:
+        if wanted or step.reverses:
             prefetch(step.T, place(ahead, window.i, window), window.C, window.rows)
-        if step.k > 1:
+        if step.reverses:
             AT = add_block(blocks.off, h, step.T, u, window, AT)
         if wanted:
             add_gradient(gradient.off, h, a, B_above, step.T, u, window)
@@ -207,7 +209,7 @@ def backward_tile(graph, blocks, gradient, wanted, step, v, window):
     add_item(step.d_phi, step.k + 1, dot(T_above, g))
     if step.k == 0:
         add_item(step.d_phi, 0, dot(own(step.T, v, window), g))
-    if step.k > 1:
+    if step.reverses:
         write(step.T_below, v, window, combine(2, AT, -1, T_above))
     rest = combine(item(step.phi, step.k), g, -1, own(step.B, v, window))
     write(step.B, v, window, combine(a, AB, 1, rest))

@@ -128,8 +128,8 @@ def filter_backward(
     last: tuple[Tensor, Tensor],
     g: Tensor,
     blocks_wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(∂diag, ∂off, ∂x, ∂φ) by running both recurrences from K down to 0."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(∂diag, ∂off, ∂x, ∂φ, drift) by running both recurrences from K down to 0."""
     diag, off, x, phi, g = (t.contiguous() for t in (diag, off, x, phi, g))
     shape, K = _shape(pattern, diag, off, g, phi), phi.size(-1) - 1
     empty = not (shape.N and shape.C)
@@ -137,24 +137,26 @@ def filter_backward(
         (g.new_zeros if K == 0 or empty else g.new_empty)(shape.R, *(t.shape[1:] if blocks_wanted else (0,)))
         for t in (diag, off)
     )
-    B = phi[:, K, None, None, None] * g
+    B, drift = phi[:, K, None, None, None] * g, g.new_zeros(shape.R)
     if K == 0 or empty:
-        return d_diag, d_off, B, g.new_zeros(shape.R, K + 1) if empty else (x * g).sum((-3, -2, -1))[:, None]
+        d_phi = g.new_zeros(shape.R, K + 1) if empty else (x * g).sum((-3, -2, -1))[:, None]
+        return d_diag, d_off, B, d_phi, drift
     d_phi = g.new_empty(shape.R, K + 1, shape.N, shape.chunks)  # shares of the nodes, to be summed in order
     assert d_phi[0].numel() < 2**31
     partial = g.new_empty(shape.R, 2, shape.slots, shape.D, shape.C)
     T_work, B_work = [torch.empty_like(g) for _ in range(min(K - 1, 2))], [B, torch.empty_like(g)]
     T, T_above, B_above = last[1] if K > 1 else x, last[0], B_work[1]
     for k in range(K - 1, -1, -1):
-        T = x if k == 0 else T
+        if k == 0:
+            drift, T = reference.relative_distance(T, x) if K > 2 else drift, x
         turn = (K - 1 - k) % 2
-        T_below = T_work[turn] if k > 1 else T_above
+        T_below = T_work[turn] if k > 0 and K > 2 else T_above
         B_below = B_work[1 - turn]
         signals = (T, T_above, T_below, B, B_above, B_below, g, phi)
         _backward_step(pattern, shape, diag, off, signals, d_diag, d_off, d_phi, partial, k, K, blocks_wanted)
         T, T_above = T_below, T
         B, B_above = B_below, B
-    return d_diag, d_off, B, d_phi.sum((-2, -1))
+    return d_diag, d_off, B, d_phi.sum((-2, -1)), drift
 
 
 def _backward_step(
@@ -172,7 +174,7 @@ def _backward_step(
     blocks_wanted: bool,
 ) -> None:
     fixed = {
-        **_groups(shape.C, off.dtype), "D": shape.D, "DENSE": shape.dense, "NEEDS_T": k > 1,
+        **_groups(shape.C, off.dtype), "D": shape.D, "DENSE": shape.dense, "NEEDS_T": k > 0 and K > 2,
         "BLOCKS": blocks_wanted, "BLOCK_D": shape.block_d, "BLOCK_C": shape.block_c,
     }  # fmt: skip
     choice = tuning.choose_tile("backward", shape.dense, shape.block_d * shape.block_c, off.dtype)

@@ -4,6 +4,7 @@
 |----------------|----------------------------------------------------------------------|
 | `operator.py`  | `BlockOperator` and the index structures, as named tuples of tensors |
 | `filter.py`    | Σ_k φ_k T_k(A) x and its gradient                                    |
+| `drift.py`     | what becomes of gradients whose recurrence could not be reversed     |
 | `blocks.py`    | algebra of small blocks: products, transposes, eigenvalues           |
 | `edges.py`     | between nodes and half-edges: gather, sum, swap                      |
 | `training.py`  | dropout by key, Adam on rows, products with sparse features          |

@@ -59,8 +59,8 @@ def spelt_out() -> Iterator[None]:
 
 
 def is_spelt_out() -> bool:
-    """Whether `spelt_out` is active."""
-    return _is_spelt_out.get()
+    """Whether `spelt_out` is active; never for `torch.compile`, which cannot trace the question."""
+    return not torch.compiler.is_dynamo_compiling() and _is_spelt_out.get()
 
 
 def differentiable(

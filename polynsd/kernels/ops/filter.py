@@ -3,6 +3,9 @@
 `chebyshev_filter` and `block_product` are what the rest of the library calls. They check shapes, bring
 their tensors into a canonical form (one dimension of replicas, blocks of one kind, spectrum in [−1, 1]) and
 call `polynsd::filter`, which leaves the work to a backend.
+
+Rounding errors of the recurrence grow like K². Degrees above `LONGEST` are therefore computed in float64: in
+float32 not even keeping every T_k would save four digits.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from polynsd.devices import to_wide
 from polynsd.errors import ShapeError
 from polynsd.kernels.ops import blocks, edges, reference
 from polynsd.kernels.ops.autograd import NO_PATTERN, Gradients, differentiable
 from polynsd.kernels.ops.batching import is_transformed
+from polynsd.kernels.ops.drift import mend_gradients
 from polynsd.kernels.ops.operator import BlockOperator, Pattern
 from polynsd.kernels.registry import active, backend_for
+
+LONGEST = 64  # degree up to which float32 is enough
 
 
 @custom_op("polynsd::filter", mutates_args=())
@@ -65,7 +72,11 @@ def _filter_gradient(
     pattern = Pattern(rowptr, row, col, twin, tasks, splits)
     R = _replicas(g, diag, off, x, phi, last, before)
     g, last, before = (t.expand(R, *t.shape[1:]).contiguous() for t in (g, last, before))
-    return backend_for(x).filter_backward(pattern, diag, off, x, phi, (last, before), g, blocks_wanted)
+    backward = backend_for(x).filter_backward
+    *grads, drift = backward(pattern, diag, off, x, phi, (last, before), g, blocks_wanted)
+    return mend_gradients(
+        (grads[0], grads[1], grads[2], grads[3]), drift, pattern, diag, off, x, phi, g, blocks_wanted
+    )
 
 
 @_filter_gradient.register_fake
@@ -145,16 +156,18 @@ def chebyshev_filter(A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | f
     """Σ_k φ_k T_k(scale · A − I) x, with memory independent of the degree.
 
     Args:
-        A: a symmetric operator whose spectrum lies in [0, 2 / scale].
+        A: a symmetric operator whose spectrum lies in [0, 2 / scale]; see `drift.py` for others.
         phi: Chebyshev coefficients `[..., K + 1]`.
         x: signal `[..., N, d, C]`.
         scale: a number, or a tensor that broadcasts to `[..., N, 1, 1]` and is constant on every
             connected component. It carries no gradient.
     """
-    shifted = _shift(A, scale)
     if active() == "assembled":
-        return reference.assembled_filter(shifted, phi, x)
-    return _evaluate(shifted, phi, x)
+        return reference.assembled_filter(_shift(A, scale), phi, x)
+    if phi.size(-1) - 1 <= LONGEST:
+        return _evaluate(_shift(A, scale), phi, x)
+    wide = A._replace(diag=to_wide(A.diag), off=to_wide(A.off))
+    return _evaluate(_shift(wide, scale), to_wide(phi), to_wide(x)).to(_common_dtype(A, x))
 
 
 def chebyshev_filter_autograd(A: BlockOperator, phi: Tensor, x: Tensor, scale: Tensor | float) -> Tensor:
@@ -166,12 +179,13 @@ def chebyshev_filter_autograd(A: BlockOperator, phi: Tensor, x: Tensor, scale: T
 def _shift(A: BlockOperator, scale: Tensor | float) -> BlockOperator:
     """The operator scale · A − I."""
     diag, off = A.diag, A.off
+    largest = torch.finfo(diag.dtype).max  # where 2 / λ_max overflows; it belongs to a larger bound
     if isinstance(scale, Tensor):
-        scale = scale.detach()
+        scale = scale.detach().clamp(max=min(largest, torch.finfo(scale.dtype).max))
         diag = scale * diag
         off = (scale if scale.dim() < 3 or scale.size(-3) == 1 else edges.at_rows(scale, A.pattern)) * off
     elif scale != 1.0:
-        diag, off = scale * diag, scale * off
+        diag, off = min(scale, largest) * diag, min(scale, largest) * off
     return A._replace(diag=diag - blocks.identity_like(diag), off=off)
 
 
@@ -216,9 +230,13 @@ def _canonicalize(
     """(diag, off, x, φ) with blocks of one kind, one dtype, and one leading dimension for `lead`."""
     diag, off, signal = _unify_blocks(A.diag, A.off, x)
     lead = torch.broadcast_shapes(*(t.shape[:-3] for t in (diag, off, signal)), phi.shape[:-1])
-    dtype = torch.promote_types(torch.promote_types(diag.dtype, off.dtype), signal.dtype)
+    dtype = _common_dtype(A, x)
     diag, off, signal = (_stack_replicas(t.to(dtype), lead, 3) for t in (diag, off, signal))
     return diag, off, signal, _stack_replicas(phi.to(dtype), lead, 1), lead
+
+
+def _common_dtype(A: BlockOperator, x: Tensor) -> torch.dtype:
+    return torch.promote_types(torch.promote_types(A.diag.dtype, A.off.dtype), x.dtype)
 
 
 def _unify_blocks(diag: Tensor, off: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

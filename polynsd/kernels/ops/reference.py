@@ -9,9 +9,12 @@ recurrence:
     B_k = φ_k g + 2 A B_{k+1} − B_{k+2},          ∂x   = φ_0 g + A B_1 − B_2,
     ∂φ_k = ⟨T_k, g⟩,                               ∂A  = Σ_{k<K} a_k B_{k+1} T_kᵀ on the pattern of A,
 
-with a_0 = 1 and a_k = 2 otherwise. Both recurrences have |T_k| ≤ 1 and |U_k| ≤ k + 1 on a spectrum
-in [−1, 1], so neither loses accuracy. A pass over the edges per k does it all: it multiplies T_k and
+with a_0 = 1 and a_k = 2 otherwise. A pass over the edges per k does it all: it multiplies T_k and
 B_{k+1} and adds their outer product to ∂A.
+
+Rounding errors grow like |U_k| ≤ k + 1 on a spectrum in [−1, 1], so T_0 comes back with an error of about
+K² ε; outside they grow like T_k itself. What comes back for T_0 = x therefore tells what the reversal is
+worth, and is returned as its drift.
 
 Beside the backend there are two other ways to compute the filter, both through ordinary autograd:
 `autograd_filter` keeps every T_k, serves second derivatives and is the yardstick of what constant memory
@@ -78,8 +81,12 @@ def filter_backward(
     last: tuple[Tensor, Tensor],
     g: Tensor,
     blocks_wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(∂diag, ∂off, ∂x, ∂φ) by running both recurrences from K down to 0."""
+    terms: list[Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(∂diag, ∂off, ∂x, ∂φ, drift) by running both recurrences from K down to 0.
+
+    With `terms`, T_0 … T_K, nothing is reversed.
+    """
     R, K = g.size(0), phi.size(-1) - 1
     x = x.expand(R, *x.shape[1:])
     d_diag, d_off = (
@@ -89,8 +96,11 @@ def filter_backward(
     T_above, T = chain[0], chain[min(1, K)]  # T_{k+1}, T_k for k = K - 1
     B, B_above = coefficient(phi, K) * g, torch.zeros_like(g)  # B_{k+1}, B_{k+2}
     d_phi = [_inner(T_above, g)]
+    reverses, drift = K > 2 and terms is None, g.new_zeros(R)
     for k in range(K - 1, -1, -1):
-        T = x if k == 0 else T
+        if k == 0 and reverses:
+            drift = relative_distance(T, x)
+        T = x if k == 0 else T if terms is None else terms[k]
         d_phi.append(_inner(T, g))
         factor = 2 if k else 1
         if blocks_wanted:
@@ -98,10 +108,25 @@ def filter_backward(
             d_off += factor * blocks.outer(
                 B.index_select(-3, pattern.row), T.index_select(-3, pattern.col), off
             )
-        shifted_T, shifted_B = _products(pattern, diag, off, T if k > 1 else None, B)
+        shifted_T, shifted_B = _products(pattern, diag, off, T if k and reverses else None, B)
         T, T_above = T if shifted_T is None else 2 * shifted_T - T_above, T
         B, B_above = coefficient(phi, k) * g + factor * shifted_B - B_above, B
-    return d_diag, d_off, B, torch.stack(d_phi[::-1], -1)
+    return d_diag, d_off, B, torch.stack(d_phi[::-1], -1), drift
+
+
+def relative_distance(T: Tensor, x: Tensor) -> Tensor:
+    """‖T − x‖ / ‖x‖ `[R]`."""
+    norm = torch.linalg.vector_norm
+    return norm(T - x, dim=(1, 2, 3)) / norm(x, dim=(1, 2, 3))
+
+
+def chebyshev_terms(pattern: Pattern, diag: Tensor, off: Tensor, x: Tensor, K: int) -> list[Tensor]:
+    """T_0 x … T_K x."""
+    terms = [x]
+    for k in range(K):
+        step = block_product(pattern, diag, off, terms[-1])
+        terms.append(2 * step - terms[-2] if k else step)
+    return terms
 
 
 def take(values: Tensor, index: Tensor) -> Tensor:
