@@ -184,6 +184,10 @@ class DataFetch:
 
     name: Positional[str]
     """A name of the catalogue."""
+    sha256: str | None = None
+    """The fingerprint that the download must have, where none or another one is known."""
+    trust: bool = False
+    """Accept a download of which no fingerprint is known; later ones must be equal to it."""
     quiet: bool = False
     """No progress."""
 
@@ -191,7 +195,12 @@ class DataFetch:
         from polynsd.data.datasets.catalogue import load, locate
 
         with ProgressReporter(None, unit="KiB", quiet=self.quiet) as reporter:
-            graph = load(self.name, progress=lambda new, task: reporter.advance(new // 1024, task))
+            graph = load(
+                self.name,
+                sha256=self.sha256,
+                trust=self.trust,
+                progress=lambda new, task: reporter.advance(new // 1024, task),
+            )
         print(f"{graph} at {locate(self.name)}")
         return graph
 

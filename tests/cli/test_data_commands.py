@@ -73,6 +73,7 @@ def test_show_lists_the_splits_with_their_hashes(folder, capsys):
         (["make", "minesweeper", "rows"], "key=value"),
         (["make", "minesweeper", "row=3"], "Did you mean 'rows'?"),
         (["fetch", "cornell"], "no cornell.npz in"),
+        (["fetch", "twitch_en"], "polynsd data fetch twitch_en --trust"),
         (["shw", "texas"], "unknown command 'data shw'"),
     ],
 )
@@ -97,7 +98,7 @@ def test_show_warns_of_known_traps(folder, capsys, monkeypatch):
 def test_fetch_says_where_it_is(folder, capsys, monkeypatch):
     graph = syntax_chain(num_nodes=200, num_classes=4)
     monkeypatch.setattr(
-        "polynsd.data.datasets.catalogue.load", lambda name, progress: progress(4096, name) or graph
+        "polynsd.data.datasets.catalogue.load", lambda name, progress, **_: progress(4096, name) or graph
     )
     main(["data", "fetch", "texas"])
     captured = capsys.readouterr()

@@ -3,11 +3,12 @@
     graph = load("texas")
     graph, entry, report = open_graph("texas")       # or "graph.npz", or "edges.csv"
 
-An archive `<name>.npz` is looked for in the folder named by the environment variable POLYNSD_DATA,
-then in the cache (POLYNSD_CACHE, or polynsd in the user's cache folder); if there is none, the
-dataset is downloaded from its publisher and kept in the cache. Whatever the way, its counts must be
-the published ones. What is known to be wrong or surprising about a dataset is logged when it is
-loaded. For splits of these graphs see `polynsd.data.protocols`.
+An archive `<name>.npz` is looked for in the folder named by the environment variable POLYNSD_DATA, then in
+the cache (POLYNSD_CACHE, or polynsd in the user's cache folder); if there is none, the dataset is downloaded
+from its publisher and kept in the cache, if its fingerprint is known, given, or trusted
+(`polynsd.data.datasets.trust`). Whatever the way, its counts must be the published ones. What is known to be
+wrong or surprising about a dataset is logged when it is loaded. For splits of these graphs see
+`polynsd.data.protocols`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polynsd.data.datasets import sources
 from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, DatasetEntry
+from polynsd.data.datasets.trust import expected_fingerprint, require_fingerprint, require_permission
 from polynsd.data.describe import class_sizes
 from polynsd.data.graph import Graph
 from polynsd.errors import DataError, unknown_name
@@ -88,6 +90,8 @@ def load(
     root: str | Path | None = None,
     download: bool = True,
     extras: bool = False,
+    sha256: str | None = None,
+    trust: bool = False,
     progress: Callable[[int, str], None] | None = None,
 ) -> Graph:
     """The graph of a dataset, with raw features and the splits that came with it.
@@ -97,6 +101,8 @@ def load(
         root: the folder to look in first, in place of the one named by POLYNSD_DATA.
         download: whether to fetch a dataset that is in no folder.
         extras: whether to read the further arrays of the archive into `graph.extras`.
+        sha256: the fingerprint that a download must have, in place of the known one.
+        trust: accept a download of which no fingerprint is known; later ones must be equal to it.
         progress: called with (new bytes, name) while it is fetched.
 
     Raises:
@@ -108,7 +114,7 @@ def load(
     if path is None:
         if not download:
             raise _not_found(entry, root, DataError("downloading was not permitted (download=False)"))
-        path = _download(entry, root, progress)
+        path = _download(entry, root, sha256, trust, progress)
     graph = load_graph(path, extras=extras)
     check_counts(entry, graph, str(path))
     if entry.warning:
@@ -171,16 +177,24 @@ def check_counts(entry: DatasetEntry, graph: Graph, origin: str) -> None:
 
 
 def _download(
-    entry: DatasetEntry, root: str | Path | None, progress: Callable[[int, str], None] | None
+    entry: DatasetEntry,
+    root: str | Path | None,
+    sha256: str | None,
+    trust: bool,
+    progress: Callable[[int, str], None] | None,
 ) -> Path:
     """The archive in the cache, made from what the publisher offers."""
     cache = cache_folder()
+    expected = expected_fingerprint(entry, cache, sha256)
     try:
+        if not isinstance(entry.source, ArchiveOnly):
+            require_permission(entry, expected, trust)
         _check_writable(cache)
         graph = sources.download_graph(entry.source, entry.name, cache, progress)
-    except Exception as error:  # PyG, its file systems and unpicklers raise anything
+    except DataError as error:
         raise _not_found(entry, root, error) from error
     check_counts(entry, graph, str(entry.source))
+    require_fingerprint(entry, graph, expected, cache)
     return save_graph(cache / f"{entry.name}.npz", graph)
 
 
@@ -195,12 +209,10 @@ def _check_writable(cache: Path) -> None:
         ) from error
 
 
-def _not_found(entry: DatasetEntry, root: str | Path | None, error: Exception) -> DataError:
+def _not_found(entry: DatasetEntry, root: str | Path | None, error: DataError) -> DataError:
     """One error that says where was looked, why there was no download, and what to do."""
     folders = " or ".join(str(folder) for folder in search_folders(root))
     reason = " ".join(str(error).split()).rstrip(".")
-    if not isinstance(error, DataError):
-        reason = f"its download failed ({type(error).__name__}: {reason})"
     can_download = not isinstance(entry.source, ArchiveOnly)
     remedy = f", or connect to the network to get it from {entry.source}" if can_download else ""
     return DataError(

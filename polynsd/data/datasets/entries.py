@@ -9,37 +9,25 @@ None where no count is certain. To read a dataset use `polynsd.data.datasets.cat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 
 @dataclass(frozen=True)
-class PygDataset:
-    """A dataset class of `torch_geometric.datasets`.
+class Download:
+    """Files of a publisher.
 
     Args:
-        dataset: the class.
-        arguments: what it is called with, besides the root folder.
-        masks: the masks to take from it, by name, each with the further arguments that bring them.
+        reader: the name in `polynsd.data.datasets.formats` of what makes a graph of them.
+        files: the address of every file, by the name that the reader gives it.
     """
 
-    dataset: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    masks: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {"default": {}})
+    reader: str
+    files: Mapping[str, str]
 
     def __str__(self) -> str:
-        return f"torch_geometric.datasets.{self.dataset}"
-
-
-@dataclass(frozen=True)
-class NpzFile:
-    """A file at an address, with node_features, node_labels, edges and {train,val,test}_masks."""
-
-    url: str
-
-    def __str__(self) -> str:
-        return self.url
+        return next(iter(self.files.values()))
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class ArchiveOnly:
     reason: str
 
 
-DatasetSource = PygDataset | NpzFile | ArchiveOnly
+DatasetSource = Download | ArchiveOnly
 
 
 @dataclass(frozen=True)
@@ -73,6 +61,7 @@ class DatasetEntry:
         warning: what to know before comparing numbers.
         class_sizes: labelled nodes by class, where a mix-up could go unnoticed otherwise.
         may_lack_features: whether an archive without features is accepted.
+        sha256: the fingerprint (`polynsd.data.datasets.trust`) that a download must have, where it is known.
     """
 
     name: str
@@ -91,10 +80,19 @@ class DatasetEntry:
     warning: str = ""
     class_sizes: tuple[int, ...] | None = None
     may_lack_features: bool = False
+    sha256: str | None = None
 
 
 LUAN_AND_RANDOM = ("luan-60-20-20", "random-60-20-20")
-HETEROPHILOUS_FILES = "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/main/data"
+GITHUB = "https://raw.githubusercontent.com"
+GEOM_GCN_FILES = f"{GITHUB}/graphdml-uiuc-jlu/geom-gcn"
+GEOM_GCN_COMMIT = "f1fc0d14b3b019c562737240d06ec83b07d16a8f"  # before Cornell was corrected
+PLANETOID_FILES = f"{GITHUB}/kimiyoung/planetoid/master/data"
+HETEROPHILOUS_FILES = f"{GITHUB}/yandex-research/heterophilous-graphs/main/data"
+SHCHUR_FILES = f"{GITHUB}/shchur/gnn-benchmark/master/data/npz"
+LINKX_FILES = f"{GITHUB}/CUAI/Non-Homophily-Large-Scale/master/data"
+CITY_FILES = f"{GITHUB}/LeonResearch/City-Networks/main/data"
+TWITCH_FILES = "https://graphmining.ai/datasets/ptg/twitch"
 
 GEOM_GCN: dict[str, Any] = {
     "preprocessing": "row-normalize",
@@ -141,59 +139,79 @@ FACEBOOK = {
 }
 
 GEOM_GCN_ONLY = ArchiveOnly(
-    "PyG's WebKB gives the corrected graph, which is 'cornell_fixed' here; the files most papers "
-    "used lie in the repositories of Geom-GCN (early commits) and Neural Sheaf Diffusion"
+    "the files most papers used lie in the repositories of Geom-GCN (early commits) and Neural Sheaf "
+    "Diffusion; the corrected graph is 'cornell_fixed' here"
 )
 SUBSTITUTE = ArchiveOnly("its features are a substitute for use without a network; load 'roman_empire'")
 SUB_REGION = ArchiveOnly("it is only in the history of the repository of City-Networks")
 NEATNET = ArchiveOnly("it was made from the street networks that come with the package neatnet")
-PYG_HAS_EMBEDDINGS = ArchiveOnly(
-    "PyG's Twitch has this graph with 128 embeddings in place of the 3,170 features"
-)
+EMBEDDINGS_ONLY = ArchiveOnly("it is published with 128 embeddings in place of the 3,170 features")
 
 
-def _pyg(dataset: str, name: str) -> PygDataset:
-    return PygDataset(dataset, {"name": name})
+def _geom_gcn(name: str, commit: str = GEOM_GCN_COMMIT, reader: str = "geom-gcn") -> Download:
+    root = f"{GEOM_GCN_FILES}/{commit}"
+    texts = {"nodes": "out1_node_feature_label.txt", "edges": "out1_graph_edges.txt"}
+    files = {key: f"{root}/new_data/{name}/{file}" for key, file in texts.items()}
+    return Download(reader, files | _geom_gcn_splits(name))
 
 
-def _planetoid(name: str) -> PygDataset:
-    masks = {"default": {"split": "geom-gcn"}, "public": {"split": "public"}}
-    return PygDataset("Planetoid", {"name": name}, masks)
+def _geom_gcn_splits(name: str) -> dict[str, str]:
+    folder = f"{GEOM_GCN_FILES}/{GEOM_GCN_COMMIT}/splits"
+    return {f"split {number}": f"{folder}/{name}_split_0.6_0.2_{number}.npz" for number in range(10)}
 
 
-def _platonov(name: str) -> PygDataset:
-    return _pyg("HeterophilousGraphDataset", name)
+def _planetoid(name: str) -> Download:
+    parts = ("tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    files = {part: f"{PLANETOID_FILES}/ind.{name}.{part}" for part in parts}
+    return Download("planetoid", files | _geom_gcn_splits(name))
 
 
-def _npz(name: str) -> NpzFile:
-    return NpzFile(f"{HETEROPHILOUS_FILES}/{name}.npz")
+def _platonov(name: str) -> Download:
+    return Download("heterophilous", {"data": f"{HETEROPHILOUS_FILES}/{name}.npz"})
+
+
+def _shchur(name: str) -> Download:
+    return Download("shchur", {"data": f"{SHCHUR_FILES}/{name}.npz"})
+
+
+def _twitch(language: str) -> Download:
+    return Download("twitch", {"data": f"{TWITCH_FILES}/{language}.npz"})
+
+
+def _facebook(name: str, **splits: str) -> Download:
+    files = {"data": f"facebook100/{name}.mat", **splits}
+    return Download("facebook", {key: f"{LINKX_FILES}/{file}" for key, file in files.items()})
+
+
+def _city(name: str) -> Download:
+    return Download("city", {"data": f"{CITY_FILES}/{name}.tar.gz"})
 
 
 # fmt: off
 TABLE: tuple[tuple[dict[str, Any], str, str, int, int, int | None, int, DatasetSource], ...] = (
     # family         name                     title                          nodes    edges     F   C  source
-    (GEOM_GCN,      "texas",                 "Texas",                         183,     279, 1703,  5, _pyg("WebKB", "Texas")),
-    (GEOM_GCN,      "wisconsin",             "Wisconsin",                     251,     450, 1703,  5, _pyg("WebKB", "Wisconsin")),
+    (GEOM_GCN,      "texas",                 "Texas",                         183,     279, 1703,  5, _geom_gcn("texas")),
+    (GEOM_GCN,      "wisconsin",             "Wisconsin",                     251,     450, 1703,  5, _geom_gcn("wisconsin")),
     (GEOM_GCN,      "cornell",               "Cornell (x and y of Texas)",    183,     277, 1703,  5, GEOM_GCN_ONLY),
-    (GEOM_GCN,      "cornell_fixed",         "Cornell (corrected)",           183,     277, 1703,  5, _pyg("WebKB", "Cornell")),
-    (GEOM_GCN,      "film",                  "Film (Actor)",                 7600,   26659,  932,  5, PygDataset("Actor")),
-    (GEOM_GCN,      "squirrel",              "Squirrel",                     5201,  198353, 2089,  5, _pyg("WikipediaNetwork", "squirrel")),
-    (GEOM_GCN,      "chameleon",             "Chameleon",                    2277,   31371, 2325,  5, _pyg("WikipediaNetwork", "chameleon")),
-    (PLANETOID,     "cora",                  "Cora",                         2708,    5278, 1433,  7, _planetoid("Cora")),
-    (PLANETOID,     "citeseer",              "CiteSeer",                     3327,    4552, 3703,  6, _planetoid("CiteSeer")),
-    (PLANETOID,     "pubmed",                "PubMed",                      19717,   44324,  500,  3, _planetoid("PubMed")),
-    (HETEROPHILOUS, "chameleon_filtered",    "Chameleon (filtered)",          890,    8854, 2325,  5, _npz("chameleon_filtered")),
-    (HETEROPHILOUS, "squirrel_filtered",     "Squirrel (filtered)",          2223,   46998, 2089,  5, _npz("squirrel_filtered")),
-    (HETEROPHILOUS, "roman_empire",          "Roman-empire",                22662,   32927,  300, 18, _platonov("Roman-empire")),
+    (GEOM_GCN,      "cornell_fixed",         "Cornell (corrected)",           183,     277, 1703,  5, _geom_gcn("cornell", "master")),
+    (GEOM_GCN,      "film",                  "Film (Actor)",                 7600,   26659,  932,  5, _geom_gcn("film", reader="geom-gcn-words")),
+    (GEOM_GCN,      "squirrel",              "Squirrel",                     5201,  198353, 2089,  5, _platonov("squirrel")),
+    (GEOM_GCN,      "chameleon",             "Chameleon",                    2277,   31371, 2325,  5, _platonov("chameleon")),
+    (PLANETOID,     "cora",                  "Cora",                         2708,    5278, 1433,  7, _planetoid("cora")),
+    (PLANETOID,     "citeseer",              "CiteSeer",                     3327,    4552, 3703,  6, _planetoid("citeseer")),
+    (PLANETOID,     "pubmed",                "PubMed",                      19717,   44324,  500,  3, _planetoid("pubmed")),
+    (HETEROPHILOUS, "chameleon_filtered",    "Chameleon (filtered)",          890,    8854, 2325,  5, _platonov("chameleon_filtered")),
+    (HETEROPHILOUS, "squirrel_filtered",     "Squirrel (filtered)",          2223,   46998, 2089,  5, _platonov("squirrel_filtered")),
+    (HETEROPHILOUS, "roman_empire",          "Roman-empire",                22662,   32927,  300, 18, _platonov("roman_empire")),
     (HETEROPHILOUS, "roman_empire_glovesub", "Roman-empire (substitute x)", 22662,   32927,  300, 18, SUBSTITUTE),
-    (HETEROPHILOUS, "amazon_ratings",        "Amazon-ratings",              24492,   93050,  300,  5, _platonov("Amazon-ratings")),
-    (HETEROPHILOUS, "minesweeper",           "Minesweeper",                 10000,   39402,    7,  2, _platonov("Minesweeper")),
-    (HETEROPHILOUS, "tolokers",              "Tolokers",                    11758,  519000,   10,  2, _platonov("Tolokers")),
-    (HETEROPHILOUS, "questions",             "Questions",                   48921,  153540,  301,  2, _platonov("Questions")),
-    (CITY,          "paris",                 "Paris",                      114127,  182511,   37, 10, _pyg("CityNetwork", "paris")),
-    (CITY,          "shanghai",              "Shanghai",                   183917,  262092,   37, 10, _pyg("CityNetwork", "shanghai")),
-    (CITY,          "los_angeles",           "Los Angeles",                240587,  341523,   37, 10, _pyg("CityNetwork", "la")),
-    (CITY,          "london",                "London",                     568795,  756502,   37, 10, _pyg("CityNetwork", "london")),
+    (HETEROPHILOUS, "amazon_ratings",        "Amazon-ratings",              24492,   93050,  300,  5, _platonov("amazon_ratings")),
+    (HETEROPHILOUS, "minesweeper",           "Minesweeper",                 10000,   39402,    7,  2, _platonov("minesweeper")),
+    (HETEROPHILOUS, "tolokers",              "Tolokers",                    11758,  519000,   10,  2, _platonov("tolokers")),
+    (HETEROPHILOUS, "questions",             "Questions",                   48921,  153540,  301,  2, _platonov("questions")),
+    (CITY,          "paris",                 "Paris",                      114127,  182511,   37, 10, _city("paris")),
+    (CITY,          "shanghai",              "Shanghai",                   183917,  262092,   37, 10, _city("shanghai")),
+    (CITY,          "los_angeles",           "Los Angeles",                240587,  341523,   37, 10, _city("la")),
+    (CITY,          "london",                "London",                     568795,  756502,   37, 10, _city("london")),
     (CITY,          "huangpu",               "Huangpu",                      5268,    7435,   37, 10, SUB_REGION),
     (CITY,          "pasadena",              "Pasadena",                    12409,   16325,   37, 10, SUB_REGION),
     (CITY,          "citylike_aleppo",       "Streets of Aleppo",           64183,   78646,   13, 10, NEATNET),
@@ -201,18 +219,18 @@ TABLE: tuple[tuple[dict[str, Any], str, str, int, int, int | None, int, DatasetS
     (CITY,          "citylike_douala",       "Streets of Douala",           75799,   84231,   13, 10, NEATNET),
     (CITY,          "citylike_liege",        "Streets of Liège",            75550,   79893,   13, 10, NEATNET),
     (CITY,          "citylike_wuhan",        "Streets of Wuhan",            82902,   92643,   13, 10, NEATNET),
-    (SHCHUR,        "amazon_computers",      "Amazon Computers",            13752,  245861,  767, 10, _pyg("Amazon", "Computers")),
-    (SHCHUR,        "amazon_photo",          "Amazon Photo",                 7650,  119081,  745,  8, _pyg("Amazon", "Photo")),
-    (SHCHUR,        "coauthor_cs",           "Coauthor CS",                 18333,   81894, 6805, 15, _pyg("Coauthor", "CS")),
-    (SHCHUR,        "coauthor_physics",      "Coauthor Physics",            34493,  247962, 8415,  5, _pyg("Coauthor", "Physics")),
-    (TWITCH,        "twitch_de",             "Twitch DE",                    9498,  153138, 3170,  2, PYG_HAS_EMBEDDINGS),
-    (TWITCH,        "twitch_en",             "Twitch EN",                    7126,   35324,  128,  2, _pyg("Twitch", "EN")),
-    (TWITCH,        "twitch_es",             "Twitch ES",                    4648,   59382,  128,  2, _pyg("Twitch", "ES")),
-    (TWITCH,        "twitch_fr",             "Twitch FR",                    6551,  112666,  128,  2, _pyg("Twitch", "FR")),
-    (TWITCH,        "twitch_pt",             "Twitch PT",                    1912,   31299,  128,  2, _pyg("Twitch", "PT")),
-    (TWITCH,        "twitch_ru",             "Twitch RU",                    4385,   37304,  128,  2, _pyg("Twitch", "RU")),
-    (FACEBOOK,      "fb100_cornell5",        "Facebook100 Cornell5",        18660,  790777, 4735,  2, _pyg("LINKXDataset", "cornell5")),
-    (FACEBOOK,      "penn94",                "Facebook100 Penn94",          41554, 1362229, None,  2, _pyg("LINKXDataset", "penn94")),
+    (SHCHUR,        "amazon_computers",      "Amazon Computers",            13752,  245861,  767, 10, _shchur("amazon_electronics_computers")),
+    (SHCHUR,        "amazon_photo",          "Amazon Photo",                 7650,  119081,  745,  8, _shchur("amazon_electronics_photo")),
+    (SHCHUR,        "coauthor_cs",           "Coauthor CS",                 18333,   81894, 6805, 15, _shchur("ms_academic_cs")),
+    (SHCHUR,        "coauthor_physics",      "Coauthor Physics",            34493,  247962, 8415,  5, _shchur("ms_academic_phy")),
+    (TWITCH,        "twitch_de",             "Twitch DE",                    9498,  153138, 3170,  2, EMBEDDINGS_ONLY),
+    (TWITCH,        "twitch_en",             "Twitch EN",                    7126,   35324,  128,  2, _twitch("EN")),
+    (TWITCH,        "twitch_es",             "Twitch ES",                    4648,   59382,  128,  2, _twitch("ES")),
+    (TWITCH,        "twitch_fr",             "Twitch FR",                    6551,  112666,  128,  2, _twitch("FR")),
+    (TWITCH,        "twitch_pt",             "Twitch PT",                    1912,   31299,  128,  2, _twitch("PT")),
+    (TWITCH,        "twitch_ru",             "Twitch RU",                    4385,   37304,  128,  2, _twitch("RU")),
+    (FACEBOOK,      "fb100_cornell5",        "Facebook100 Cornell5",        18660,  790777, 4735,  2, _facebook("Cornell5")),
+    (FACEBOOK,      "penn94",                "Facebook100 Penn94",          41554, 1362229, None,  2, _facebook("Penn94", splits="splits/fb100-Penn94-splits.npy")),
 )
 # fmt: on
 
@@ -225,6 +243,22 @@ CLASS_SIZES = {
     "cora": (351, 217, 418, 818, 426, 298, 180),
     "citeseer": (249, 590, 668, 701, 596, 508),
     "pubmed": (4103, 7739, 7875),
+}
+
+FINGERPRINTS = {  # of copies that were compared with other publishers' entry for entry
+    "texas": "df1dc1a93822d595ad60c1e7260b2d7e796091ca6b66525edcb2d27ca7445873",
+    "wisconsin": "555fdfb2d5bc7cfd488a97b0ddb6817f52a0de57bca63d8e45f6385af6348b93",
+    "cornell_fixed": "84343492ece58a2012e24885c133e3ae5260bd60e427b5115829176f02a6a38e",
+    "film": "5d1dfe809dc94415a3cc36710dd0d73be7833c6f8c38de6de68f06637317cb11",
+    "squirrel": "8ea96c01df7c13f0b4ce968f1dc53601669a64b33a92d78bf56667e92e95bc33",
+    "chameleon": "930b5145b0d818632955779f55fe77d4127b17a795b4c978d26adf1273a87a2c",
+    "cora": "ed274c4a457a319466e4a7f007b313765102d29f2d1814323f01574eaa2bc47b",
+    "citeseer": "98d2c9164a0ce50b7190ab5f08c19bab4ff0c307ffedc60c88c6f2c8e00474ba",
+    "pubmed": "e68787aae770582dd4c41f22e29bb7d70efa94f970048ba3c18ceb174cbf3b99",
+    "chameleon_filtered": "5df212236c85b67ea046849079cc0d7e1c72bac8cc6f1a50d5f79a4c088023e8",
+    "squirrel_filtered": "fcc7e741a81ee5105b2e4db4c8601464d65935abe50520611084fcb249538f33",
+    "minesweeper": "779d070172168af5d343554215efe9a8a5793217204bf42b78a968a977dcf74e",
+    "tolokers": "13ade44e301bce94e6694db80fe822daa3537090cf6d60023a01c98f337407eb",
 }
 
 EXCEPTIONS: dict[str, dict[str, Any]] = {  # where a dataset differs from its family
@@ -255,9 +289,9 @@ RECOMPUTED_LABELS = (
     "recomputed by the rules for the undirected graph (the labels shipped were made on the directed one). "
     + NOT_COMPARABLE
 )
-ONE_SPLIT = "The archive has one 60/20/20 split; a download through PyG has none."
-KEYWORD_COUNTS = ONE_SPLIT + " The archive holds keyword counts, PyG and most papers 0 or 1."
-EMBEDDINGS = "The features are PyG's 128-dimensional embeddings, not the 3,170 binary ones of twitch_de."
+ONE_SPLIT = "The archive has one 60/20/20 split; a download has none."
+KEYWORD_COUNTS = ONE_SPLIT + " The archive holds keyword counts, a download, like most papers, 0 or 1."
+EMBEDDINGS = "The features are 128-dimensional embeddings, as in PyG, not the 3,170 binary ones of twitch_de."
 
 WARNINGS = {
     "cornell": "It has the features and labels of Texas on the edges of Cornell, and most published Cornell "
@@ -299,6 +333,7 @@ ENTRIES: Mapping[str, DatasetEntry] = MappingProxyType(
                 **EXCEPTIONS.get(name, {}),
                 "class_sizes": CLASS_SIZES.get(name),
                 "warning": WARNINGS.get(name, ""),
+                "sha256": FINGERPRINTS.get(name),
             },
         )
         for family, name, title, nodes, edges, features, classes, source in TABLE

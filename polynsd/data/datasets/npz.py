@@ -18,7 +18,7 @@ import struct
 import sys
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -52,13 +52,20 @@ class NpzReader:
     Args:
         path: the file.
         max_bytes: the most its arrays may occupy in memory, all together.
+        only: the arrays that are needed; others, of whatever type, are not looked at. All by default.
     """
 
-    def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, path: str | Path, max_bytes: int = MAX_BYTES, only: Collection[str] | None = None
+    ) -> None:
         self.path = Path(path)
         self.max_bytes = max_bytes
         with self._open() as archive:
-            self._members = _check_members(archive.infolist(), self.path.stat().st_size, max_bytes)
+            members = _check_members(archive.infolist(), self.path.stat().st_size, max_bytes)
+            missing = [name for name in only or () if name not in members]
+            if missing:
+                raise DataError(f"expected the arrays {', '.join(only or ())}; there is no {missing[0]}.")
+            self._members = {name: members[name] for name in members if only is None or name in only}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,46 +2,38 @@
 
     graph = download_graph(entry.source, entry.name, cache)
 
-PyG's classes store both directions of an edge, some with loops, masks as [N], as [N, S] or as node
-numbers; Planetoid gives the nodes without a label the class 0. Here all of that becomes one form:
-edges once, masks [S, N], label −1 for none. For files of your own see `polynsd.data.tables`.
-
-PyG reads pickles of some sources and does not check certificates; on a network you do not trust
-put archives into the folder named by POLYNSD_DATA in place of downloading.
+Every file is fetched over https with its certificate checked, up to a size limit, and read by
+`polynsd.data.datasets.formats`, which executes nothing. Publishers give edges in one direction or both, some
+with loops, masks as rows or as node numbers; here all of that becomes one form: edges once, masks [S, N],
+label −1 for none. Whether a graph is the one that was expected, `polynsd.data.datasets.trust` says. For files
+of your own see `polynsd.data.tables`.
 """
 
 from __future__ import annotations
 
 import logging
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.datasets.entries import ArchiveOnly, DatasetSource, NpzFile, PygDataset
-from polynsd.data.datasets.npz import NpzReader
+from polynsd.data.datasets.entries import ArchiveOnly, DatasetSource
+from polynsd.data.datasets.formats import read_files
 from polynsd.data.edges import merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, Masks, read_masks
+from polynsd.data.splits import Masks
 from polynsd.errors import DataError
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 Array = NDArray[Any]
 Progress = Callable[[int, str], None]
 
 TIMEOUT_SECONDS = 30.0
-MAX_BYTES = 4 << 30  # no file of the catalogue comes near it
+MAX_BYTES = 1 << 30  # no file of the catalogue comes near it
 CHUNK_BYTES = 1 << 18
 HEADERS = {"User-Agent": "polynsd", "Accept-Encoding": "identity"}
 PARTIAL_CONTENT = 206
@@ -51,18 +43,18 @@ SPARSE_BELOW = 0.125  # share of non-zero features under which they are kept as 
 def download_graph(source: DatasetSource, name: str, cache: Path, progress: Progress | None = None) -> Graph:
     """The graph `name` from its source; `cache` is a folder for what is downloaded on the way.
 
-    `progress` is called with (new bytes, name). PyG's downloads do not report theirs: then it is called
-    once, with 0 bytes.
+    `progress` is called with (new bytes, name).
     """
-    match source:
-        case ArchiveOnly():
-            raise DataError(f"it cannot be downloaded: {source.reason}")
-        case NpzFile():
-            return _from_npz_file(source, name, cache, progress)
-        case PygDataset():
-            if progress is not None:
-                progress(0, name)
-            return _from_pyg(source, name, cache)
+    if isinstance(source, ArchiveOnly):
+        raise DataError(f"it cannot be downloaded: {source.reason}")
+    report = None if progress is None else lambda new, _: progress(new, name)
+    with TemporaryDirectory(dir=cache, prefix=f"{name}-") as folder:
+        files = {
+            key: fetch(url, Path(folder) / f"{number}-{Path(urlsplit(url).path).name}", progress=report)
+            for number, (key, url) in enumerate(source.files.items())
+        }
+        raw = read_files(source.reader, files)
+    return _build_graph(name, raw.edges, raw.x, raw.y, raw.masks)
 
 
 def fetch(
@@ -159,97 +151,19 @@ def _check_response(response: Any, **_: Any) -> None:
         )
 
 
-def _from_npz_file(source: NpzFile, name: str, cache: Path, progress: Progress | None) -> Graph:
-    file = fetch(source.url, cache / "downloads" / f"{name}.source.npz", progress=progress)
-    try:
-        arrays = NpzReader(file).read(
-            ("edges", "node_features", "node_labels", *(f"{part}_masks" for part in PARTS))
-        )
-    finally:
-        file.unlink()
-    masks = Masks(*(arrays[f"{part}_masks"].astype(bool) for part in PARTS))
-    return _build_graph(
-        name, arrays["edges"].T, arrays["node_features"], arrays["node_labels"], {"default": masks}
-    )
-
-
-def _from_pyg(source: PygDataset, name: str, cache: Path) -> Graph:
-    import torch_geometric.datasets
-
-    dataset = getattr(torch_geometric.datasets, source.dataset, None)
-    if dataset is None:
-        raise DataError(
-            f"the installed torch_geometric has no dataset {source.dataset}; update it with "
-            "pip install -U torch_geometric"
-        )
-    # In a new folder each time: PyG takes a file left by a broken download for a whole one.
-    with TemporaryDirectory(dir=cache, prefix=f"{name}-") as folder, _socket_timeout():
-        versions = {
-            key: dataset(root=folder, **source.arguments, **extra)[0] for key, extra in source.masks.items()
-        }
-    masks = {key: _pyg_masks(data) for key, data in versions.items() if "train_mask" in data}
-    data = next(iter(versions.values()))
-    graph = _build_graph(name, data.edge_index.numpy(), data.x.numpy(), data.y.numpy(), masks)
-    return _remove_planetoid_fillers(graph) if source.dataset == "Planetoid" else graph
-
-
-@contextmanager
-def _socket_timeout() -> Iterator[None]:
-    """Bounds the wait for a silent server, for which PyG would wait for ever."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT_SECONDS)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
-
-
-def _pyg_masks(data: Data) -> Masks:
-    """The masks of PyG's `Data`, which may hold them as bytes, integers or lists of node numbers."""
-    data, num_nodes = data.clone(), int(data.num_nodes or 0)
-    for key in (f"{part}_mask" for part in PARTS):
-        values = data[key]
-        is_mask = values.shape[:1] == (num_nodes,) and bool(((values == 0) | (values == 1)).all())
-        is_list = values.dim() == 1 and not values.is_floating_point()
-        if is_mask:
-            data[key] = values.bool()
-        elif is_list and (not len(values) or 0 <= int(values.min()) <= int(values.max()) < num_nodes):
-            data[key] = torch.zeros(num_nodes, dtype=torch.bool).index_fill(0, values.long(), True)
-        else:
-            raise DataError(
-                f"expected masks of shape [{num_nodes}] or [{num_nodes}, S], or node numbers below "
-                f"{num_nodes}; got {values.dtype} of shape {list(values.shape)}. The source has changed its "
-                "format."
-            )
-    return read_masks(data)["default"]
-
-
-def _build_graph(name: str, edges: Array, x: Array, y: Array, masks: Mapping[str, Masks]) -> Graph:
+def _build_graph(name: str, edges: Array, x: Any, y: Array, masks: Mapping[str, Masks]) -> Graph:
     """A graph of edges [2, *] in any direction and number, features [N, F] and class numbers."""
-    features: Any = x.astype(np.float32, copy=False)
-    if np.count_nonzero(features) < SPARSE_BELOW * features.size:
-        features = sparse.csr_matrix(features)
+    features = sparse.csr_matrix(x, dtype=np.float32)
+    features.sum_duplicates()
+    features.eliminate_zeros()
+    num_nodes, num_features = features.shape
+    if features.nnz >= SPARSE_BELOW * num_nodes * num_features:
+        features = features.toarray()
     return Graph(
         name=name,
-        edge_index=merge_edges(edges, len(x)).edge_index.astype(np.int32),
-        num_nodes=len(x),
+        edge_index=merge_edges(edges, num_nodes).edge_index.astype(np.int32),
+        num_nodes=num_nodes,
         x=features,
         y=np.ascontiguousarray(y.reshape(-1), dtype=np.int64),
         masks=masks,
     )
-
-
-def _remove_planetoid_fillers(graph: Graph) -> Graph:
-    """The graph with the label −1 for the rows that PyG fills in between the test nodes.
-
-    Test nodes have consecutive numbers but for those that exist as names in the citation list only.
-    """
-    tested = graph.masks["public"].test[0]
-    filler = ~tested
-    filler[: tested.argmax()] = False
-    filler[len(tested) - tested[::-1].argmax() :] = False
-    masks = {
-        key: Masks(*(getattr(masks, part) & ~filler for part in PARTS)) for key, masks in graph.masks.items()
-    }
-    labels = np.where(filler, -1, np.asarray(graph.y))
-    return replace(graph, y=labels, masks=masks)

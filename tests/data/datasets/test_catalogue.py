@@ -15,7 +15,8 @@ from polynsd.data import transforms as preprocess
 from polynsd.data.datasets import catalogue, sources
 from polynsd.data.datasets.archive import save_graph
 from polynsd.data.datasets.catalogue import get_entry, load, locate, names, open_graph
-from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, PygDataset
+from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, Download
+from polynsd.data.datasets.trust import fingerprint_of
 from polynsd.data.graph import Graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.spec import parse_spec
@@ -23,7 +24,7 @@ from polynsd.spec import parse_spec
 DATA = Path(os.environ.get("POLYNSD_DATA", "."))
 needs_data = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 
-FROM_PYG = [name for name, entry in ENTRIES.items() if isinstance(entry.source, PygDataset)]
+DOWNLOADED = [name for name, entry in ENTRIES.items() if isinstance(entry.source, Download)]
 BY_HAND = [name for name, entry in ENTRIES.items() if isinstance(entry.source, ArchiveOnly)]
 REQUIRED = """texas wisconsin cornell cornell_fixed film squirrel chameleon cora citeseer pubmed
 chameleon_filtered squirrel_filtered roman_empire roman_empire_glovesub amazon_ratings minesweeper tolokers
@@ -52,8 +53,11 @@ def folders(tmp_path, monkeypatch, request):
 @pytest.fixture
 def small_entries(monkeypatch):
     """The catalogue with the counts of the small graph."""
-    counts = {"nodes": 20, "edges": 4, "features": 7, "classes": 3, "class_sizes": None}
-    entries = {name: replace(entry, **counts) for name, entry in ENTRIES.items()}
+    known = {"nodes": 20, "edges": 4, "features": 7, "classes": 3, "class_sizes": None}
+    entries = {
+        name: replace(entry, **known, sha256=entry.sha256 and fingerprint_of(SMALL))
+        for name, entry in ENTRIES.items()
+    }
     monkeypatch.setattr(catalogue, "ENTRIES", entries)
 
 
@@ -209,22 +213,60 @@ def test_downloads_are_made_once_and_kept_in_the_cache(folders, small_entries, d
 
 def test_changed_data_are_not_kept(folders, downloads):
     with pytest.raises(
-        DataError, match=r"datasets.WebKB is not the dataset 'texas' .*nodes: 183 expected, 20 found"
+        DataError, match=r"label.txt is not the dataset 'texas' .*nodes: 183 expected, 20 found"
     ):
         load("texas")
     assert not list((folders / "cache").iterdir())
 
 
-@pytest.mark.parametrize("name", FROM_PYG)
+@pytest.mark.parametrize("name", DOWNLOADED)
 def test_without_a_network_one_error_says_where_it_looked_and_what_to_do(name, offline, folders):
     with pytest.raises(DataError) as error:
-        load(name, root=folders)
+        load(name, root=folders, trust=True)
     text = str(error.value)
     assert f"no {name}.npz in {folders} or {folders / 'cache'}" in text
     assert "name resolution" in text
     assert f"POLYNSD_DATA, or connect to the network to get it from {ENTRIES[name].source}." in text
     assert "\n" not in text
     assert not list(catalogue.cache_folder().iterdir())
+
+
+def test_what_nobody_knows_is_fetched_only_on_request_and_stays_the_same(
+    folders, small_entries, downloads, monkeypatch
+):
+    with pytest.raises(DataError, match=r"no fingerprint of it is known.*polynsd data fetch penn94 --trust"):
+        load("penn94")
+    assert downloads == []
+    load("penn94", trust=True)
+    for trust in (False, True):
+        (folders / "cache" / "penn94.npz").unlink()
+        load("penn94", trust=trust)  # as accepted before
+    (folders / "cache" / "penn94.npz").unlink()
+    other = replace(SMALL, x=2 * SMALL.x)
+    monkeypatch.setattr(sources, "download_graph", lambda *_: other)
+    with pytest.raises(
+        DataError, match=f"its SHA-256 is {fingerprint_of(other)}, not {fingerprint_of(SMALL)}"
+    ):
+        load("penn94", trust=True)
+    assert locate("penn94") is None
+    load("penn94", sha256=fingerprint_of(other))
+
+
+def test_what_is_known_must_be_so_even_if_it_is_trusted(folders, downloads, small_entries, monkeypatch):
+    monkeypatch.setattr(sources, "download_graph", lambda *_: replace(SMALL, y=SMALL.y[::-1].copy()))
+    for options in ({}, {"trust": True}):
+        with pytest.raises(DataError, match="is not the graph that was expected"):
+            load("film", **options)
+    assert not list((folders / "cache").iterdir())
+    with pytest.raises(ConfigError, match="64 lower-case hexadecimal digits"):
+        load("film", sha256="abc")
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.sha256])
+def test_known_fingerprints_are_those_of_the_archives(name):
+    assert fingerprint_of(load(name, download=False)) == ENTRIES[name].sha256
 
 
 @pytest.mark.parametrize("name", BY_HAND)

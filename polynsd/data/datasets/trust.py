@@ -1,0 +1,101 @@
+"""What a download must hold: the fingerprint of a graph, known beforehand or from the first time.
+
+    expected = expected_fingerprint(entry, cache, given)
+    require_fingerprint(entry, graph, expected, cache)
+
+A fingerprint is the SHA-256 of edges, features, labels and splits, however many files they came in. Those of
+the catalogue were taken of verified copies. Where none is known, the user gives one, or trusts the first
+download; its fingerprint is kept in `trusted.json` in the cache, and every later download must have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from scipy import sparse
+
+from polynsd.data.datasets.entries import DatasetEntry
+from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS
+from polynsd.errors import ConfigError, DataError
+
+FILE = "trusted.json"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def fingerprint_of(graph: Graph) -> str:
+    """SHA-256 of edges, features, labels and splits; the same for dense and sparse features."""
+    digest = hashlib.sha256()
+    order = np.lexsort(graph.edge_index[::-1])
+    x = sparse.csr_matrix(
+        graph.x if graph.x is not None else (graph.num_nodes, 0), dtype=np.float32, copy=True
+    )
+    x.sum_duplicates()
+    x.eliminate_zeros()
+    arrays = {
+        "edges": graph.edge_index[:, order].astype("<i8"),
+        "shape": np.array(x.shape, dtype="<i8"),
+        "indptr": x.indptr.astype("<i8"),
+        "indices": x.indices.astype("<i8"),
+        "values": x.data.astype("<f4"),
+        "labels": np.zeros(0, "<i8") if graph.y is None else graph.y.astype("<i8"),
+    }
+    for protocol in sorted(graph.masks):
+        arrays |= {f"{protocol} {part}": getattr(graph.masks[protocol], part) for part in PARTS}
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def expected_fingerprint(entry: DatasetEntry, cache: Path, given: str | None) -> str | None:
+    """What the download of a dataset must have: as given, accepted before, or known; None if nobody knows."""
+    if given is not None and not SHA256.fullmatch(given):
+        raise ConfigError(f"a SHA-256 has 64 lower-case hexadecimal digits; got {given!r}.")
+    return given or _read(cache).get(entry.name) or entry.sha256
+
+
+def require_permission(entry: DatasetEntry, expected: str | None, trust: bool) -> None:
+    """Raises where nothing says what a download should be, before anything is fetched."""
+    if expected is None and not trust:
+        command = f"polynsd data fetch {entry.name}"
+        raise DataError(
+            "it was not downloaded, because no fingerprint of it is known. If you trust its publisher and "
+            f"your network, `{command} --trust` accepts what comes now, and nothing else later; with the "
+            f"SHA-256 from someone who has it, `{command} --sha256 …` is safer"
+        )
+
+
+def require_fingerprint(entry: DatasetEntry, graph: Graph, expected: str | None, cache: Path) -> str:
+    """The fingerprint of a download, kept in the cache if it is new; raises if another one was expected."""
+    found = fingerprint_of(graph)
+    if expected not in (None, found):
+        raise DataError(
+            f"the download of '{entry.name}' is not the graph that was expected: its SHA-256 is {found}, not "
+            f"{expected}. Nothing was kept. The publisher has changed it, or someone has on the way; if you "
+            f"know it to be right, accept it with `polynsd data fetch {entry.name} --sha256 {found}`."
+        )
+    accepted = _read(cache)
+    if found not in (entry.sha256, accepted.get(entry.name)):
+        unfinished = cache / f".{FILE}.{uuid4().hex}.tmp"
+        unfinished.write_text(json.dumps({**accepted, entry.name: found}, indent=2) + "\n", encoding="utf-8")
+        unfinished.replace(cache / FILE)
+    return found
+
+
+def _read(cache: Path) -> dict[str, str]:
+    path = cache / FILE
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or not all(SHA256.fullmatch(str(each)) for each in content.values()):
+            raise ValueError("not an object of fingerprints")
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}. Correct or delete it.") from error
+    return content
