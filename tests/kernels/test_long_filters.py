@@ -117,3 +117,25 @@ def test_off_the_cpu_what_is_lost_is_nan():
     for t in (grads[0], grads[3]):
         assert t[0].isfinite().all()
         assert t[1].isnan().all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("K", [6, 65])
+def test_a_gpu_says_so_without_waiting(K):
+    """A CUDA graph can record it."""
+    A = SheafLaplacian(example_graph("one edge").to("cuda"), torch.ones(2, 1, 1).cuda(), "none").blocks
+    x = random_tensor(2, 1, 3, dtype=torch.float32).cuda()
+    leaves = A.diag.requires_grad_(), torch.ones(K + 1).cuda().requires_grad_()
+
+    def gradients(scale):
+        y = kernels.chebyshev_filter(A, leaves[1], x, scale)
+        return torch.autograd.grad(y.sum(), leaves)
+
+    gradients(1.0)  # which compiles
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        valid, lost = gradients(1.0), gradients(3.0)
+    graph.replay()
+    assert all(t.isfinite().all() for t in valid)
+    assert all(t.isnan().all() for t in lost)
