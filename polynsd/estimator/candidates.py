@@ -15,7 +15,8 @@ from scipy import sparse
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.devices import with_double
 from polynsd.errors import ConfigError
-from polynsd.estimator.linear import linear_candidates
+from polynsd.estimator.linear import LinearCandidate, linear_candidates
+from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate
 from polynsd.estimator.networks import Network
 from polynsd.estimator.propagation import FitOnce, propagation_candidates
@@ -81,8 +82,28 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     cheap: list[Candidate] = [FitOnce(candidate) for candidate in alone]
     bases = [one for one in cheap if one.family in ("smoothed", "trees")]
     bases = sorted(bases, key=lambda one: one.family != "trees")[:1]
-    cheap += propagation_candidates(inputs, bases)
+    cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
     return [*sort_families(cheap), *sort_families(networks)]
+
+
+def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
+    """A linear model and a perceptron of a node's links, where there are any."""
+    if not inputs.graph.num_edges:
+        return []
+    linear = LinearCandidate("linear, links", "links", treatment, device=str(with_double(inputs.device)))
+    perceptron = _network(
+        "perceptron, links",
+        "links",
+        treatment=treatment,
+        channels=64,
+        layers=1,
+        dropout=0.5,
+        rate=0.01,
+        input_dropout=0.5,
+        norm="none",
+        degree=0,
+    )
+    return [LinkCandidate(linear), LinkCandidate(perceptron)]
 
 
 def sort_families(candidates: Iterable[Candidate]) -> list[Candidate]:

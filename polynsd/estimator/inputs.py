@@ -95,6 +95,11 @@ class Inputs:
         """The number of columns of treated features."""
         return len(self.treatments.columns)
 
+    @property
+    def num_sparse(self) -> int:
+        """How many of them, the first ones, are sparse."""
+        return len(self.treatments.sparse)
+
     def features(self, treatment: str = STANDARD) -> Matrix:
         """Treated features `[N, num_features]` in double precision: a `csr_array` or an array."""
         if treatment not in self._features:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from polynsd.estimator.linear import LinearMember
+from polynsd.estimator.links import LinkMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.propagation import PropagationMember
@@ -15,6 +16,7 @@ from polynsd.estimator.trees import TreesMember
 
 KINDS: dict[str, type[Member]] = {
     "linear": LinearMember,
+    "links": LinkMember,
     "network": NetworkMember,
     "propagation": PropagationMember,
     "trees": TreesMember,

@@ -86,7 +86,7 @@ class LinearCandidate:
 
     Args:
         name: for reports.
-        family: `features` or `smoothed`.
+        family: `features`, `smoothed` or `links`.
         treatment: of the features.
         adjacency: P, `mean` or `symmetric`.
         hops: H; 0 looks at a node's own features only.
@@ -115,8 +115,8 @@ class LinearCandidate:
         rows = np.asarray((folds.train | folds.val).any(0))
         p = inputs.adjacency(self.adjacency) if self.hops else None
         device = torch.device(self.device)
-        x, num_sparse = inputs.features(self.treatment), len(inputs.treatments.sparse)
-        design = make_design(x, num_sparse, p, self.hops, rows, device, seed)
+        x = inputs.features(self.treatment)
+        design = make_design(x, inputs.num_sparse, p, self.hops, rows, device, seed)
         y = torch.from_numpy(target[rows]).to(device)
         num_outputs = task.num_outputs(torch.from_numpy(target))
         loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)

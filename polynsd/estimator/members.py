@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
-FAMILIES = ("features", "smoothed", "trees", "labels", "convolution", "filter", "sheaf", "deep", "zoo")
+FAMILIES = (
+    "features",
+    "smoothed",
+    "trees",
+    "labels",
+    "links",
+    "convolution",
+    "filter",
+    "sheaf",
+    "deep",
+    "zoo",
+)
 
 Outputs = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, Tensor]]

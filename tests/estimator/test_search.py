@@ -92,7 +92,7 @@ def test_an_interruption_keeps_what_is_complete(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "polynsd"):
         model = SheafClassifier(device="cpu").fit(toy_graph(), on_epoch=interrupt)
     assert "interrupted" in caplog.text
-    assert {row["family"] for row in model.candidates_} <= {"features", "smoothed", "trees", "labels"}
+    assert {row["family"] for row in model.candidates_} <= {"features", "smoothed", "trees", "labels", "links"}
     with pytest.raises(KeyboardInterrupt):
         classifier().fit(toy_graph(), on_epoch=interrupt)
 

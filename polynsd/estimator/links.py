@@ -1,0 +1,141 @@
+"""A node's links as features: [A, X], one column for every node.
+
+Where a class hangs on *whom* a node is linked to rather than on what the neighbours are like, this beats any
+smoothing (Lim et al., 2021). The columns are the nodes of `fit`: on a graph of others they are zero, which is
+said, and the model answers by features alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from polynsd.estimator.features import STANDARD, Matrix
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.members import Candidate, Member, OnEpoch, Outputs, State
+from polynsd.estimator.propagation import fingerprints
+from polynsd.training import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger("polynsd")
+
+
+class LinkedInputs(Inputs):
+    """A graph whose features are [A, X], with A zero where its nodes are others.
+
+    Args:
+        inputs: the graph.
+        num_links: the number of nodes of `fit`.
+        are_known: whether these are its nodes.
+    """
+
+    def __init__(self, inputs: Inputs, num_links: int, are_known: bool = True) -> None:
+        super().__init__(inputs.graph, inputs.treatments, inputs.edge_scaling, inputs.device)
+        self.num_links, self.are_known, self._plain = num_links, are_known, inputs
+
+    @property
+    def num_sparse(self) -> int:
+        return self.num_links + super().num_sparse
+
+    def features(self, treatment: str = STANDARD) -> Matrix:
+        if treatment not in self._features:
+            A = self._plain.adjacency("plain")
+            if not self.are_known:
+                A = sparse.csr_array((self.num_nodes, self.num_links))
+            x = sparse.csr_array(self._plain.features(treatment))
+            self._features[treatment] = sparse.csr_array(sparse.hstack([A, x], format="csr"))
+        return self._features[treatment]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkMember:
+    """A member of [A, X], and the fingerprints of the graph whose nodes are the columns of A."""
+
+    base: Member
+    graph: Sequence[str]
+    num_links: int
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
+    def family(self) -> str:
+        return self.base.family
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"links": self.num_links, **self.base.parameters}
+
+    def outputs(self, inputs: Inputs) -> Outputs:
+        is_same = inputs.num_nodes == self.num_links and not set(self.graph).isdisjoint(fingerprints(inputs))
+        if not is_same:
+            logger.warning("%s: these are not the nodes of fit, links to which are left out.", self.name)
+        return self.base.outputs(LinkedInputs(inputs, self.num_links, is_same))
+
+    def state(self) -> State:
+        from polynsd.estimator.kinds import kind_of
+
+        data, tensors = self.base.state()
+        base = {"kind": kind_of(self.base), **data}
+        return {
+            "name": self.name,
+            "graph": list(self.graph),
+            "num_links": self.num_links,
+            "base": base,
+        }, tensors
+
+    @classmethod
+    def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinkMember:
+        from polynsd.estimator.kinds import restore_member
+
+        return cls(restore_member(data["base"], tensors), data["graph"], int(data["num_links"]))
+
+
+@dataclass(frozen=True)
+class LinkCandidate:
+    """Fits another candidate to [A, X]."""
+
+    base: Candidate
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
+    def family(self) -> str:
+        return self.base.family
+
+    def fit(
+        self,
+        inputs: Inputs,
+        target: NDArray[Any],
+        folds: Folds,
+        task: Task,
+        *,
+        weights: NDArray[np.float64] | None,
+        seed: int,
+        deadline: float | None,
+        on_epoch: OnEpoch | None = None,
+    ) -> LinkMember:
+        base = self.base.fit(
+            LinkedInputs(inputs, inputs.num_nodes),
+            target,
+            folds,
+            task,
+            weights=weights,
+            seed=seed,
+            deadline=deadline,
+            on_epoch=on_epoch,
+        )
+        return LinkMember(base, fingerprints(inputs), inputs.num_nodes)

@@ -1,0 +1,74 @@
+"""Links as features: columns are the nodes of fit, and nothing is pretended about others."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from polynsd.data import Graph
+from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.folds import Folds
+from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.kinds import kind_of, restore_member
+from polynsd.estimator.linear import LinearCandidate
+from polynsd.estimator.links import LinkCandidate, LinkedInputs
+from polynsd.training import get_task
+
+N = 120
+RNG = np.random.default_rng(0)
+HUB = np.arange(N) % 3  # every node is linked to one of three hubs, which is its class
+EDGES = np.stack([HUB[3:], np.arange(3, N)])
+X = RNG.normal(size=(N, 4))
+
+
+def inputs(x=X, edges=EDGES):
+    return Inputs(Graph("hubs", edges, len(x), x=x), FeatureTreatments.learn(X))
+
+
+@pytest.fixture(scope="module")
+def member():
+    train = RNG.random(N) < 0.5
+    candidate = LinkCandidate(LinearCandidate("linear, links", "links"))
+    folds = Folds.one(train, ~train)
+    return candidate.fit(inputs(), HUB, folds, get_task("accuracy"), weights=None, seed=0, deadline=None)
+
+
+def test_columns_are_links_then_features():
+    linked = LinkedInputs(inputs(), N)
+    expected = np.hstack([inputs().adjacency("plain").toarray(), inputs().features()])
+    assert sparse.issparse(linked.features())
+    np.testing.assert_array_equal(linked.features().toarray(), expected)
+    assert torch.equal(linked.data("standard").x, torch.from_numpy(expected).float())
+
+
+def test_a_class_that_hangs_on_whom_a_node_is_linked_to_is_found(member):
+    said = member.outputs(inputs())[0].argmax(1)
+    assert (said[3:] == HUB[3:]).mean() > 0.95
+    alone = LinearCandidate("linear", "features")
+    folds = Folds.one(np.arange(N) % 2 == 0, np.arange(N) % 2 == 1)
+    features = alone.fit(inputs(), HUB, folds, get_task("accuracy"), weights=None, seed=0, deadline=None)
+    assert (features.outputs(inputs())[0].argmax(1)[3:] == HUB[3:]).mean() < 0.7
+
+
+def test_other_nodes_are_told_by_features_alone(member, caplog):
+    other = RNG.normal(size=(50, 4))
+    edges = np.stack([np.zeros(49, dtype=np.int64), np.arange(1, 50)])
+    with caplog.at_level(logging.WARNING, "polynsd"):
+        linked = member.outputs(inputs(other, edges))
+    assert "not the nodes of fit" in caplog.text
+    unlinked = member.outputs(inputs(other, np.empty((2, 0), dtype=np.int64)))
+    np.testing.assert_allclose(linked, unlinked)
+
+
+def test_the_nodes_of_fit_are_known_without_one_of_their_edges(member, caplog):
+    member.outputs(inputs(edges=EDGES[:, 1:]))
+    assert not caplog.text
+
+
+def test_state(member):
+    data, tensors = member.state()
+    again = restore_member({"kind": kind_of(member), **data}, tensors)
+    assert (again.name, again.family, again.parameters) == (member.name, "links", member.parameters)
+    np.testing.assert_array_equal(again.outputs(inputs()), member.outputs(inputs()))
