@@ -48,7 +48,8 @@ def write_durably(path: Path, content: bytes) -> None:
     partial = path.with_name(path.name + PARTIAL)
     with storage_errors(path):
         try:
-            with partial.open("wb") as file:
+            partial.unlink(missing_ok=True)  # what a killed process left, or a link or pipe of that name
+            with partial.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -122,8 +123,11 @@ def to_json(value: Any, what: str) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; NaN and infinity are None."""
-    return json.loads(text, parse_constant=lambda _: None)
+    """The value of a JSON text; NaN and infinity are None, half of a character is a `ValueError`."""
+    value = json.loads(text, parse_constant=lambda _: None)
+    if (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower():  # type: ignore[operator]
+        json.dumps(value, ensure_ascii=False).encode()  # lone surrogates could be neither shown nor written
+    return value
 
 
 def encode_json(value: Any) -> bytes:
@@ -157,12 +161,9 @@ def write_json(path: Path, content: Any) -> Path:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; anything else raises a `DataError` that names the file."""
+    content = read_bytes(path)
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing.") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+        value = parse_json(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged, it is not JSON: {error}.") from error
     if not isinstance(value, dict):
@@ -173,8 +174,8 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file; anything else raises a `DataError` that names it."""
     try:
-        if not path.is_file():
-            raise DataError(f"{path} is missing, or not a file.")
+        if not path.is_file():  # a pipe would block
+            raise DataError(f"{path} is {'not a file' if path.exists() else 'missing'}.")
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error

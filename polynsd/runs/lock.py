@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from polynsd.runs.environment import now
 from polynsd.runs.files import LOCK, storage_errors
 
 ATTEMPTS, PAUSE = 5, 0.02  # `is_locked` takes the lock for a moment to test it: try again, seconds later
+NO_TRICKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # links, and pipes that block
 BUSY = (BlockingIOError, PermissionError)
 
 if sys.platform == "win32":
@@ -42,9 +44,14 @@ def hold_lock(folder: Path) -> Iterator[None]:
     """Holds the lock of a folder; raises a `ConfigError` that names the process if another one does."""
     path = folder / LOCK
     with storage_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        if path.is_symlink():
+            raise ConfigError(f"{path} is a link to another file, which would be emptied. Remove it.")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_TRICKS, 0o644)
     try:
         with storage_errors(path):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                raise ConfigError(f"{path} must be a file of its own; it is something else. Remove it.")
             if not _try_lock(descriptor):
                 raise ConfigError(
                     f"the run {folder} is in use by {_read_owner(descriptor)}. "
@@ -64,7 +71,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
 def is_locked(folder: Path) -> bool:
     """Whether a process is working on the run."""
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | NO_TRICKS)
     except OSError:
         return False
     try:

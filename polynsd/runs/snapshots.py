@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from polynsd.errors import DataError
-from polynsd.runs.files import FORMAT, METRICS, storage_errors, to_json
+from polynsd.runs.files import FORMAT, METRICS, parse_json, read_bytes, storage_errors, to_json
 from polynsd.runs.tensors import read_tensors, write_tensors
 
 WRITE_SHARE = 0.1  # of the time may go into writing snapshots
@@ -36,7 +36,12 @@ class LineLog:
         self.path, self.length = path, length
         self._pending: list[bytes] = []
         with storage_errors(path):
-            path.touch()
+            is_own = not path.is_symlink()
+            if is_own:
+                path.touch()
+                is_own = path.is_file() and path.stat().st_nlink == 1
+        if not is_own:  # what it links to would be cut off
+            raise DataError(f"{path} must be a file of its own; it is a link or something else. Remove it.")
         self.sync()
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -66,14 +71,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; the last one may still be being written."""
     if not path.exists():
         return []
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    lines = read_bytes(path).split(b"\n")[:-1]
     records = []
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"line {number} of {path} is damaged: {error}.") from error
         if not isinstance(record, dict):

@@ -11,11 +11,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.optional import load_optuna
 
 SQLITE, JOURNAL, POSTGRES = "sqlite:///", "journal:///", ("postgresql://", "postgres://")
@@ -41,7 +43,9 @@ def open_storage(url: str) -> Any:
         return storages.JournalStorage(backend)
     if url.startswith(SQLITE):
         _make_parent(url, SQLITE)
-        return _lock_early(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
+        storage = _lock_early(_open_database(url, {"connect_args": {"timeout": LOCK_SECONDS}}))
+        _check_pages(storage)
+        return storage
     if url.startswith(POSTGRES):
         if find_spec("psycopg2") is None:
             raise ConfigError("PostgreSQL needs psycopg2; install it with: pip install 'polynsd[postgres]'")
@@ -84,6 +88,28 @@ def _lock_early(storage: Any) -> Any:
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     engine.dispose()  # connections that were made before
     return storage
+
+
+def _check_pages(storage: Any) -> None:
+    with storage.engine.connect() as connection:
+        found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+    if found != "ok":
+        raise ValueError(" ".join(str(found).split()))
+
+
+@contextmanager
+def tell_damage(url: str) -> Iterator[None]:
+    """Turns whatever a damaged storage raises, in SQLite, SQLAlchemy or Optuna, into one `DataError`."""
+    try:
+        yield
+    except PolyNSDError:
+        raise
+    except Exception as error:
+        reason = (str(error.__cause__ or error).splitlines() or [""])[0][:200]
+        raise DataError(
+            f"the storage {hide_password(url)} is damaged ({type(error).__name__}: {reason}). Restore a copy "
+            "of it, or begin another study (--storage)."
+        ) from error
 
 
 def hide_password(url: str) -> str:

@@ -11,6 +11,7 @@ first to score the test set.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,11 @@ from typing import Any
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
-from polynsd.search.outcomes import state_of
+from polynsd.search.outcomes import LISTS, state_of
 from polynsd.search.places import PLACE, find_places, queue_by_place
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
-from polynsd.search.storage import hide_password, open_storage
+from polynsd.search.storage import hide_password, open_storage, tell_damage
 from polynsd.search.trials import Trial, rank_trials
 from polynsd.training.problem import Problem
 
@@ -88,28 +89,44 @@ def open_study(url: str, name: str, space: Space, problem: Problem, config: Sear
 
     Raises:
         ConfigError: the stored study has another space, graph, split, metric, seed or screening.
+        DataError: the storage is damaged.
     """
     from polynsd.search.sampler import BatchSampler
 
     config.stages(len(problem.splits))
     startup = max(config.startup, config.batch)
-    study = load_optuna().create_study(
-        storage=open_storage(url),
-        study_name=name,
-        direction="maximize",
-        sampler=BatchSampler(space, config.sampler, config.batch, startup, config.seed),
-        pruner=get_pruner(config.pruner, startup, config.prune_interval),
-        load_if_exists=True,
-    )
     identity = {
         "space": space.to_dict(),
         **problem.identity(),
         "screen": config.screen,
         "look": config.prune_interval,
     }
-    queue_by_place(study)
-    _require_same(study, json.loads(json.dumps(identity)), url)
+    with tell_damage(url):
+        study = load_optuna().create_study(
+            storage=open_storage(url),
+            study_name=name,
+            direction="maximize",
+            sampler=BatchSampler(space, config.sampler, config.batch, startup, config.seed),
+            pruner=get_pruner(config.pruner, startup, config.prune_interval),
+            load_if_exists=True,
+        )
+        queue_by_place(study)
+        _require_same(study, json.loads(json.dumps(identity)), url)
+        for trial in study.get_trials(deepcopy=False):
+            _check_trial(trial, space)
     return Search(study, space, problem, config)
+
+
+def _check_trial(trial: Any, space: Space) -> None:
+    """Raises unless a stored trial holds what the search relies on."""
+    if trial.state.name == "COMPLETE":
+        space.configuration(trial.params)
+        lists = [trial.user_attrs[name] for name in LISTS]
+        if not all(math.isfinite(value) for values in lists for value in values) or not all(map(len, lists)):
+            raise ValueError(f"trial {trial.number} has no validation scores")
+    place, start = (trial.user_attrs.get(name, 0) for name in (PLACE, START))
+    if not isinstance(place, int) or not isinstance(start, int) or not 0 <= place <= trial.number:
+        raise ValueError(f"trial {trial.number} has the place {place!r}")
 
 
 def _require_same(study: Any, identity: dict[str, Any], url: str) -> None:

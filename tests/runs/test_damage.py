@@ -155,7 +155,7 @@ def test_files_that_are_folders_or_pipes(folders, tmp_path):
         read_run(folder).weights()
     (folder / "result.json").unlink()
     (folder / "result.json").mkdir()
-    with pytest.raises(DataError, match=r"result\.json cannot be read"):
+    with pytest.raises(DataError, match=r"result\.json is not a file"):
         read_run(folder)
 
 
@@ -192,3 +192,41 @@ def test_the_metrics_that_could_not_be_written_are_not_doubled(tmp_path):
         assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == b'{"epoc'
         run.finish({}, {})
     assert read_run(tmp_path / "run").metrics() == [{"epoch": 1}]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no pipes with names")
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "metrics.jsonl", "result.json", "lock"])
+def test_a_pipe_in_place_of_a_file_blocks_nobody(name, folders, tmp_path):
+    folder = shutil.copytree(folders / "interrupted", tmp_path / "run")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(PolyNSDError, match=name):
+        train(folder)
+    with suppress(PolyNSDError):
+        everything(folder)
+
+
+@pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "config.json.partial"])
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_no_file_outside_is_written_through_a_link(name, link, folders, tmp_path):
+    """Whoever gives a run folder away cannot have a file of its reader emptied."""
+    folder = shutil.copytree(folders / "interrupted", tmp_path / "run")
+    precious = tmp_path / "precious"
+    precious.write_bytes((folder / "metrics.jsonl").read_bytes() + b"mine")
+    before = precious.read_bytes()
+    (folder / name).unlink(missing_ok=True)
+    link(precious, folder / name)
+    with suppress(PolyNSDError):
+        train(folder)
+    assert precious.read_bytes() == before
+
+
+def test_half_a_character_is_damage(folders, tmp_path):
+    folder = shutil.copytree(folders / "finished", tmp_path / "run")
+    result = folder / "result.json"
+    result.write_bytes(result.read_bytes().replace(b'"accuracy"', b'"\\ud800"'))
+    with pytest.raises(DataError, match=r"result\.json is damaged, it is not JSON: .*surrogates"):
+        read_run(folder)
+    whole = result.read_bytes().replace(b"ud800", b"ud83d\\ude00")
+    result.write_bytes(whole)
+    assert read_run(folder).result["metric"] == "\N{GRINNING FACE}"

@@ -1,6 +1,7 @@
 """Storages by address; PostgreSQL with a real server, where there is one."""
 
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -14,8 +15,8 @@ import pytest
 from test_workers import share
 from toys import toy_search
 
-from polynsd.errors import ConfigError
-from polynsd.search import count_finished, open_storage, work
+from polynsd.errors import ConfigError, PolyNSDError
+from polynsd.search import best_trials, count_finished, open_storage, trial_rows, work
 from polynsd.search.storage import hide_password
 
 OWNER = "postgres"  # the server refuses to run as root
@@ -106,3 +107,51 @@ def _wait_for(url):
 @pytest.mark.slow
 def test_processes_share_a_postgresql_server_and_survive_a_killed_one(postgres, tmp_path):
     share(postgres, tmp_path)
+
+
+DAMAGE = {  # parts of the file, and what takes their place
+    "a score": (b"[0.", b"{0."),
+    "a state": (b"COMPLETE", b"CAMPLETE"),
+    "a distribution": (b'"low"', b'"lew"'),
+    "the space": (b'"space"', b'"spice"'),
+    "a name": (b"best_epoch", b"bast_epoch"),
+    "no text": (b"training.learning_rate", b"\xff" * 22),
+}
+
+
+@pytest.fixture(scope="module")
+def stored_study(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "study.db"
+    work(toy_search(f"sqlite:///{path}", trials=2, batch=2, splits=1))
+    return path.read_bytes()
+
+
+def opened(path, content):
+    path.write_bytes(content)
+    search = toy_search(f"sqlite:///{path}", trials=2, batch=2, splits=1)
+    work(search)
+    return best_trials(search), trial_rows(search.study)
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_study_is_told(what, stored_study, tmp_path):
+    old, new = DAMAGE[what]
+    assert old in stored_study
+    with pytest.raises(PolyNSDError, match=r"study\.db"):
+        opened(tmp_path / "study.db", stored_study.replace(old, new))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_study_with_damaged_bytes_is_sound_or_refused(seed, stored_study, tmp_path):
+    chosen, content = random.Random(seed), bytearray(stored_study)
+    page = 4096 * chosen.randrange(len(content) // 4096)
+    match seed % 3:
+        case 0:
+            content[page : page + 4096] = bytes(4096)
+        case 1:
+            del content[page:]
+        case 2:
+            for _ in range(40):
+                content[chosen.randrange(len(content))] = chosen.randrange(256)
+    with suppress(PolyNSDError):
+        opened(tmp_path / "study.db", bytes(content))
