@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polynsd.data.datasets import sources
 from polynsd.data.datasets.archive import load_graph, save_graph
-from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, DatasetEntry
+from polynsd.data.datasets.entries import ENTRIES, DatasetEntry, Download
 from polynsd.data.datasets.trust import expected_fingerprint, require_fingerprint, require_permission
 from polynsd.data.describe import class_sizes
 from polynsd.data.graph import Graph
@@ -185,14 +185,15 @@ def _download(
 ) -> Path:
     """The archive in the cache, made from what the publisher offers."""
     cache = cache_folder()
-    expected = expected_fingerprint(entry, cache, sha256)
+    expected, is_allowed = expected_fingerprint(entry, cache, sha256), False
     try:
-        if not isinstance(entry.source, ArchiveOnly):
+        if isinstance(entry.source, Download):
             require_permission(entry, expected, trust)
+            is_allowed = True
         _check_writable(cache)
         graph = sources.download_graph(entry.source, entry.name, cache, progress)
     except DataError as error:
-        raise _not_found(entry, root, error) from error
+        raise _not_found(entry, root, error, offer=is_allowed) from error
     check_counts(entry, graph, str(entry.source))
     require_fingerprint(entry, graph, expected, cache)
     return save_graph(cache / f"{entry.name}.npz", graph)
@@ -209,12 +210,13 @@ def _check_writable(cache: Path) -> None:
         ) from error
 
 
-def _not_found(entry: DatasetEntry, root: str | Path | None, error: DataError) -> DataError:
+def _not_found(
+    entry: DatasetEntry, root: str | Path | None, error: DataError, offer: bool = False
+) -> DataError:
     """One error that says where was looked, why there was no download, and what to do."""
     folders = " or ".join(str(folder) for folder in search_folders(root))
     reason = " ".join(str(error).split()).rstrip(".")
-    can_download = not isinstance(entry.source, ArchiveOnly)
-    remedy = f", or connect to the network to get it from {entry.source}" if can_download else ""
+    remedy = f", or connect to the network to get it from {entry.source}" if offer else ""
     return DataError(
         f"there is no dataset '{entry.name}': no {entry.name}.npz in {folders}, and {reason}. "
         f"Put the archive into a folder and name that in POLYNSD_DATA{remedy}."
