@@ -183,9 +183,9 @@ def test_numbers_are_predicted_too(tmp_path, heights, capsys):
         (["--seeds", "0"], "seeds must be an integer of at least 1"),
         (["--select", "f1"], "unknown select 'f1'"),
         (["--precision", "fp8"], "unknown precision 'fp8'"),
-        (["--snapshot-seconds", "-1", "--out", "nowhere"], "snapshot_seconds must be at least 0"),
-        (["--device", "gpu"], "unknown device 'gpu'; write auto, cpu, cuda or cuda:N."),
-        (["--device", "mps"], "unknown device 'mps'; write auto, cpu, cuda or cuda:N."),
+        (["--snapshot-seconds", "-1", "--out", "nowhere"], "--snapshot-seconds must be at least 0"),
+        (["--device", "gpu"], "unknown device 'gpu'; write auto, cpu, cuda, cuda:N or mps."),
+        (["--device", "mps"], "PyTorch finds no Apple GPU. Use cpu."),
         (["--learning-rate", "1e30", "--epochs", "20"], "the training loss is not finite; lower"),
         (["--features", "standardize(train)"], "differs between splits; use standardize"),
         (["--features", "standardize(train)+adjacency"], "differs between splits"),
@@ -200,7 +200,7 @@ def test_mistakes_are_told(arguments, words, capsys, tmp_path, monkeypatch):
 def test_classes_cannot_choose_the_epochs_of_numbers(capsys, heights):
     with pytest.raises(SystemExit):
         main(["train", "--dataset", str(heights), "--protocol", "random-60-20-20", "--select", "acc"])
-    assert "select='acc' is for classes" in capsys.readouterr().err
+    assert "--select acc is for classes" in capsys.readouterr().err
 
 
 # run folders

@@ -16,6 +16,8 @@ from polynsd.estimator.members import FAMILIES
 from polynsd.estimator.networks import Network
 from polynsd.estimator.search import Attempt
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 AUTO = dict.fromkeys(EXAMPLES, "auto")
 
 
@@ -92,7 +94,13 @@ def test_an_interruption_keeps_what_is_complete(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "polynsd"):
         model = SheafClassifier(device="cpu").fit(toy_graph(), on_epoch=interrupt)
     assert "interrupted" in caplog.text
-    assert {row["family"] for row in model.candidates_} <= {"features", "smoothed", "trees", "labels", "links"}
+    assert {row["family"] for row in model.candidates_} <= {
+        "features",
+        "smoothed",
+        "trees",
+        "labels",
+        "links",
+    }
     with pytest.raises(KeyboardInterrupt):
         classifier().fit(toy_graph(), on_epoch=interrupt)
 

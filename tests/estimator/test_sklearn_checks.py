@@ -7,6 +7,8 @@ from toy import classifier, regressor, toy_graph
 
 from polynsd.estimator import SheafClassifier, SheafRegressor
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 QUICK = {
     "maps": "identity",
     "stalk_dim": 1,

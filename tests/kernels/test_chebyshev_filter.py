@@ -26,6 +26,8 @@ from polynsd.testing import (
 )
 from polynsd.testing.backends import dense_filter
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 TOPOLOGY = example_graph("complete")
 BASES = [
     "chebyshev1", "chebyshev2", "chebyshev3", "chebyshev4", "legendre",

@@ -14,6 +14,8 @@ from polynsd.kernels.ops.householder import _product, householder_gradient
 from polynsd.kernels.ops.linear import linear_map, weight_gradient
 from polynsd.testing import assert_close, pairwise_cases, random_sheaf, random_tensor
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 N, D, C = 8, 2, 3
 OPS = torch.ops.polynsd
 

@@ -16,6 +16,8 @@ from polynsd.kernels.registry import backend_for
 from polynsd.testing import TOLERANCE, check_backend, example_graph, random_sheaf, random_tensor
 from polynsd.testing.sheaf import random_signal
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 
 @pytest.fixture
 def without(monkeypatch):

@@ -14,6 +14,8 @@ from polynsd.data import stratified_split
 from polynsd.scale import fit_in_parts
 from polynsd.training import Replica, fit, fit_replicas, get_task
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 ACCURACY = get_task("accuracy")
 PLAIN = TrainConfig(epochs=10, patience=10, learning_rate=0.02, weight_decay=0.01)
 OWN_RATES = {"sheaf_rate": 0.005, "filter_rate": 0.1, "sheaf_decay": 0.0}

@@ -18,6 +18,8 @@ from polynsd.training.dropout import DropoutRates
 from polynsd.training.replicas import _Training
 from polynsd.zoo import ALL_MODELS, ZOO, model_options
 
+pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
+
 BOUND_TO_A_GRAPH = ("glognn", "resnet-adj")
 WEIGHTED = ("gcn", "sgc", "mixhop", "gcnii", "pairnorm", "dropedge", "chebnet")
 OTHERS = [  # settings whose code is another than that of the defaults

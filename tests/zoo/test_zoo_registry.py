@@ -195,7 +195,7 @@ def test_the_command_line_takes_names_and_values_in_turn(tmp_path):
     [
         (["heads", "eight"], "heads of gat must be of type int; got 'eight'"),
         (["hedas", "4"], "Did you mean 'heads'?"),
-        (["heads", "3"], "hidden_channels=16 must be a multiple of heads=3"),
+        (["heads", "3"], "--hidden-channels 16 must be a multiple of heads=3"),
         (["heads"], "expected names and values in turn, such as heads 4; got 'heads'"),
     ],
 )
