@@ -100,6 +100,9 @@ class Fit:
     """How long to search for a better model; about a minute for some thousand rows unless given."""
     ensemble: int | None = None
     """The largest number of models that are averaged; 1 for a single one. As many as pay unless given."""
+    inductive: bool = False
+    """Leave out models that know the rows of this table by their links and labels: say so where the model is
+    for other tables."""
     model: Annotated[str, arg(metavar="NAME")] = "auto"
     """One model of the zoo instead, to compare with: gcn, sage, gat, mlp, gprgnn, …"""
     validation_fraction: float = 0.2
@@ -171,6 +174,7 @@ class Fit:
         common: dict[str, Any] = {
             "budget": self.budget,
             "ensemble": "auto" if self.ensemble is None else self.ensemble,
+            "inductive": self.inductive,
             "test_fraction": self.test,
             "validation_fraction": self.validation_fraction,
             "random_state": self.seed,

@@ -30,7 +30,7 @@ from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
-from polynsd.estimator.members import Candidate, Member, OnEpoch
+from polynsd.estimator.members import TRANSDUCTIVE, Candidate, Member, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, OnCandidate, Search
@@ -76,6 +76,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         budget: Any = None,
         ensemble: Any = "auto",
         features: str = "auto",
+        inductive: bool = False,
         test_fraction: float | None = None,
         validation_fraction: float = 0.2,
         device: str = "auto",
@@ -91,7 +92,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         weight_decay: Any = "auto",
         epochs: Any = "auto",
     ) -> None:
-        self.budget, self.ensemble, self.features = budget, ensemble, features
+        self.budget, self.ensemble = budget, ensemble
+        self.features, self.inductive = features, inductive
         self.test_fraction, self.validation_fraction = test_fraction, validation_fraction
         self.device, self.random_state, self.verbose = device, random_state, verbose
         self.maps, self.stalk_dim, self.degree = maps, stalk_dim, degree
@@ -137,10 +139,15 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
         prepared = self._prepare(graph, y, (train, val, test), edges, sample_weight)
-        search = self._search(prepared, on_epoch, parts, on_candidate)
+        search = self._search(prepared, on_epoch, parts, on_candidate or self._print_candidate)
         attempts = search.run(prepared.candidates if candidates is None else candidates)
         self._keep(prepared, search, attempts)
         return self
+
+    def _print_candidate(self, row: dict[str, Any], share: float) -> None:
+        if self.verbose:
+            score = row["failure"] or f"{row['val_score']:.4f}"
+            print(f"{share:4.0%}  {row['seconds']:6.1f} s  {row['name']}: {score}", flush=True)  # noqa: T201
 
     def check(
         self,
@@ -188,6 +195,8 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         inputs = self._inputs(source, device)
         given_parameters = {name: as_python(getattr(self, name)) for name in EXAMPLES}
         candidates = make_candidates(inputs, self._treatments(), given_parameters)
+        if self.inductive:
+            candidates = [one for one in candidates if one.family not in TRANSDUCTIVE]
         return _Prepared(inputs, target, folds, test, weights, candidates)
 
     def _divide(self, strata: NDArray[Any], train: Any, val: Any, kept: Any) -> tuple[Folds, Mask]:

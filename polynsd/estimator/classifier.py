@@ -48,6 +48,8 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         calibrate: `"temperature"` rescales probabilities on held-out nodes; None leaves them as they are.
         features: the treatment of features: `standard`, `scaled`, `row`, `rank`, or `auto`, where validation
             chooses.
+        inductive: whether nodes of other graphs will be predicted: leaves out models that know the nodes of
+            `fit`, by the labels of their neighbours or by whom they are linked to.
         test_fraction: the share of the labelled nodes that is kept apart for `estimate_`; None keeps none.
         validation_fraction: the share of every class that is held out where `fit` gets no `val`; with few
             labels every node is, in so many folds as that makes.
@@ -91,6 +93,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         decision: Any = "auto",
         calibrate: str | None = "temperature",
         features: str = "auto",
+        inductive: bool = False,
         test_fraction: float | None = None,
         validation_fraction: float = 0.2,
         device: str = "auto",
@@ -110,6 +113,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             budget=budget,
             ensemble=ensemble,
             features=features,
+            inductive=inductive,
             test_fraction=test_fraction,
             validation_fraction=validation_fraction,
             device=device,

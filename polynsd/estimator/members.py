@@ -27,6 +27,7 @@ FAMILIES = (
     "deep",
     "zoo",
 )
+TRANSDUCTIVE = ("labels", "links")  # families that know the nodes of `fit`, and tell less of others
 
 Outputs = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, Tensor]]

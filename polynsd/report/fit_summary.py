@@ -81,9 +81,7 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     if estimate.get("low") is not None:
         line += f" (95 %: {score_text(metric, estimate['low'])} to {score_text(metric, estimate['high'])})"
     kept = summary["rows"]
-    about = (
-        f"{summary['label']} of {summary['dataset']}: {kept['labelled']:,} of {kept['nodes']:,} rows have it"
-    )
+    about = f"label '{summary['label']}': {kept['labelled']:,} of {kept['nodes']:,} rows have one"
     if not is_apart:
         about += "; --test 0.2 keeps rows apart that nothing is chosen by"
     return [*_wrap(line), *_wrap(about)]

@@ -136,3 +136,9 @@ def test_a_row_of_the_table_is_plain():
     assert row["parameters"] == {}
     assert row["failure"] == "no"
     assert QUICK.keys() >= EXAMPLES.keys()
+
+
+def test_an_inductive_estimator_knows_no_nodes(capsys):
+    model = SheafClassifier(inductive=True, budget=1e-3, verbose=1, device="cpu").fit(toy_graph())
+    assert not {row["family"] for row in model.candidates_} & {"labels", "links"}
+    assert len(capsys.readouterr().out.splitlines()) == len(model.candidates_)
