@@ -83,7 +83,8 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     bases = [one for one in cheap if one.family in ("smoothed", "trees")]
     bases = sorted(bases, key=lambda one: one.family != "trees")[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
-    return [*sort_families(cheap), *sort_families(networks)]
+    deep_first = sorted(sort_families(networks), key=lambda one: one.family != "deep")  # they need most time
+    return [*sort_families(cheap), *deep_first]
 
 
 def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
@@ -184,8 +185,8 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
         yield named("wide reach", "sheaf", **sheaf, **TRUNK, layers=1, channels=64, dropout=dropout)
     if not has_words:  # words tell what a node is; few numbers may have to come from far
         deep: Options = {"norm": "batch", "rate": 0.01, "dropout": 0.2, "channels": 64, **few}
-        yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
         yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
+        yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
 
 
 def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> Iterable[Network]:

@@ -93,6 +93,10 @@ class TreesMember:
         sums = self.forest.predict(make_table(inputs, self.hops), self.start.size)
         return (sums.reshape(-1, *self.start.shape) + self.start).transpose(1, 0, 2)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: everything but the graph of `fit`."""
+        return {**vars(self), "known": None}
+
     def state(self) -> State:
         arrays = {**self.forest._asdict(), "start": self.start}
         plain = {name: getattr(self, name) for name in ("name", "family", "hops")}

@@ -22,8 +22,6 @@ from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator, rivals
 from polynsd.runs import RunParts, read_run
 
-pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
-
 FIT = ["--label", "kind", "--quiet", "--out"]
 MAKE_ESTIMATOR = Fit._make_estimator
 QUICK = {

@@ -14,8 +14,6 @@ from polynsd.estimator.linear import LinearCandidate, LinearMember, linear_candi
 from polynsd.estimator.newton import cross_entropy, gradient_size, minimise, squared_error, zero_models
 from polynsd.training import get_task
 
-pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
-
 CPU = torch.device("cpu")
 ACCURACY, R2 = get_task("accuracy"), get_task("r2")
 

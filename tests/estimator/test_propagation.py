@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_linear import inputs_of, random_folds, random_graph
+from test_linear_candidates import inputs_of, random_folds, random_graph
 
 from polynsd.data import Graph
 from polynsd.estimator.folds import Folds

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_linear import random_folds, random_graph
+from test_linear_candidates import random_folds, random_graph
 
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds

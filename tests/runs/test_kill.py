@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("training", "kills"), [("fake_training", 20), ("real_training", 8)])
+@pytest.mark.parametrize(("training", "kills"), [("fake_training", 20), ("real_training", 5)])
 def test_killed_at_random_steps(tmp_path, training, kills):
     """And resumed: weights, metrics and result.json are those of an undisturbed run, byte for byte."""
     killer = Path(__file__).with_name("killer.py")

@@ -11,8 +11,6 @@ from toys import toy_search, toy_space
 from polynsd.search import begin_with, best_trials, study, trial_rows, work, worker
 from polynsd.search.worker import ask_batch, run_batch
 
-pytestmark = pytest.mark.usefixtures("no_tracer")  # others cover this code
-
 WRITES = {
     "create_new_trial",
     "set_trial_param",
