@@ -33,7 +33,7 @@ class Explain:
     edges: Path | None = None
     """The edges of the graph, in the format of the fit; the tables of the fit unless given."""
     nodes: Path | None = None
-    """Its node table."""
+    """The node table of that graph."""
     json: bool = False
     """Print the tables as a JSON object."""
 

@@ -196,7 +196,7 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         given_parameters = {name: as_python(getattr(self, name)) for name in EXAMPLES}
         candidates = make_candidates(inputs, self._treatments(), given_parameters)
         if self.inductive:
-            candidates = [one for one in candidates if one.family not in TRANSDUCTIVE]
+            candidates = [each for each in candidates if each.family not in TRANSDUCTIVE]
         return _Prepared(inputs, target, folds, test, weights, candidates)
 
     def _divide(self, strata: NDArray[Any], train: Any, val: Any, kept: Any) -> tuple[Folds, Mask]:

@@ -57,7 +57,7 @@ PLAIN: Options = {
 
 
 def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[str, Any]) -> list[Candidate]:
-    """Everything there is to try on a graph, cheap families first.
+    """Everything there is to try on a graph: cheap families first, of networks the deep ones.
 
     Args:
         inputs: the graph.
@@ -77,14 +77,15 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     linear = [
         c for c in linear_candidates(inputs, str(with_double(inputs.device))) if c.treatment in treatments
     ]
-    networks = [n for treatment in treatments for n in _networks(treatment, inputs)]
+    networks: list[Candidate] = [n for treatment in treatments for n in _networks(treatment, inputs)]
     alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
     cheap: list[Candidate] = [FitOnce(candidate) for candidate in alone]
-    bases = [one for one in cheap if one.family in ("smoothed", "trees")]
-    bases = sorted(bases, key=lambda one: one.family != "trees")[:1]
+    bases = [candidate for candidate in cheap if candidate.family in ("smoothed", "trees")]
+    bases = sorted(bases, key=lambda base: base.family != "trees")[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
-    deep_first = sorted(sort_families(networks), key=lambda one: one.family != "deep")  # they need most time
-    return [*sort_families(cheap), *deep_first]
+    # Deep networks need most of the allowance, so they are tried before it is spent.
+    networks = sorted(sort_families(networks), key=lambda network: network.family != "deep")
+    return [*sort_families(cheap), *networks]
 
 
 def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
