@@ -66,7 +66,9 @@ class LayerProblem:
             x, self.g = torch.randn(2, sample.topology.num_nodes, case.d, case.C).to(sample.x.device)
         self.x, self.topology, self.K = x.requires_grad_(), sample.topology, case.K
         learned = [p for p in self.layer.parameters() if p.requires_grad]
-        self.laplacian, given = separate(self.layer.laplacian(self.x, self.topology))
+        # of a copy: what this pass leaves behind would tie the layer's own leaves to its stream, and no CUDA
+        # graph could capture their gradients
+        self.laplacian, given = separate(copy.deepcopy(self.layer).laplacian(x.detach(), self.topology))
         self._filter_inputs = (self.x, *self.layer.filter.parameters(), *given)
         self._diffuse_inputs = (self.x, *learned, *given)
         self._step_inputs = (self.x, *learned)

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from polynsd.bench.samples import Row
 from polynsd.search import SearchConfig, Space, conclude, open_study, work
+from polynsd.search.space import Fixed
 from polynsd.training.problem import Problem
 
 
@@ -36,9 +37,8 @@ class TimedSearch:
 
     def run(self) -> float:
         """Seconds from the first trial to the tested winner; nothing is kept."""
-        space = self.space
-        for rule in ("training.epochs", "training.patience"):
-            space = space.fixed(rule, self.epochs)
+        length = {name: Fixed(self.epochs) for name in ("training.epochs", "training.patience")}
+        space = Space({**self.space.rules, **length})
         config = replace(self.config, pruner="none", startup=max(self.config.startup, self.config.trials))
         with TemporaryDirectory() as folder:
             start = time.perf_counter()

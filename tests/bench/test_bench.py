@@ -71,7 +71,9 @@ def test_layers_are_compared_with_identity_maps(tmp_path, capsys):
 def test_the_parts_of_a_search_make_up_its_time(tmp_path, capsys):
     pytest.importorskip("optuna")
     plain = {"model.layer.maps": "identity", "model.layer.stalk_dim": 1, "model.hidden_channels": 2}
-    Space.from_dict({**plain, "training.learning_rate": [0.01, 0.02]}).save(tmp_path / "space.yaml")
+    Space.from_dict({**plain, "training.epochs": 500, "training.learning_rate": [0.01, 0.02]}).save(
+        tmp_path / "space.yaml"
+    )
     arguments = ["search", "--space", str(tmp_path / "space.yaml"), "--splits", "1"]
     (row,) = record_of([*arguments, "--trials", "1", "--batch", "1", "--epochs", "1"], tmp_path)["rows"]
     assert row["first_use"] + row["training"] + row["rest"] == pytest.approx(1)
