@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar
 
-from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction, unknown_name
-from polynsd.optional import load_yaml
+from polynsd.documents import read_document, write_document
+from polynsd.errors import ConfigError, require_at_least, require_at_most, require_choice, require_fraction
+from polynsd.fields import check_fields, fit_fields
 from polynsd.sheaf.families import CHANNELS, Conformal, MapFamily, Orthogonal, get_family
 from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
 from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS, PLACES, TRUNKS
@@ -37,6 +39,9 @@ NORMS = ("none", "layer", "batch")
 TRUNK_USES = ("maps", "state", "both")
 LEARNER_INPUTS = ("state", "features", "degree")
 JUMPS = ("last", "max", "concat")
+MOST_HOPS = 4096  # of a filter or a trunk; a change of basis has the square of a degree in entries
+MOST_LAYERS = 4096
+MOST_CHANNELS = 2**20
 
 C = TypeVar("C")
 
@@ -119,17 +124,20 @@ class LayerConfig:
     """The state in the correction's constant term: filtered (h), or residual (x)."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require_at_least("stalk_dim", self.stalk_dim, 1)
         require_at_least("degree", self.degree, 0)
+        require_at_most("degree", self.degree, MOST_HOPS)
         require_at_least("edge_dim", self.edge_dim, 0)
         require_at_least("learner_hops", self.learner_hops, 1)
+        require_at_most("learner_hops", self.learner_hops, MOST_HOPS)
+        for name in ("stalk_dim", "edge_dim", "learner_width"):
+            require_at_most(name, getattr(self, name), MOST_CHANNELS)
         require_at_least("learner_width", self.learner_width, 1)
         require_fraction("dropout", self.dropout)
         require_fraction("map_dropout", self.learner_dropout)
         for option, choices in _CHOICES.items():
             require_choice(option, getattr(self, option), choices)
-        if isinstance(cast(object, self.fixed_channels), str):
-            raise ConfigError(f"fixed_channels must be a tuple of names; got {self.fixed_channels!r}.")
         for channel in self.fixed_channels:
             require_choice("fixed channel", channel, CHANNELS)
         self.family.num_params(self.stalk_dim)  # raises where the family does not admit d
@@ -268,18 +276,7 @@ class ModelOptions(LayerOptions, total=False):
 
 def from_options(kind: type[C], options: Mapping[str, Any]) -> C:
     """Builds a configuration from keyword options; an unknown one is an error with a suggestion."""
-    defaults = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
-    for name in options:
-        if name not in defaults:
-            raise unknown_name("option", name, defaults)
-    return kind(**{name: _restore(value, defaults[name]) for name, value in options.items()})
-
-
-def _restore(value: Any, default: Any) -> Any:
-    """Lists become tuples and mappings become configurations again."""
-    if isinstance(value, dict) and is_dataclass(default):
-        return from_options(type(default), value)
-    return tuple(value) if isinstance(value, list) else value
+    return fit_fields(kind, options)
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -317,12 +314,13 @@ class ModelConfig:
     """Names and values of further options of a model of the zoo, e.g. heads 4."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require_at_least("hidden_channels", self.hidden_channels, 1)
         require_at_least("num_layers", self.num_layers, 1)
+        require_at_most("num_layers", self.num_layers, MOST_LAYERS)
+        require_at_most("hidden_channels", self.hidden_channels, MOST_CHANNELS)
         require_fraction("input_dropout", self.input_dropout)
         require_choice("jumping", self.jumping, JUMPS)
-        if not isinstance(cast(object, self.options), dict):
-            raise ConfigError(f"options must map names to values; got {self.options!r}.")
 
 
 @dataclass(frozen=True)
@@ -361,12 +359,11 @@ class TrainConfig:
     """Replay the training step as a CUDA graph: auto (where possible), on (or fail), off."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require_at_least("epochs", self.epochs, 1)
         require_at_least("patience", self.patience, 1)
         require_choice("select", self.select, SELECTIONS)
         require_choice("precision", self.precision, ("float32", "bf16"))
-        if isinstance(cast(object, self.capture), bool):
-            raise ConfigError(f"capture must be a word; got {self.capture}. In YAML, write 'on' with quotes.")
         require_choice("capture", self.capture, ("auto", "on", "off"))
         require_choice("schedule", self.schedule, SCHEDULES)
         require_at_least("warmup", self.warmup, 0)
@@ -383,30 +380,10 @@ class TrainConfig:
 
 def save_config(path: str | Path, config: Any) -> None:
     """Writes a configuration to a `.json` or `.yaml` file."""
-    path, options = Path(path), json.loads(json.dumps(to_dict(config)))  # tuples become lists
-    text = (
-        load_yaml().safe_dump(options, sort_keys=False)
-        if _is_yaml(path)
-        else json.dumps(options, indent=2) + "\n"
-    )
-    path.write_text(text, encoding="utf-8")
+    write_document(path, json.loads(json.dumps(to_dict(config))))  # tuples become lists
 
 
 def load_config(path: str | Path, kind: type[C]) -> C:
     """Reads a configuration of the given kind back from a `.json` or `.yaml` file."""
-    return from_options(kind, read_options(path, f"the options of a {kind.__name__}"))
-
-
-def read_options(path: str | Path, what: str = "options") -> dict[str, Any]:
-    """The mapping in a `.json` or `.yaml` file."""
-    path = Path(path)
-    text = path.read_text(encoding="utf-8")
-    options = load_yaml().safe_load(text) if _is_yaml(path) else json.loads(text)
-    if not isinstance(options, dict):
-        raise ConfigError(f"{path} must hold {what}; got {type(options).__name__}.")
-    return options
-
-
-def _is_yaml(path: Path) -> bool:
-    require_choice("configuration file type", path.suffix, (".json", ".yaml", ".yml"))
-    return path.suffix != ".json"
+    document = read_document(path, f"the options of a {kind.__name__}")
+    return document.build(partial(from_options, kind))

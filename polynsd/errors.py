@@ -53,6 +53,12 @@ def require_at_least(name: str, value: int, low: int) -> None:
         raise ConfigError(f"{name} must be an integer of at least {low}; got {value!r}.")
 
 
+def require_at_most(name: str, value: int, high: int) -> None:
+    """Raises unless `value` is at most `high`."""
+    if value > high:
+        raise ConfigError(f"{name} must be at most {high:,}; got {value:,}.")
+
+
 def require_fraction(name: str, value: float) -> None:
     """Raises unless 0 <= value < 1."""
     if not 0.0 <= value < 1.0:

@@ -28,8 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.datasets.entries import ENTRIES
+from polynsd.documents import read_document, to_yaml
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.optional import load_optional, load_yaml
+from polynsd.fields import fit_fields
+from polynsd.optional import load_optional
 from polynsd.published import published_model, published_training
 from polynsd.runs.files import make_folder, write_durably
 from polynsd.search.space import Space
@@ -123,22 +125,17 @@ class Record:
         make_folder(path.parent)
         content = asdict(self) | {"cell": dict(self.cell), "scores": [list(score) for score in self.scores]}
         content[SETTINGS_KEY] = content.pop("settings")
-        text = load_yaml().safe_dump(
-            content, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
-        )
+        text = to_yaml(content, default_flow_style=None, width=110, allow_unicode=True)
         write_durably(path, text.encode())
 
 
 def read_record(path: Path) -> Record:
     """Reads the file back; a `DataError` where it is no record."""
-    yaml = load_yaml()
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # compiled: hundreds of records in a second
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), loader)
-        scores = tuple(Score(*score) for score in content.pop("scores"))
-        settings = content.pop(SETTINGS_KEY, {})
-        return Record(**content, scores=scores, settings=settings)
-    except (TypeError, AttributeError, KeyError, ValueError, yaml.YAMLError) as error:
+        content = read_document(path, "the record of an experiment").content
+        content["settings"] = content.pop(SETTINGS_KEY, {})
+        return fit_fields(Record, content)
+    except PolyNSDError as error:
         raise DataError(
             f"{path} is no record of an experiment ({error}); move it away to train it again."
         ) from error

@@ -32,9 +32,10 @@ from polynsd.data import Split, get_entry, open_graph, stratified_split
 from polynsd.data.datasets.catalogue import search_folders
 from polynsd.data.datasets.entries import ENTRIES
 from polynsd.devices import get_device
+from polynsd.documents import parse_json
 from polynsd.errors import ConfigError, DataError, require_at_least, require_choice
 from polynsd.estimator import SheafClassifier
-from polynsd.runs.files import make_folder, parse_json, require_file_name, storage_errors
+from polynsd.runs.files import make_folder, require_file_name, storage_errors
 
 logger = logging.getLogger("polynsd")
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from polynsd.documents import read_json
 from polynsd.errors import DataError
-from polynsd.runs.files import encode_json, read_json, write_durably
+from polynsd.runs.files import encode_json, write_durably
 
 PACKAGES = ("polynsd", "torch", "torch_geometric", "numpy", "scipy", "safetensors", "numba", "triton")
 GIT_SECONDS = 5.0

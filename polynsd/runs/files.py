@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from polynsd.errors import ConfigError, DataError, PolyNSDError
+from polynsd.documents import parse_json
+from polynsd.errors import ConfigError, PolyNSDError
 
 FORMAT = 1  # of all files of a run; other formats are refused
 
@@ -122,14 +123,6 @@ def to_json(value: Any, what: str) -> Any:
         ) from error
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; NaN and infinity are None, half of a character is a `ValueError`."""
-    value = json.loads(text, parse_constant=lambda _: None)
-    if (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower():  # type: ignore[operator]
-        json.dumps(value, ensure_ascii=False).encode()  # lone surrogates could be neither shown nor written
-    return value
-
-
 def encode_json(value: Any) -> bytes:
     """The content of a JSON file: sorted keys, floats that read back to the same bits."""
     return (json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
@@ -157,28 +150,6 @@ def write_json(path: Path, content: Any) -> Path:
     make_folder(path.parent)
     write_durably(path, (json.dumps(content, indent=2) + "\n").encode())
     return path
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; anything else raises a `DataError` that names the file."""
-    content = read_bytes(path)
-    try:
-        value = parse_json(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is damaged, it is not JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{path} is damaged: expected a JSON object, found {type(value).__name__}.")
-    return value
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of a regular file; anything else raises a `DataError` that names it."""
-    try:
-        if not path.is_file():  # a pipe would block
-            raise DataError(f"{path} is {'not a file' if path.exists() else 'missing'}.")
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from polynsd.documents import parse_json
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import now
 from polynsd.runs.files import LOCK, storage_errors
@@ -103,7 +104,7 @@ def _overwrite(descriptor: int, text: bytes) -> None:
 def _read_owner(descriptor: int) -> str:
     os.lseek(descriptor, 0, os.SEEK_SET)
     try:
-        owner = json.loads(os.read(descriptor, 4096))
+        owner = parse_json(os.read(descriptor, 4096))
         return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from polynsd.documents import read_bytes, read_json
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
 from polynsd.runs.environment import read_sessions
@@ -28,8 +29,6 @@ from polynsd.runs.files import (
     RESULT,
     encode_json,
     hash_json,
-    read_bytes,
-    read_json,
     to_json,
 )
 from polynsd.runs.lock import is_locked

@@ -17,8 +17,9 @@ from typing import Any
 
 from torch import Tensor
 
+from polynsd.documents import parse_json, read_bytes
 from polynsd.errors import DataError
-from polynsd.runs.files import FORMAT, METRICS, parse_json, read_bytes, storage_errors, to_json
+from polynsd.runs.files import FORMAT, METRICS, storage_errors, to_json
 from polynsd.runs.tensors import read_tensors, write_tensors
 
 WRITE_SHARE = 0.1  # of the time may go into writing snapshots
@@ -76,7 +77,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             record = parse_json(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise DataError(f"line {number} of {path} is damaged: {error}.") from error
         if not isinstance(record, dict):
             raise DataError(

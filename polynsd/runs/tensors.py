@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polynsd.documents import parse_json, read_bytes
 from polynsd.errors import DataError
-from polynsd.runs.files import compact_json, parse_json, read_bytes, to_json, write_durably
+from polynsd.runs.files import compact_json, to_json, write_durably
 
 KEY = "polynsd"  # the only entry of our metadata: the library writes several in random order
 FIELDS = {"dtype", "shape", "data_offsets"}
@@ -85,7 +86,7 @@ def _open_seal(text: str, tensors: Mapping[str, Tensor], path: Path) -> dict[str
     try:
         sealed = parse_json(text)
         about, expected = sealed["about"], sealed["sha256"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: its metadata cannot be read.") from error
     if not isinstance(about, dict) or _checksum(tensors, about) != expected:
         raise DataError(f"{path} is damaged: its content does not have the checksum it was written with.")

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from polynsd.documents import to_yaml
 from polynsd.optional import load_yaml
 from polynsd.runs import Run
 from polynsd.runs.files import to_json, write_json
@@ -107,14 +108,15 @@ def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, An
     Returns:
         What `result.json` holds.
     """
-    start, dump_yaml = time.perf_counter(), load_yaml().safe_dump  # a missing package is reported first
+    load_yaml()  # a missing package is reported first
+    start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     search.space.save(folder / "space.yaml")
     write_trials(folder / "trials.csv", search.study)
     finalists = run_off(search, folder=folder)
     best = finalists[0].trial
     configuration = plain_configuration(best.configuration)
-    text = _describe(finalists) + dump_yaml(configuration, sort_keys=False)
+    text = _describe(finalists) + to_yaml(configuration)
     (folder / "best.yaml").write_text(text, encoding="utf-8")
     problem = replace(search.problem, seed=search.problem.seed + FINAL_SEED)
     out = folder / f"final-trial-{best.number}"

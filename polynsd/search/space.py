@@ -18,8 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from polynsd.documents import read_document, write_document
 from polynsd.errors import ConfigError, PolyNSDError, unknown_name
-from polynsd.optional import load_optuna, load_yaml
+from polynsd.fields import require_type
+from polynsd.optional import load_optuna
 from polynsd.training.configuration import (
     FREE,
     Configuration,
@@ -44,6 +48,7 @@ COUPLED = (
     "model.layer.correction_state",
 )
 MOST_COMBINATIONS = 5_000
+MOST_STEPS = 10**9
 DIGITS = 12  # 3 steps of 0.1 are 0.3, not 0.30000000000000004
 
 
@@ -132,16 +137,11 @@ class Space:
     @classmethod
     def load(cls, path: str | Path) -> Space:
         """A space from a `.yaml` file."""
-        plain = load_yaml().safe_load(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(plain, dict) or not plain:
-            raise ConfigError(
-                f"{path} must map option names to what they may be; got {type(plain).__name__}."
-            )
-        return cls.from_dict(plain)
+        return read_document(path, "option names and what each may be").build(cls.from_dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the space to a `.yaml` file."""
-        Path(path).write_text(load_yaml().safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+        write_document(path, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same space."""
@@ -209,15 +209,19 @@ def _read_range(name: str, plain: dict[str, Any]) -> Range:
             raise unknown_name(f"key of {name}", key, keys)
     if option_types()[name] not in (int, float):
         raise ConfigError(f"{name} is not a number and has no range; list its choices.")
-    low, high, step = (read_value(name, plain.get(key)) for key in ("low", "high", "step"))
-    rule = Range(low, high, bool(plain.get("log", False)), step)
-    if low is None or high is None or not low < high < math.inf:
-        raise ConfigError(f"{name} needs low < high; got {rule.plain()}.")
+    low, high, step = (
+        read_value(name, plain[key]) if plain.get(key) is not None else None
+        for key in ("low", "high", "step")
+    )
+    require_type(f"log of {name}", plain.get("log", False), bool)
+    if low is None or high is None or not -math.inf < low < high < math.inf:
+        raise ConfigError(f"{name} needs low < high; got {plain}.")
+    rule = Range(low, high, plain.get("log", False), step)
     if rule.log and (low <= 0 or step is not None):
         raise ConfigError(f"{name}: log needs low > 0 and no step; got {rule.plain()}.")
     if step is not None:
         count = (high - low) / step if step > 0 else 0.5
-        if abs(count - round(count)) > 1e-9:
+        if not abs(count) < MOST_STEPS or abs(count - round(count)) > 1e-9:
             raise ConfigError(f"{name}: whole steps must lead from low to high; got {rule.plain()}.")
     return rule
 
@@ -243,8 +247,9 @@ def check_space(space: Space) -> None:
             model = configure(values).model
             # one layer shows whether it can be built; so does one channel, except in the zoo (heads)
             width = model.hidden_channels if model.model in ZOO else 1
-            build_model(replace(model, num_layers=1, hidden_channels=width), 8, 2)
-    except PolyNSDError as error:
+            with torch.device("meta"):  # takes no memory, whatever the sizes
+                build_model(replace(model, num_layers=1, hidden_channels=width), 8, 2)
+    except (PolyNSDError, RuntimeError, OverflowError) as error:  # of sizes that no tensor can have
         raise ConfigError(f"the space holds a model that cannot be built: {error}") from error
 
 
@@ -255,7 +260,8 @@ def _combinations(space: Space) -> Iterator[dict[str, Any]]:
     for name in COUPLED:
         rule = space.rules.get(name)
         if isinstance(rule, Range) and isinstance(rule.low, int):
-            examples[name] = tuple(range(rule.low, int(rule.high) + 1, int(rule.step or 1)))
+            steps = range(rule.low, int(rule.high) + 1, int(rule.step or 1))
+            examples[name] = tuple(steps[: MOST_COMBINATIONS + 1])  # as many are too many in any case
         elif rule is not None:
             examples[name] = rule.examples
     if math.prod(map(len, examples.values())) <= MOST_COMBINATIONS:

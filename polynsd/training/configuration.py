@@ -18,13 +18,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_type_hints
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
-from polynsd.config import ModelConfig, TrainConfig, from_options, read_options, to_dict
-from polynsd.errors import ConfigError, unknown_name
+from polynsd.config import ModelConfig, TrainConfig, from_options, to_dict
+from polynsd.documents import read_document
+from polynsd.errors import unknown_name
+from polynsd.fields import field_types, require_type
 from polynsd.published import published_training
 from polynsd.runs.files import flatten
 from polynsd.zoo import all_model_options, layer_defaults
@@ -78,8 +81,10 @@ def configure(values: Mapping[str, Any]) -> Configuration:
 
 
 def _from_parts(model: Mapping[str, Any], training: Mapping[str, Any]) -> Configuration:
-    defaults = layer_defaults(model.get("model", ModelConfig.model))
-    layer = {**defaults, **model.get("layer", {})}
+    name, layer = model.get("model", ModelConfig.model), model.get("layer", {})
+    require_type("model", name, str)
+    require_type("layer", layer, dict[str, Any])
+    layer = {**layer_defaults(name), **layer}
     return Configuration(
         from_options(ModelConfig, {**model, "layer": layer}), from_options(TrainConfig, training)
     )
@@ -106,49 +111,52 @@ def require_option(name: str) -> None:
 @cache
 def option_types() -> dict[str, type]:
     """Every option by its dotted name, with its type; `float` also where None is allowed."""
+    return {name: _value_type(kind) for name, kind in option_hints().items()}
+
+
+@cache
+def option_hints() -> dict[str, Any]:
+    """Every option by its dotted name, as it is annotated."""
     types = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
     del types["model.options"]
     return types | {f"model.options.{name}": kind for name, kind in all_model_options().items()}
 
 
-def _leaves(prefix: str, config: Any) -> dict[str, type]:
-    leaves: dict[str, type] = {}
-    hints = get_type_hints(config)
-    for option in fields(config):
-        name, kind = f"{prefix}.{option.name}", hints[option.name]
-        leaves |= _leaves(name, kind) if is_dataclass(kind) else {name: _value_type(kind)}
+def _leaves(prefix: str, config: Any) -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for option, kind in field_types(config).items():
+        name = f"{prefix}.{option}"
+        leaves |= _leaves(name, kind) if is_dataclass(kind) else {name: kind}
     return leaves
 
 
 def _value_type(kind: Any) -> type:
     """`float | None` → float, `tuple[str, ...]` → tuple."""
-    arguments = [argument for argument in get_args(kind) if argument is not type(None)]
+    arguments = [argument for argument in get_args(kind) if argument is not NoneType]
     return tuple if Ellipsis in arguments else (arguments[0] if arguments else kind)
 
 
 def read_value(name: str, value: Any) -> Any:
-    """A value from a file in the type of its option; `1e-4`, a word to YAML, is read as the number meant."""
-    kind = option_types()[name]
-    is_flag = isinstance(value, bool) and kind is not bool  # True is an int to Python, but not to a person
-    if value is None or (kind is not tuple and isinstance(value, kind) and not is_flag):
-        return value
-    if kind is tuple and isinstance(value, list | tuple):
-        return tuple(value)
-    if kind is float and isinstance(value, int | str) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    raise ConfigError(f"{name} takes values of type {kind.__name__}; got {value!r}.")
+    """A value from a file in the type of its option: whole numbers may stand for others, lists for tuples."""
+    kind = option_hints()[name]
+    if isinstance(value, list):
+        value = tuple(value)
+    require_type(name, value, kind)
+    is_number = _value_type(kind) is float and value is not None
+    return float(value) if is_number else value
 
 
 def read_configuration(path: str | Path) -> Configuration:
     """What `best.yaml` of a search holds: {model: …, training: …}; what is left out has its default."""
-    options = read_options(path, "a configuration {model: …, training: …}")
-    for name in options:
+    return read_document(path, "a configuration {model: …, training: …}").build(_from_tree)
+
+
+def _from_tree(tree: Mapping[str, Any]) -> Configuration:
+    for name, part in tree.items():
         if name not in ROOTS:
             raise unknown_name("part of a configuration", name, ROOTS)
-    return _from_parts(options.get("model", {}), options.get("training", {}))
+        require_type(name, part, dict[str, Any])
+    return _from_parts(tree.get("model", {}), tree.get("training", {}))
 
 
 WEBKB = ("texas", "wisconsin", "cornell", "cornell_fixed")

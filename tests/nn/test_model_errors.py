@@ -26,7 +26,7 @@ X = features(dtype=torch.float32)
 
 BAD_OPTIONS = [
     ({"stalk_dim": 0}, r"stalk_dim must be an integer of at least 1; got 0"),
-    ({"stalk_dim": 2.0}, r"stalk_dim must be an integer of at least 1; got 2.0"),
+    ({"stalk_dim": 2.0}, r"stalk_dim must be an integer; got 2.0"),
     ({"degree": -1}, r"degree must be an integer of at least 0; got -1"),
     ({"dropout": 1}, r"dropout must lie in \[0, 1\); got 1"),
     ({"dropout": -0.1}, r"dropout must lie in \[0, 1\)"),

@@ -22,6 +22,7 @@ from scipy import sparse
 from polynsd.data.datasets.entries import DatasetEntry
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
+from polynsd.documents import read_json
 from polynsd.errors import ConfigError, DataError
 
 FILE = "trusted.json"
@@ -92,10 +93,7 @@ def _read(cache: Path) -> dict[str, str]:
     path = cache / FILE
     if not path.is_file():
         return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not all(SHA256.fullmatch(str(each)) for each in content.values()):
-            raise ValueError("not an object of fingerprints")
-    except ValueError as error:
-        raise DataError(f"{path} is damaged: {error}. Correct or delete it.") from error
+    content = read_json(path)
+    if not all(SHA256.fullmatch(str(each)) for each in content.values()):
+        raise DataError(f"{path} is damaged: not an object of fingerprints. Correct or delete it.")
     return content

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import torch
 
+from polynsd.documents import read_json
+
 Tile = dict[str, int]
 
 NUMBERS = {("forward", False): 256, ("forward", True): 256, ("backward", False): 256, ("backward", True): 512}
@@ -88,7 +90,7 @@ def _file() -> Path:
 
 
 def _load() -> dict[str, Tile]:
-    return json.loads(_file().read_text()) if _file().is_file() else {}
+    return read_json(_file()) if _file().is_file() else {}
 
 
 def _save(key: str, tile: Tile) -> None:
