@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polynsd import (
         config,
         data,
+        diagnostics,
         errors,
         estimator,
         kernels,
@@ -73,6 +74,7 @@ __all__ = [
     "as_topology",
     "config",
     "data",
+    "diagnostics",
     "errors",
     "estimator",
     "export_model",

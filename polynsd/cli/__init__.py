@@ -1,4 +1,4 @@
-"""The command line: `polynsd fit | predict | demo | train | search | runs | bench | data | reproduce …`.
+"""The command line: `polynsd fit | predict | diagnose | train | search | runs | data | reproduce …`.
 
 Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path
 (the message says which), 130 interrupted (Ctrl-C), 141 nobody reads the output any more, 143 terminated

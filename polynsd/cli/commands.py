@@ -72,6 +72,10 @@ COMMANDS = {
     "explain": Command(
         "polynsd.cli.explain:Explain", "Explain a prediction: which features, neighbours and edges moved it."
     ),
+    "diagnose": Command(
+        "polynsd.cli.diagnose:Diagnose",
+        "Look inside the model of a finished run: energy, influence, responses, maps, smoothness.",
+    ),
     "demo": Command(
         "polynsd.cli.demo:Demo",
         "Train PolyNSD, NSD, the identity sheaf, GCN and MLP on an embedded heterophilous graph.",

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.predict import read_tables_for
-
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
 
@@ -40,6 +38,7 @@ class Explain:
     def run(self) -> Explanation:
         """Explains, prints the tables and writes the picture."""
         from polynsd.estimator.storage import restore_estimator
+        from polynsd.estimator.tables_of_fit import read_tables_for
         from polynsd.runs import read_run
 
         record = read_run(self.run_folder)

@@ -7,7 +7,6 @@ that were fitted, and the same command goes on with the others.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from tyro.conf import Positional, arg
 from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
 from polynsd.cli.options import DELIMITERS
-from polynsd.errors import ConfigError, DataError
+from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,6 +140,7 @@ class Fit:
         from polynsd.data.tables import read_tables
         from polynsd.estimator.rivals import zoo_candidates
         from polynsd.estimator.storage import KIND, describe_parameters
+        from polynsd.estimator.tables_of_fit import hash_file
         from polynsd.runs import Run
 
         options = self._read_options()
@@ -293,11 +293,3 @@ def _predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.Dat
         return None
     predictions = make_predictions(estimator, tables.graph, tables.schema.class_names)
     return predictions[is_unlabelled].reset_index(drop=True)
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}.") from error

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.fit import hash_file, make_predictions
+from polynsd.cli.fit import make_predictions
 from polynsd.cli.help import wrap_text
-from polynsd.errors import ConfigError, DataError, require_choice
+from polynsd.errors import DataError, require_choice
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polynsd.data.tables import ReadResult, TableSchema
+    from polynsd.data.tables import ReadResult
     from polynsd.estimator.base import SheafEstimator
-    from polynsd.runs import RunRecord
 
 Column = Annotated[str | None, arg(metavar="COLUMN")]
 
@@ -59,6 +58,7 @@ class Predict:
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes; returns the predictions."""
         from polynsd.estimator.storage import restore_estimator
+        from polynsd.estimator.tables_of_fit import read_schema, read_tables_for
         from polynsd.runs import read_run
 
         self._check_out()
@@ -100,45 +100,6 @@ class Predict:
         unfinished = self.out.with_name(f"partial-{self.out.name}")
         write_table(predictions, unfinished)
         unfinished.replace(self.out)  # so that there is never half a file
-
-
-def read_tables_for(record: RunRecord, edges: Path | None, nodes: Path | None, **options: Any) -> ReadResult:
-    """Tables as a fitted model takes them: those that are named, or those of its fit."""
-    from polynsd.data.tables import read_tables_like
-
-    schema = read_schema(record)
-    if edges is None and nodes is None:
-        edges, nodes = _tables_of_fit(record)
-    return read_tables_like(schema, edges, nodes, **options)
-
-
-def _tables_of_fit(record: RunRecord) -> tuple[Path, Path | None]:
-    """The tables that the model was fitted to, if they are where they were and as they were."""
-    paths = {name: Path(path) for name, path in (record.result or {}).get("paths", {}).items()}
-    for name, path in paths.items():
-        if not path.exists():
-            raise DataError(f"the {name} of the fit were in {path}; they are not there now. Name them.")
-        if hash_file(path) != record.inputs.get(name):
-            raise DataError(f"{path} has changed since the fit. Name the tables with --edges and --nodes.")
-    if "edges" not in paths:
-        raise ConfigError(f"{record.folder} does not say where its tables were; name them with --edges.")
-    return paths["edges"], paths.get("nodes")
-
-
-def read_schema(record: RunRecord) -> TableSchema:
-    """How the tables of the fit were read."""
-    from polynsd.data.tables import TableSchema
-
-    schema = (record.result or {}).get("schema")
-    if schema is None:
-        raise ConfigError(
-            f"{record.folder} holds a model that was not trained on tables; load it in Python with "
-            "polynsd.estimator.load_estimator, or fit one with polynsd fit."
-        )
-    try:
-        return TableSchema.from_dict(schema)
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{record.folder} is damaged: its schema cannot be read ({error!r}).") from error
 
 
 def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:

@@ -247,6 +247,18 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
     def _inputs(self, source: Graph, device: torch.device) -> Inputs:
         return Inputs(source, self.treatments_, self.edge_scaling_, device)
 
+    def network_data(self, graph: Any, treatment: str) -> Any:
+        """What networks of the ensemble see of a graph: PyG's `Data` in double precision on the CPU.
+
+        Labels `y` are numbers of `classes_` (−1 where there is none), or standardised targets (NaN).
+        """
+        self._require_fitted()
+        source = self._with_edges_of_fit(as_graph(self, graph))
+        data = copy.copy(self._inputs(source, torch.device("cpu")).data(treatment, "cpu", torch.float64))
+        if source.y is not None:
+            data.y = torch.from_numpy(self._as_target(self._read_labels(source, None, False, None)))
+        return data
+
     def _search(
         self,
         prepared: _Prepared,

@@ -5,6 +5,7 @@
 | `models.py`     | `PolyNSD` and its controls: encoder, sheaf layers, decoder                         |
 | `conv.py`       | `PolySheafConv`, one layer as a convolution of PyG                                 |
 | `layer.py`      | `SheafLayer`, the step that both are made of                                       |
+| `hooks.py`      | `hook_layers`: states, maps and Laplacians of a model while it computes            |
 | `inputs.py`     | checks of features and graphs, values of edges on half-edges                       |
 | `edge_mask.py`  | edges that PyG's explainers can mask                                               |
 | `features.py`   | encoding of sparse features                                                        |
@@ -15,12 +16,14 @@
 
 from polynsd.nn.conv import PolySheafConv
 from polynsd.nn.export import export_model
+from polynsd.nn.hooks import LayerHook, hook_layers
 from polynsd.nn.layer import LayerResponse, SheafLayer
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN, count_parameters
 
 __all__ = [
     "NSD",
     "IdentitySheaf",
+    "LayerHook",
     "LayerResponse",
     "PolyNSD",
     "PolySheafConv",
@@ -28,4 +31,5 @@ __all__ = [
     "SheafLayer",
     "count_parameters",
     "export_model",
+    "hook_layers",
 ]

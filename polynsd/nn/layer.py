@@ -81,6 +81,8 @@ class SheafLayer(nn.Module):
         context_size: numbers per node that the learner's trunk sees beside the state.
     """
 
+    hook: Callable[..., Tensor] | None = None  # set by `hook_layers` (hooks.py)
+
     def __init__(
         self,
         channels: int,
@@ -218,7 +220,11 @@ class SheafLayer(nn.Module):
         return LearnedSheaf(build(maps, rotation, "identity" if is_constant else None), trunk)
 
     def diffuse(self, x: Tensor, L: Laplacian, trunk: Tensor | None = None) -> Tensor:
-        """The update of a state by a given sheaf."""
+        """The update of a state by a given sheaf, through the hook where one is set (`hook_layers`)."""
+        return self.update(x, L, trunk) if self.hook is None else self.hook(self, x, L, trunk)
+
+    def update(self, x: Tensor, L: Laplacian, trunk: Tensor | None = None) -> Tensor:
+        """The update itself."""
         config, activate = self.config, ACTIVATION[self.config.activation]
         position, y = config.dropout_position, self._normalize_before(x)
         y = self._dropout(y, config.dropout) if position == "before" else y

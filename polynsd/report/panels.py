@@ -10,14 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.optional import load_optional
+from polynsd.palette import ACCENT, BASELINE, COLOURS, OTHERS, OURS, RULE, SHAPES
 
-OURS, OTHERS, ACCENT = "#1b6ca8", "#9aa5b1", "#d1495b"
-BASELINE, RULE = "#4a5560", "#e3e7ea"
-COLOURS = (
-    "#1b6ca8", "#d1495b", "#2f9e77", "#e09f3e", "#7b5ea7", "#4a5560", "#56b4d3",
-    "#a0522d", "#c779a8", "#8a9a3b", "#00595c", "#b5a27c", "#5d1a3a", "#9aa5b1",
-)  # fmt: skip
-SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p", "*", "d")
+__all__ = [
+    "ACCENT",
+    "BASELINE",
+    "COLOURS",
+    "OTHERS",
+    "OURS",
+    "Panels",
+    "handle",
+    "pyplot",
+    "save_figure",
+    "style",
+]
+
 MAX_COLUMNS = 3  # panels in a row
 LETTER, SAMPLE, NARROWEST = 0.07, 0.5, 1.8  # inches of a letter, a sample and an entry of the legend
 

@@ -46,7 +46,7 @@ def transports(topology: Topology, maps: Tensor, maps_on: str = "edges") -> Tens
     if maps_on == "nodes":
         maps = edges.at_rows(maps, pattern)
     coupling = blocks.transport(maps, edges.swap_halves(maps, pattern))
-    return _polar(blocks.to_dense(coupling, maps.size(-2)))
+    return polar(blocks.to_dense(coupling, maps.size(-2)))
 
 
 def transport_alignment(learned: Tensor, planted: Tensor) -> Tensor:
@@ -63,11 +63,11 @@ def transport_alignment(learned: Tensor, planted: Tensor) -> Tensor:
     d = learned.size(-1)
     M = _average_kronecker(planted.detach().double(), learned.detach().double())
     values, vectors = torch.linalg.eigh(M)
-    G = _polar(vectors.mT.unflatten(-1, (d, d)))  # [..., d², d, d], a start per eigenvector
+    G = polar(vectors.mT.unflatten(-1, (d, d)))  # [..., d², d, d], a start per eigenvector
     shifted = M - values[..., :1, None] * torch.eye(d * d, dtype=M.dtype, device=M.device)
     reached = _agreement(M, G)
     for _ in range(MAX_STEPS):
-        G = _polar((G.flatten(-2) @ shifted).unflatten(-1, (d, d)))
+        G = polar((G.flatten(-2) @ shifted).unflatten(-1, (d, d)))
         before, reached = reached, _agreement(M, G)
         if bool((reached - before <= TOLERANCE).all()):
             break
@@ -88,7 +88,7 @@ def _agreement(M: Tensor, G: Tensor) -> Tensor:
     return ((g @ M) * g).sum(-1) / G.size(-1)
 
 
-def _polar(A: Tensor) -> Tensor:
+def polar(A: Tensor) -> Tensor:
     """The orthogonal matrices nearest to A `[..., d, d]`."""
     U, _, Vt = torch.linalg.svd(A)
     return U @ Vt

@@ -55,6 +55,10 @@ class DirectSum:
         size = self.topology.num_nodes * self.stalk_dim
         return size, size
 
+    def detach(self) -> DirectSum:
+        """The same operator, whose maps have no gradient."""
+        return DirectSum([part.detach() for part in self.parts])
+
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """The function on every part and its coordinates, put together again."""
         pieces = self.check_signal(x).split([part.stalk_dim for part in self.parts], -2)

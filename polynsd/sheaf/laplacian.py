@@ -19,6 +19,7 @@ blkdiag(D_v).
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 from functools import cache
 
 import torch
@@ -173,6 +174,14 @@ class SheafLaplacian:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return kernels.block_product(self.blocks, self.check_signal(x))
+
+    def detach(self) -> SheafLaplacian:
+        """The same operator, whose maps have no gradient."""
+        still = copy(self)
+        still.maps = self.maps.detach()
+        still.blocks = self.blocks._replace(diag=self.blocks.diag.detach(), off=self.blocks.off.detach())
+        still.node_scale = None if self.node_scale is None else self.node_scale.detach()
+        return still
 
     def coboundary(self, x: Tensor) -> Tensor:
         """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""

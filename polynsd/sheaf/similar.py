@@ -65,6 +65,11 @@ class SimilarLaplacian:
         """(N d, N d)."""
         return self.base.shape
 
+    def detach(self) -> SimilarLaplacian:
+        """The same operator, whose maps have no gradient."""
+        inverse = None if self._inverse is None else self._inverse.detach()
+        return SimilarLaplacian(self.base.detach(), self.P.detach(), inverse)
+
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """P⁻¹ function(A, P x)."""
         y = function(self.base, blocks.apply(self.P, self.check_signal(x)))

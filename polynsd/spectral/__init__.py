@@ -1,7 +1,10 @@
-"""Polynomial bases (`bases.py`), learnable spectral filters (`filter.py`), bounds of λ_max (`bounds.py`)."""
+"""Polynomial bases (`bases.py`), learnable spectral filters (`filter.py`), bounds of λ_max (`bounds.py`),
+distributions of eigenvalues (`density.py`).
+"""
 
 from polynsd.spectral.bases import Basis, basis_names, get_basis, register_basis
 from polynsd.spectral.bounds import lanczos_lambda_max
+from polynsd.spectral.density import SpectralDensity, estimate_density
 from polynsd.spectral.filter import (
     Diffusion,
     PolynomialFilter,
@@ -14,9 +17,11 @@ __all__ = [
     "Basis",
     "Diffusion",
     "PolynomialFilter",
+    "SpectralDensity",
     "SpectralOperator",
     "basis_names",
     "chebyshev_truncation",
+    "estimate_density",
     "get_basis",
     "heat_kernel",
     "lanczos_lambda_max",

@@ -49,19 +49,43 @@ def lanczos_lambda_max(
 
     vector = _draw_start(like, batch, num_graphs)
     vector = vector / at_nodes(inner(vector, vector).sqrt())
-    vectors, alphas, betas = [vector], [], []
+    alphas, betas = tridiagonalize(product, vector, inner, at_nodes, steps)
+    return INFLATION * _largest_ritz_value(alphas, betas)
+
+
+def tridiagonalize(
+    product: Callable[[Tensor], Tensor],
+    start: Tensor,
+    inner: Callable[[Tensor, Tensor], Tensor],
+    spread: Callable[[Tensor], Tensor],
+    steps: int,
+) -> tuple[Tensor, Tensor]:
+    """Lanczos' recurrence for many symmetric operators at once: diagonals α and off-diagonals β.
+
+    Args:
+        product: x ↦ A x.
+        start: of norm 1 for every operator.
+        inner: (x, y) ↦ one inner product per operator, `[...]`.
+        spread: brings numbers of operators to the shape of signals.
+        steps: m, the dimension of the Krylov space.
+
+    Returns:
+        α and β `[..., m]`; the last β is the norm of the residual. Where a Krylov space is exhausted, what
+        follows is 0.
+    """
+    vectors, alphas, betas = [start], [], []
     for _ in range(steps):
         residual = product(vectors[-1])
         alphas.append(inner(residual, vectors[-1]))
         for _twice in range(2):  # full reorthogonalisation, twice is enough
             for q in vectors:
-                residual = residual - at_nodes(inner(residual, q)) * q
+                residual = residual - spread(inner(residual, q)) * q
         beta = inner(residual, residual).sqrt()
-        # an exhausted Krylov space leaves rounding noise: stop that graph there
+        # an exhausted Krylov space leaves rounding noise: stop that operator there
         beta = torch.where(beta > _rounding_error(alphas), beta, 0.0)
         betas.append(beta)
-        vectors.append(residual * at_nodes(torch.where(beta > 0, 1 / beta, 0.0)))
-    return INFLATION * _largest_ritz_value(torch.stack(alphas, -1), torch.stack(betas, -1))
+        vectors.append(residual * spread(torch.where(beta > 0, 1 / beta, 0.0)))
+    return torch.stack(alphas, -1), torch.stack(betas, -1)
 
 
 def _largest_ritz_value(alphas: Tensor, betas: Tensor) -> Tensor:
