@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from polynsd.errors import PolyNSDError, unknown_name
+from polynsd.memory import limit_memory
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE has ended
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with handle_signals(signals):
             command = parse_command(arguments)
-            command.run()
+            with limit_memory(getattr(command, "memory", None)):
+                command.run()
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough: `polynsd runs list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end

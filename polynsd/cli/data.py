@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from polynsd.cli.help import list_options, wrap_text
-from polynsd.cli.options import DELIMITERS, name_options
+from polynsd.cli.options import DELIMITERS, MemoryOption, name_options
 from polynsd.data.describe import Description, describe_graph
 from polynsd.data.tables.files import TABLE_EXTENSIONS, TextFormat, extension_of, read_table
 from polynsd.data.tables.summary import looks_like_edges, summarize_columns
@@ -85,7 +85,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class DataShow:
+class DataShow(MemoryOption):
     """Show what a graph is like: counts, degrees, components, homophily, splits."""
 
     name: Positional[str]
@@ -140,7 +140,7 @@ class DataShow:
 
 
 @dataclass(frozen=True)
-class DataCheck:
+class DataCheck(MemoryOption):
     """Check that a file holds a valid graph; ends with exit code 2 and the reason where it does not."""
 
     path: Positional[Path]
@@ -157,7 +157,7 @@ class DataCheck:
 
 
 @dataclass(frozen=True)
-class DataConvert:
+class DataConvert(MemoryOption):
     """Convert a graph between .npz, .csv, .tsv, .parquet and .graphml."""
 
     source: Positional[Path]

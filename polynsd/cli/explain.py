@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from polynsd.cli.options import MemoryOption
+
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
 
 
 @dataclass(frozen=True)
-class Explain:
+class Explain(MemoryOption):
     """Explain a prediction: which features, neighbours and edges moved it."""
 
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]

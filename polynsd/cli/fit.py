@@ -20,7 +20,7 @@ from tyro.conf import Positional, arg
 
 from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
-from polynsd.cli.options import DELIMITERS
+from polynsd.cli.options import DELIMITERS, MemoryOption
 from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Columns = Annotated[tuple[str, ...], arg(metavar="COLUMN …")]
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(MemoryOption):
     """Fit a model to your own tables; rows without a label are predicted."""
 
     main_options: ClassVar[tuple[str, ...]] = (

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+from tyro.conf import arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 DELIMITERS = {"tab": "\t", "\\t": "\t"}  # characters that are awkward to type
@@ -77,6 +79,15 @@ def _parse_number(text: str) -> float:
         return float(text)
     except ValueError as error:
         raise ValueError(f"expected numbers such as 0.8,0.2; got {text!r}.") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOption:
+    """What commands that read files have in common."""
+
+    memory: Annotated[str | None, arg(metavar="SIZE")] = None
+    """The most memory that a file may take, e.g. 4GB or 50% of what is free; POLYNSD_MEMORY, or half of what
+    is free, unless given."""
 
 
 Integers = Annotated[tuple[int, ...], _list_spec(_parse_integer, "INT,INT,…")]

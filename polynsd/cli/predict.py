@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 
 from polynsd.cli.fit import make_predictions
 from polynsd.cli.help import wrap_text
+from polynsd.cli.options import MemoryOption
 from polynsd.errors import DataError, require_choice
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Column = Annotated[str | None, arg(metavar="COLUMN")]
 
 
 @dataclass(frozen=True)
-class Predict:
+class Predict(MemoryOption):
     """Predict the nodes of a graph with a model fitted to your own tables."""
 
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from polynsd.cli.options import MemoryOption
 from polynsd.errors import ConfigError
 from polynsd.optional import load_yaml
 from polynsd.report import JsonLines, SearchView, print_table
@@ -18,7 +19,7 @@ from polynsd.training.problem import Source
 
 
 @dataclass(frozen=True)
-class SearchCommand:
+class SearchCommand(MemoryOption):
     """Search for the best configuration on validation, with any number of workers, and test it once."""
 
     source: Source = field(default_factory=lambda: Source(splits=10))

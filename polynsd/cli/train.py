@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from polynsd.cli.options import MemoryOption
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_results
@@ -21,7 +22,7 @@ from polynsd.zoo import layer_defaults
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(MemoryOption):
     """Train one model on all splits of a benchmark graph."""
 
     main_options: ClassVar[tuple[str, ...]] = (

@@ -23,6 +23,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from polynsd.data.graph import Graph
+from polynsd.memory import require_memory
 
 FloatArray = NDArray[np.float64]
 
@@ -107,6 +108,7 @@ def class_mixing(graph: Graph) -> FloatArray:
     assert graph.y is not None
     u, v = graph.y[_labelled_edges(graph)]
     C = graph.num_classes
+    require_memory(4 * 8 * C * C, f"the mixing of {C:,} classes")
     counts = np.bincount(u * C + v, minlength=C * C).reshape(C, C).astype(np.float64)
     counts = counts + counts.T
     return counts / counts.sum() if counts.any() else np.zeros((0, 0))

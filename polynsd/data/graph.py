@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.splits import Masks
+from polynsd.memory import require_memory
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from torch_geometric.data import Data
 
+DENSE_COPIES = 2  # of features that are made dense, which are used as another array or a tensor
 Features: TypeAlias = Any  # NDArray[np.float32] or scipy.sparse.csr_matrix, which has no types
 
 
@@ -81,6 +83,11 @@ class Graph:
         """The features [N, F] as an array, also where they are stored sparsely; F = 0 without features."""
         if self.x is None:
             return np.zeros((self.num_nodes, 0), dtype=np.float32)
+        if sparse.issparse(self.x):
+            require_memory(
+                DENSE_COPIES * 4 * self.num_nodes * self.num_features,
+                f"{self.name}, {self.num_features:,} sparse features of {self.num_nodes:,} nodes as an array",
+            )
         dense: NDArray[np.float32] = self.x.toarray() if sparse.issparse(self.x) else self.x
         return dense
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from polynsd.documents import read_bytes, read_json
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
+from polynsd.parquet import require_parquet_memory
 from polynsd.runs.environment import read_sessions
 from polynsd.runs.files import (
     CONFIG,
@@ -140,12 +141,15 @@ class RunRecord:
 
     def predictions(self) -> pd.DataFrame:
         """The table of predictions."""
-        content = BytesIO(self._read_checked(PREDICTIONS))
+        content, path = BytesIO(self._read_checked(PREDICTIONS)), self.folder / PREDICTIONS
         pandas, arrow = load_package("pandas"), load_package("pyarrow")
         try:
+            require_parquet_memory(content, str(path))
             return pandas.read_parquet(content)
+        except DataError:
+            raise
         except (ValueError, OSError, arrow.ArrowException) as error:
-            raise DataError(f"{self.folder / PREDICTIONS} is damaged: {error}.") from error
+            raise DataError(f"{path} is damaged: {error}.") from error
 
     def metrics(self) -> list[dict[str, Any]]:
         """All records of the metrics log so far."""

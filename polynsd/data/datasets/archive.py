@@ -32,12 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.datasets.npz import MAX_BYTES, NpzReader, prefix_errors, to_storable
+from polynsd.data.datasets.npz import NpzReader, prefix_errors, to_storable
 from polynsd.data.graph import Features, Graph
 from polynsd.data.splits import PARTS, Masks
 from polynsd.data.transforms import RECORD
 from polynsd.data.validation import INTEGERS, check_arrays, check_csr, expect_all, expect_array
 from polynsd.errors import DataError
+from polynsd.memory import require_memory
 
 Arrays = dict[str, NDArray[Any]]
 FIELDS = ("y", "edge_weight", "edge_attr", "node_ids")
@@ -46,25 +47,29 @@ CSR = ("x_indptr", "x_indices", "x_data", "x_shape")
 KEYS = {"edge_index", "x", *CSR, *FIELDS, *NAMES, "num_nodes", "unlabelled"}
 MASK = re.compile(r"(?:(?!default_)(\w+)_)?(?:train|val|test)_mask", re.ASCII)
 ISOLATED_NODES, NODES_PER_EDGE_END = 1000, 10  # plausible numbers, without a count in the file
+NODE_BYTES, COLUMN_BYTES = 32, 64  # degrees, components and ids; means, names and weights of a feature
+EDGE_COPIES = 3  # of the edges, while they are checked
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip file can hold
 
 
-def load_graph(
-    path: str | Path, name: str | None = None, extras: bool = False, max_bytes: int = MAX_BYTES
-) -> Graph:
+def load_graph(path: str | Path, name: str | None = None, extras: bool = False) -> Graph:
     """The graph of a `.npz` file, checked.
 
     Args:
         path: the file.
         name: of the graph; the name of the file by default.
         extras: whether to read unknown arrays too; the record of preprocessing always is.
-        max_bytes: the most its arrays may occupy in memory, all together.
 
     Raises:
-        DataError: the file is missing, damaged, hostile or too large, or holds no valid graph.
+        DataError: the file is missing, damaged, hostile or too large (`polynsd.memory`), or holds no valid
+            graph.
     """
-    path, reader = Path(path), NpzReader(path, max_bytes)
-    arrays = reader.read(key for key in reader.names if extras or _is_known(key) or key == RECORD)
+    path, reader = Path(path), NpzReader(path)
+    keys = [key for key in reader.names if extras or _is_known(key) or key == RECORD]
+    with prefix_errors(path):
+        copies = {"edge_index": EDGE_COPIES}
+        require_memory(sum(reader.sizes[key] * copies.get(key, 1) for key in keys), "the graph")
+    arrays = reader.read(keys)
     with prefix_errors(path):
         graph = _build_graph(path.stem if name is None else name, arrays)
         check_arrays(graph)
@@ -122,6 +127,11 @@ def _build_graph(name: str, arrays: Arrays) -> Graph:
         masks[protocol] = Masks(*(part[None] if part.ndim == 1 else part for part in parts))
     extras = {key: array for key, array in arrays.items() if not _is_known(key)}
     num_nodes = _count_nodes(arrays, x, masks)
+    num_features = x.shape[1] if x is not None and x.ndim == 2 else 0
+    require_memory(
+        NODE_BYTES * num_nodes + COLUMN_BYTES * num_features,
+        f"a graph of {num_nodes:,} nodes and {num_features:,} features",
+    )
     return Graph(name, arrays["edge_index"], num_nodes, x, masks=masks, extras=extras, **fields)
 
 
@@ -187,6 +197,8 @@ def _to_arrays(graph: Graph) -> Arrays:
     for field in NAMES:
         names = getattr(graph, field)
         if names is not None:
+            longest = max(map(len, names), default=0)  # NumPy stores every string as wide as the longest
+            require_memory(4 * longest * len(names), f"the array {field}")
             arrays[field] = np.array(names, dtype=np.str_)
             if tuple(arrays[field].tolist()) != names:
                 raise DataError(

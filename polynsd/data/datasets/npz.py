@@ -4,7 +4,7 @@
     arrays = reader.read(["edge_index", "y"])
 
 Nothing is ever unpickled. Before NumPy reads an array, the zip directory and the headers of all arrays must
-agree with each other and with a limit on the total size: no memory is allocated for what a file only
+agree with each other and with the memory budget (`polynsd.memory`): none is allocated for what a file only
 claims to hold. A file that is damaged, or made to do harm, ends in one `DataError` that names it. For files
 of your own with structured or big-endian arrays use `np.load`.
 """
@@ -29,11 +29,11 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from polynsd.errors import DataError
+from polynsd.memory import DEFLATE_RATIO, require_memory
 
-MAX_BYTES = 8 * 2**30
 MAX_HEADER = 4096
 MAX_DIMS = 32
-MAX_RATIO = 1040  # deflate stores at most 1032 bytes in one
+MAX_ELEMENTS = 2**62  # along the extents that are not zero, which NumPy multiplies
 ENCRYPTED_OR_PATCHED = 0x1 | 0x20 | 0x40
 
 MEMBER = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)\.npy")
@@ -51,17 +51,13 @@ class NpzReader:
 
     Args:
         path: the file.
-        max_bytes: the most its arrays may occupy in memory, all together.
         only: the arrays that are needed; others, of whatever type, are not looked at. All by default.
     """
 
-    def __init__(
-        self, path: str | Path, max_bytes: int = MAX_BYTES, only: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, only: Collection[str] | None = None) -> None:
         self.path = Path(path)
-        self.max_bytes = max_bytes
         with self._open() as archive:
-            members = _check_members(archive.infolist(), self.path.stat().st_size, max_bytes)
+            members = _check_members(archive.infolist(), self.path.stat().st_size)
             missing = [name for name in only or () if name not in members]
             if missing:
                 raise DataError(f"expected the arrays {', '.join(only or ())}; there is no {missing[0]}.")
@@ -73,6 +69,11 @@ class NpzReader:
         return tuple(self._members)
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of every array, as the zip directory says."""
+        return {name: member.file_size for name, member in self._members.items()}
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every array, from its header."""
         with self._open() as archive:
@@ -80,9 +81,10 @@ class NpzReader:
 
     def read(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         """The arrays of these names, writable and in C order."""
-        arrays = {}
+        names, arrays = list(names), {}
         with self._open() as archive:
             self._check_headers(archive)  # all of them, before memory is allocated for one
+            require_memory(sum(self.sizes[name] for name in names), "its arrays")
             for name in names:
                 with prefix_errors(name), archive.open(self._members[name]) as stream:
                     arrays[name] = _read_array(stream, self._members[name].file_size)
@@ -92,7 +94,7 @@ class NpzReader:
         shapes = {}
         for name, member in self._members.items():
             with prefix_errors(name), archive.open(member) as stream:
-                shapes[name] = _check_header(stream, member.file_size, self.max_bytes)
+                shapes[name] = _check_header(stream, member.file_size)
         return shapes
 
     @contextmanager
@@ -134,7 +136,7 @@ def to_storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return stored
 
 
-def _check_members(infos: list[ZipInfo], file_size: int, max_bytes: int) -> dict[str, ZipInfo]:
+def _check_members(infos: list[ZipInfo], file_size: int) -> dict[str, ZipInfo]:
     """The members by the name of their array; raises where the zip directory is not plausible."""
     members: dict[str, ZipInfo] = {}
     for info in infos:
@@ -142,11 +144,6 @@ def _check_members(infos: list[ZipInfo], file_size: int, max_bytes: int) -> dict
         if name in members:
             raise DataError(f"every array must be there once; '{name}' occurs again. Write the file again.")
         members[name] = info
-    total = sum(info.file_size for info in infos)
-    if total > max_bytes:
-        raise DataError(
-            f"its arrays may take {max_bytes} bytes; they declare {total}. Raise max_bytes if you trust it."
-        )
     if sum(info.compress_size for info in infos) > file_size:
         raise DataError("its members are larger than the file, so they overlap. Fetch or write it again.")
     return members
@@ -165,15 +162,15 @@ def _check_member(info: ZipInfo) -> str:
             f"members must be stored or deflated, not encrypted; '{match[1]}' has method "
             f"{info.compress_type} and flags {info.flag_bits:#x}. Write it with np.savez_compressed."
         )
-    if info.file_size > MAX_RATIO * info.compress_size:
+    if info.file_size > DEFLATE_RATIO * info.compress_size:
         raise DataError(
             f"'{match[1]}' declares {info.file_size} bytes from {info.compress_size} compressed ones, "
-            f"more than {MAX_RATIO} to one. It is damaged or a zip bomb; do not open it."
+            f"more than {DEFLATE_RATIO} to one. It is damaged or a zip bomb; do not open it."
         )
     return match[1]
 
 
-def _check_header(stream: IO[bytes], size: int, max_bytes: int) -> tuple[int, ...]:
+def _check_header(stream: IO[bytes], size: int) -> tuple[int, ...]:
     """The shape of the array in a member of `size` bytes, which header and values must fill exactly."""
     start = io.BytesIO(stream.read(MAX_HEADER))  # all that NumPy may see, whatever length is declared
     try:
@@ -193,8 +190,8 @@ def _check_header(stream: IO[bytes], size: int, max_bytes: int) -> tuple[int, ..
         )
     if any(extent < 0 for extent in shape):
         raise DataError(f"extents must not be negative; got the shape {list(shape)}. Write the file again.")
-    if len(shape) > MAX_DIMS or math.prod(max(extent, 1) for extent in shape) * dtype.itemsize > max_bytes:
-        raise DataError(f"declares the shape {list(shape)} of {dtype}, beyond {max_bytes} bytes.")
+    if len(shape) > MAX_DIMS or math.prod(max(extent, 1) for extent in shape) * dtype.itemsize > MAX_ELEMENTS:
+        raise DataError(f"declares the shape {list(shape)} of {dtype}, which no array can have.")
     declared, stored = math.prod(shape) * dtype.itemsize, size - start.tell()
     if declared != stored:
         raise DataError(

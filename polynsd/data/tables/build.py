@@ -24,6 +24,7 @@ from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
 from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
 from polynsd.errors import ConfigError, DataError, unknown_name
+from polynsd.memory import require_memory
 
 
 def build_graph(
@@ -65,7 +66,10 @@ def build_graph(
     with problems.collect():
         weight = None if options.weight is None else read_weights(edges.column(options.weight))
     problems.check()
-    attr = on_edges.values.toarray() if sparse.issparse(on_edges.values) else on_edges.values
+    attr = on_edges.values
+    if sparse.issparse(attr):
+        require_memory(2 * 4 * attr.shape[0] * attr.shape[1], f"{edges.name}, its features as an array,")
+        attr = attr.toarray()
     merged = merge_edges(pairs, len(ids), weight, attr, options.aggregate)
     labels, on_nodes = columns.labels, columns.features
     graph = Graph(

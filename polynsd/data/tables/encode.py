@@ -16,6 +16,7 @@ from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.table import Column, Table
 from polynsd.data.validation import finite_float32, require_non_negative
 from polynsd.errors import DataError
+from polynsd.memory import memory_budget
 
 if TYPE_CHECKING:
     from polynsd.data.tables.schema import ReadOptions
@@ -130,6 +131,7 @@ def encode_columns(
                 f"{', '.join(table.columns)}."
             )
     categorical, columns, left_out = options.categorical or (), list[EncodedColumn](), dict[str, str]()
+    budget, num_bytes = memory_budget(), 0
     for name in names if encoders is None else [name for name in fitted if name not in absent]:
         with problems.collect():
             column = table.column(name)
@@ -142,6 +144,8 @@ def encode_columns(
                     raise
                 left_out[name] = str(error)
                 continue
+            num_bytes += encoder.memory(len(column))
+            budget.require(num_bytes, f"{table.name}, its columns up to '{name}' as features,")
             columns.append(_encode(column, encoder, options.missing, unseen))
     return EncodedTable(tuple(columns), left_out)
 

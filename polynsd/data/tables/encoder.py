@@ -72,6 +72,12 @@ class FeatureEncoder:
             names = [f"{self.column}={category}" for category in (*self.categories, *others)]
         return (*names, f"{self.column} is missing") if self.marks_missing else tuple(names)
 
+    def memory(self, num_rows: int) -> int:
+        """Bytes of the features of so many rows, and of a copy that joins them to others."""
+        width = 1 if self.categories is None else len(self.categories) + self.pools_others
+        per_row = 4 * width if width <= FEW else 8  # sparse: the number of the feature, and 1
+        return 2 * num_rows * (per_row + 4 * self.marks_missing)
+
     @classmethod
     def fit(
         cls, name: str, column: Column, is_categorical: bool, missing: str, most: int = MOST

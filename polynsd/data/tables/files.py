@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from polynsd.data.tables.table import DELIMITER_HINT, DELIMITERS, Table, load, require_header
 from polynsd.errors import ConfigError, DataError, require_choice
+from polynsd.memory import DEFLATE_RATIO, memory_budget
+from polynsd.parquet import read_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +30,10 @@ FilePath: TypeAlias = str | PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TABLE_EXTENSIONS = (*SEPARATORS, ".parquet")
 GRAPHML = ".graphml"
+MAX_HEADER = 1 << 23  # characters
+CHUNK = 1 << 20  # characters that are counted together
+FIELD_BYTES = 8  # of a field beside its text
+TABLE_COPIES, COLUMN_COPIES = 3, 8  # a table with its features, and the column at work, measured
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,7 @@ def explain_write_errors(path: FilePath) -> Iterator[None]:
 
 
 def _read_parquet(path: Path) -> Table:
-    content = load("pyarrow.parquet").ParquetFile(path).read()
-    content.validate(full=True)
+    content = read_parquet(path, path.name)
     require_header(content.column_names, path.name)
     content = content.replace_schema_metadata(None)  # an index that pandas stored is a column here
     return Table(path.name, content.to_pandas(types_mapper=load("pandas").ArrowDtype))
@@ -128,6 +133,7 @@ def _read_parquet(path: Path) -> Table:
 def _read_text(path: Path, separator: str, text_format: TextFormat) -> Table:
     pa, pd, reader = load("pyarrow"), load("pandas"), load("pyarrow.csv")
     names, num_lines = _read_header(path, separator, text_format.encoding)
+    _require_text_memory(path, len(names), text_format.encoding)
     text = pa.large_string()
     content = reader.read_csv(
         path,
@@ -148,12 +154,16 @@ def _read_text(path: Path, separator: str, text_format: TextFormat) -> Table:
 
 def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], int]:
     """The names of the columns, and how many lines they and blank lines above them take."""
-    stream = load("pyarrow").input_stream(str(path))  # decompresses by extension
-    encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-    with io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
-        rows = csv.reader(text, delimiter=separator)
-        names = [name.strip() for name in next(filter(None, rows), [])]
-        num_lines = rows.line_num
+    with _open_text(path, encoding) as text:
+        start = io.StringIO(text.read(MAX_HEADER), newline="")
+    rows = csv.reader(start, delimiter=separator)
+    names = [name.strip() for name in next(filter(None, rows), [])]
+    num_lines = rows.line_num
+    if start.tell() == MAX_HEADER:
+        raise DataError(
+            f"{path.name}: the first line must name the columns; it does not end within {MAX_HEADER:,} "
+            "characters. Check that it is a table."
+        )
     if names and names[0].startswith("#") and names[0] != "#":
         raise DataError(
             f"{path.name}: the first line must name the columns; it begins with '#', and comment lines are "
@@ -163,3 +173,25 @@ def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], 
     if len(names) == 1 and any(other in names[0] for other in DELIMITERS):
         raise DataError(f"{path.name}: only one column was found, '{names[0]}'. {DELIMITER_HINT}")
     return names, num_lines
+
+
+def _require_text_memory(path: Path, num_columns: int, encoding: str) -> None:
+    """Raises where the rows would not fit; they are counted only if the size of the file leaves it open."""
+    budget, copies = memory_budget(), TABLE_COPIES + COLUMN_COPIES / num_columns
+    most = path.stat().st_size * (DEFLATE_RATIO if path.suffix.lower() == ".gz" else 1)
+    if copies * most * (2 + FIELD_BYTES) <= budget.allowed:  # in UTF-8 a byte is two at most
+        return
+    num_bytes = num_lines = 0
+    with _open_text(path, encoding, errors="replace") as text:
+        while part := text.read(CHUNK):
+            num_bytes += len(part) if part.isascii() else len(part.encode("utf-8", "replace"))
+            num_lines += max(part.count("\n"), part.count("\r"))
+            content = num_bytes + FIELD_BYTES * num_lines * num_columns
+            budget.require(int(copies * content), f"{path.name} up to line {num_lines:,}")
+
+
+def _open_text(path: Path, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
+    """The characters of a file, decompressed by its extension."""
+    stream = load("pyarrow").input_stream(str(path))
+    encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    return io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")

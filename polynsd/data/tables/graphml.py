@@ -1,8 +1,9 @@
 """GraphML files as an edge table and a node table.
 
 networkx's reader decodes keys, defaults and values. A document type is refused before it is parsed, so that
-no entity is ever expanded. Every node and edge becomes a row of its own, so that repeated ids and edges to
-nodes that do not exist are found; a graph of networkx would merge the former and invent the latter.
+no entity is ever expanded; elements are counted while they are parsed, against the memory budget. Every node
+and edge becomes a row of its own, so that repeated ids and edges to nodes that do not exist are found; a
+graph of networkx would merge the former and invent the latter.
 
 Keys without a name (drawing instructions of editors) are no attributes. Nested graphs and hyperedges are not
 supported.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from sys import intern
 from typing import TypeAlias
 from xml.etree import ElementTree
 
@@ -21,14 +23,29 @@ from polynsd.data.tables.files import FilePath, require_file
 from polynsd.data.tables.schema import ID, SOURCE, TARGET
 from polynsd.data.tables.table import Table
 from polynsd.errors import DataError
+from polynsd.memory import memory_budget
 
 NAMESPACE = f"{{{GraphMLReader.NS_GRAPHML}}}"
+ELEMENT_BYTES, ATTRIBUTE_BYTES = 350, 100  # with the records and values made of them, measured
+CHARACTER_BYTES = 4  # of text in Python, at most
 KEY, GRAPH, DATA = (f"{NAMESPACE}{tag}" for tag in ("key", "graph", "data"))
 
 Element: TypeAlias = ElementTree.Element
 
 
-class _RefuseDoctype(ElementTree.TreeBuilder):
+class _CheckedBuilder(ElementTree.TreeBuilder):
+    """Builds the tree of a file of `size` bytes, as far as the memory budget goes."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__()
+        self.name, self.budget, self.num_bytes = name, memory_budget(), CHARACTER_BYTES * size
+
+    def start(self, tag: str, attributes: dict[str, str]) -> Element:
+        self.num_bytes += ELEMENT_BYTES + ATTRIBUTE_BYTES * len(attributes)
+        if self.num_bytes > self.budget.allowed:
+            self.budget.require(self.num_bytes, f"{self.name}, as far as it was read,")
+        return super().start(tag, attributes)
+
     def doctype(self, *_: object) -> None:
         raise DataError("GraphML must not declare a document type (<!DOCTYPE>); remove the declaration.")
 
@@ -49,7 +66,7 @@ def read_graphml(path: FilePath) -> tuple[Table, Table]:
         ) from error
 
     def read_table(tag: str, id_attributes: dict[str, str]) -> Table:
-        default = {
+        columns = {
             key["name"]: defaults.get(name) for name, key in keys.items() if key["for"] in (tag, "all")
         }
         ids: dict[str, list[str]] = {column: [] for column in id_attributes}
@@ -58,13 +75,13 @@ def read_graphml(path: FilePath) -> tuple[Table, Table]:
             for column, attribute in id_attributes.items():
                 ids[column].append(_require_attribute(element, attribute, path.name))
             try:
-                records.append(default | reader.decode_data_elements(keys, element))
+                records.append(reader.decode_data_elements(keys, element))
             except (ValueError, KeyError) as error:
                 raise DataError(
                     f"{path.name}: {tag} {' – '.join(element.attrib.values())} holds a value that is not of "
                     f"its type: {error}. Correct it, or the attr.type of its <key>."
                 ) from error
-        table = Table.from_records(f"{path.name} ({tag}s)", ids, records)
+        table = Table.from_records(f"{path.name} ({tag}s)", ids, records, columns if records else None)
         return replace(table, text_columns=frozenset(ids))
 
     return read_table("edge", {SOURCE: "source", TARGET: "target"}), read_table("node", {ID: "id"})
@@ -75,14 +92,15 @@ def _parse(path: Path) -> Element:
 
     The parser stops where a document type begins, in any encoding, before an entity of it is declared.
     """
+    builder = _CheckedBuilder(path.name, path.stat().st_size)
     try:
-        root = ElementTree.parse(path, ElementTree.XMLParser(target=_RefuseDoctype())).getroot()
+        root = ElementTree.parse(path, ElementTree.XMLParser(target=builder)).getroot()
     except DataError:
         raise
     except (ElementTree.ParseError, LookupError, ValueError, OSError) as error:
         raise DataError(f"{path.name} cannot be read as XML: {error}. Write it again.") from error
     for element in root.iter():
-        element.tag = NAMESPACE + element.tag.rpartition("}")[2]
+        element.tag = intern(NAMESPACE + element.tag.rpartition("}")[2])
     return root
 
 

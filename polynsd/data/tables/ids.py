@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from polynsd.data.tables.table import Column, load
 from polynsd.errors import DataError, GraphError
+from polynsd.memory import require_memory
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CANONICAL_INTEGER = r"(0|-?[1-9][0-9]*)"
 MAX_LENGTH = 1000  # numpy stores every string as wide as the longest
+OBJECT_BYTES = 100  # of a string in Python, with its place in a list
 
 
 def number_nodes(
@@ -96,6 +98,10 @@ def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[An
             return codes, distinct.astype("int64[pyarrow]").to_numpy(np.int64)
         except ValueError:
             pass  # more digits than an integer holds
+    longest = int(distinct.str.len().max())
+    require_memory(
+        len(distinct) * (4 * longest + OBJECT_BYTES), f"{len(distinct):,} ids, one of {longest} characters,"
+    )
     return codes, distinct.to_numpy(object).astype(str)
 
 

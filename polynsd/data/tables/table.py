@@ -23,13 +23,18 @@ from numpy.typing import NDArray
 
 from polynsd.data.tables.dates import arrow_days
 from polynsd.errors import DataError, unknown_name
+from polynsd.memory import require_memory
 from polynsd.optional import load_optional
+from polynsd.parquet import decode_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "<na>", "?")  # in any case
 MISSING = -1  # the category number of a missing value
+CATEGORY_BYTES = 250  # of a category in Python, with its name and number
+CELL_BYTES = 32  # of a value among records, measured
+COPIES = 5  # of a column while it is converted
 DELIMITERS = ";\t|, "
 DELIMITER_HINT = (
     "If the columns are separated by something else, say it: delimiter=';'. By default .csv files are "
@@ -75,11 +80,29 @@ class Table:
         return cls(name, frame)
 
     @classmethod
-    def from_records(cls, name: str, ids: Mapping[str, Any], records: Collection[Mapping[Any, Any]]) -> Table:
-        """Makes a table of one dictionary of attributes per row, beside the id columns."""
-        attributes = dict.fromkeys(attribute for record in records for attribute in record)
+    def from_records(
+        cls,
+        name: str,
+        ids: Mapping[str, Any],
+        records: Collection[Mapping[Any, Any]],
+        defaults: Mapping[Any, Any] | None = None,
+    ) -> Table:
+        """Makes a table of one dictionary of attributes per row, beside the id columns.
+
+        `defaults` are the values of attributes that a row does not have; None for those not named there.
+        """
+        attributes = dict(defaults or {})
+        for record in records:
+            for attribute in record:
+                attributes.setdefault(attribute)
         require_header([*ids, *map(str, attributes)], name)
-        columns = {str(key): [record.get(key) for record in records] for key in attributes}
+        num_cells = len(records) * len(attributes)
+        require_memory(
+            CELL_BYTES * num_cells, f"{name}, {len(records):,} rows of {len(attributes):,} attributes,"
+        )
+        columns = {
+            str(key): [record.get(key, default) for record in records] for key, default in attributes.items()
+        }
         # as objects: pandas would make floats of integers with gaps
         return cls(name, load("pandas").DataFrame({**ids, **columns}, dtype=object))
 
@@ -164,6 +187,7 @@ class Column:
             levels = self.values.cat.remove_unused_categories().cat
             return levels.codes.to_numpy(np.int64), tuple(map(_name_category, levels.categories))
         codes, uniques = load("pandas").factorize(self.present)
+        require_memory(CATEGORY_BYTES * len(uniques), f"{self.origin}, {len(uniques):,} categories,")
         distinct = uniques.tolist()
         is_number = all(isinstance(value, str) and is_number_text(value) for value in distinct)
         ordered = sorted(distinct, key=(lambda text: (float(text), text)) if is_number else None)
@@ -210,7 +234,9 @@ def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> tuple[pd.
     try:
         array = pa.array(values, from_pandas=True)
         if types.is_dictionary(array.type) and not (array.type.ordered and keep_order):
-            array = array.cast(array.type.value_type)
+            array = decode_text(array, origin, COPIES)
+    except DataError:
+        raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise DataError(
             f"{origin}: the values of a column must have one type (integers, floats, booleans, strings or "
