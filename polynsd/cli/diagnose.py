@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.options import Names
+from polynsd.cli.options import MemoryOption, Names
 from polynsd.errors import ConfigError, require_at_least
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Diagnose:
+class Diagnose(MemoryOption):
     """Look inside the model of a finished run: energy, influence, responses, maps, smoothness."""
 
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]
