@@ -128,8 +128,8 @@ DEEP_AND_WIDE: dict[str, Any] = {
 CHOSEN: dict[str, dict[str, Any]] = {
     "minesweeper": {
         "hidden_channels": 32, "num_layers": 8, "degree": 2, "norm": "batch", "learner_hops": 5,
-        "dropout": 0.2, "input_dropout": 0.0, "learning_rate": 0.006, "weight_decay": 0.0,
-        "epochs": 1500, "patience": 250,
+        "dropout": 0.2, "input_dropout": 0.0, "learning_rate": 0.003, "weight_decay": 0.0,
+        "epochs": 1600, "patience": 500,
     },
     "tolokers": {
         "hidden_channels": 128, "num_layers": 6, "degree": 1, "norm": "batch", "learner_width": 128,

@@ -1,5 +1,6 @@
 """A schedule is a partition of the half-edges that leaves no node out."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,14 @@ from hypothesis import strategies as st
 from polynsd import Topology
 from polynsd.kernels.gpu.schedule import schedule, task_length
 from polynsd.testing.strategies import topologies
+
+
+@pytest.fixture(autouse=True, scope="module")
+def interpreter():
+    """Under Triton's interpreter graphs on a CPU are scheduled too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        yield
 
 
 def stars(degrees):
