@@ -30,7 +30,7 @@ from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
-from polynsd.estimator.members import TRANSDUCTIVE, Candidate, Member, OnEpoch
+from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, Member, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, OnCandidate, Search
@@ -266,20 +266,10 @@ class SheafEstimator(BaseEstimator):  # type: ignore[misc]
         parts: Parts | None,
         on_candidate: OnCandidate | None,
     ) -> Search:
-        return Search(
-            prepared.inputs,
-            prepared.target,
-            prepared.folds,
-            self._task(),
-            self._judge(prepared.target, prepared.folds.judged),
-            prepared.weights,
-            self.seed_,
-            self._seconds(),
-            self._size(),
-            on_epoch,
-            parts,
-            on_candidate,
-        )
+        graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
+        data = FitData(*graph_and_labels, self._task(), prepared.weights, self.seed_, on_epoch=on_epoch)
+        judge = self._judge(prepared.target, prepared.folds.judged)
+        return Search(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""

@@ -6,9 +6,9 @@ Nothing here looks at labels or at the name of a graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scipy import sparse
 
@@ -128,6 +128,7 @@ def _network(
     rate: float,
     decay: float = 5e-4,
     input_dropout: float = 0.0,
+    linear_encoder: bool = False,
     epochs: int = 300,
     patience: int = PATIENCE,
     **layer: Any,
@@ -136,6 +137,7 @@ def _network(
         hidden_channels=channels,
         num_layers=layers,
         input_dropout=input_dropout,
+        linear_encoder=linear_encoder,
         layer=LayerConfig(**{**PLAIN, "dropout": dropout, **layer}),
     )
     training = TrainConfig(epochs=epochs, patience=patience, learning_rate=rate, weight_decay=decay)
@@ -154,40 +156,69 @@ SHEAF: Options = {
 TRUNK: Options = {**SHEAF, "maps": "identity", "stalk_dim": 1}
 MEAN: Options = {"normalization": "random-walk"}
 SYMMETRIC: Options = {"normalization": "sheaf-augmented"}
+WIDE: Options = {
+    "channels": 128,
+    "layers": 8,
+    "norm": "none",
+    "linear_encoder": True,
+    "dropout": 0.2,
+    "rate": 0.005,
+    "epochs": 500,
+}
+"""Many wide layers without a norm: linear paths of every length from the words to the classes."""
+
+
+class _Regularised(NamedTuple):
+    """How networks on words or on numbers are kept from learning by heart."""
+
+    drops: tuple[float, float]  # of the input
+    dropouts: tuple[float, float]
+    training: Options
+
+
+WORDS = _Regularised((0.5, 0.8), (0.5, 0.2), {})
+NUMBERS = _Regularised((0.0, 0.2), (0.2, 0.5), {"epochs": 500, "decay": 1e-5})
 
 
 def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
     """Networks on features of one treatment; words, of which there are many, need dropout, numbers do not."""
     words, numbers = len(inputs.treatments.sparse), len(inputs.treatments.dense)
-    has_words = words >= MANY_WORDS and words > numbers
-    drops, dropouts = ((0.5, 0.8), (0.5, 0.2)) if has_words else ((0.0, 0.2), (0.2, 0.5))
-    few: Options = {} if has_words else {"epochs": 500, "decay": 1e-5}
+    kind = WORDS if words >= MANY_WORDS and words > numbers else NUMBERS
     named = partial(_network, treatment=treatment)
-    plain: Options = {"norm": "none", "channels": 64, "rate": 0.01, **few}
-    for drop in drops:
-        options = {**plain, "dropout": dropouts[0], "input_dropout": drop}
+    plain: Options = {"norm": "none", "channels": 64, "rate": 0.01, **kind.training}
+    for drop in kind.drops:
+        options = {**plain, "dropout": kind.dropouts[0], "input_dropout": drop}
         yield named("perceptron", "features", **options, layers=1, degree=0)
     if not inputs.graph.num_edges:
         return
-    for dropout in dropouts:
-        for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
-            options = {**plain, **kind, "dropout": dropout, "input_dropout": drops[0]}
-            yield named(f"convolution, {name}", "convolution", **options, layers=2)
-    normed: Options = {"rate": 0.005, "channels": 128, "input_dropout": drops[0] / 2, **few, "dropout": 0.5}
-    for norm, kind in (("batch", MEAN), ("layer", SYMMETRIC)):
-        yield named(f"convolution, {norm} norm", "convolution", **normed, **kind, norm=norm, layers=2)
-    for drop in drops:
-        for name, kind in (("mean", MEAN), ("symmetric", SYMMETRIC)):
-            options = {**plain, **kind, "dropout": dropouts[0], "input_dropout": drop}
+    yield from _convolutions(named, plain, kind)
+    for drop in kind.drops:
+        for name, mean in (("mean", MEAN), ("symmetric", SYMMETRIC)):
+            options = {**plain, **mean, "dropout": kind.dropouts[0], "input_dropout": drop}
             yield named(f"filter, {name}", "filter", **options, layers=1, degree=8)
-    sheaf: Options = {"rate": 0.005, "degree": 4, "input_dropout": drops[0] / 2, "decay": 1e-4, **few}
-    for dropout in dropouts:
+    sheaf = {"rate": 0.005, "degree": 4, "input_dropout": kind.drops[0] / 2, "decay": 1e-4, **kind.training}
+    for dropout in kind.dropouts:
         yield named("sheaf", "sheaf", **sheaf, **SHEAF, layers=1, channels=32, dropout=dropout)
         yield named("wide reach", "sheaf", **sheaf, **TRUNK, layers=1, channels=64, dropout=dropout)
-    if not has_words:  # words tell what a node is; few numbers may have to come from far
-        deep: Options = {"norm": "batch", "rate": 0.01, "dropout": 0.2, "channels": 64, **few}
+    if kind is NUMBERS:  # words tell what a node is; few numbers may have to come from far
+        deep: Options = {**plain, "norm": "batch", "dropout": 0.2}
         yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
         yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
+        wide = {**deep, "channels": 128, "dropout": 0.5, "rate": 0.005}
+        yield named("deep, wide", "deep", **wide, **SYMMETRIC, layers=4)
+
+
+def _convolutions(named: Callable[..., Network], plain: Options, kind: _Regularised) -> Iterable[Network]:
+    """Two layers with and without norm, and on words many without."""
+    for dropout in kind.dropouts:
+        for name, mean in (("mean", MEAN), ("symmetric", SYMMETRIC)):
+            options = {**plain, **mean, "dropout": dropout, "input_dropout": kind.drops[0]}
+            yield named(f"convolution, {name}", "convolution", **options, layers=2)
+        if kind is WORDS and dropout == kind.dropouts[0]:
+            yield named("convolution, eight layers", "convolution", **WIDE, **SYMMETRIC)
+    normed = {**plain, "rate": 0.005, "channels": 128, "input_dropout": kind.drops[0] / 2, "dropout": 0.5}
+    for norm, mean in (("batch", MEAN), ("layer", SYMMETRIC)):
+        yield named(f"convolution, {norm} norm", "convolution", **{**normed, **mean, "norm": norm}, layers=2)
 
 
 def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> Iterable[Network]:

@@ -79,7 +79,8 @@ def estimate_score(
     rivals = {
         "features": _best([a for a in complete if a.family == "features"]),
         "convolution": next(
-            (a for a in complete if a.family == "convolution" and _is_trained(a, len(search.folds))), None
+            (a for a in complete if a.family == "convolution" and _is_trained(a, len(search.data.folds))),
+            None,
         ),
     }
 
@@ -90,7 +91,7 @@ def estimate_score(
         return judge.score(scored(predictions))
 
     predictions = _predict_by_halves(search) if test is None else everywhere[judge.nodes]
-    low, high = _interval(judge, metric, scored(predictions), search.seed)
+    low, high = _interval(judge, metric, scored(predictions), search.data.seed)
     return Estimate(
         metric,
         judge.score(scored(predictions)),
@@ -118,7 +119,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
 def _predict_by_halves(search: Search) -> Predictions:
     """Predictions, each of which comes from an ensemble that the other half has chosen."""
     predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
-    first = search.judge.half(search.seed)
+    first = search.judge.half(search.data.seed)
     combined = np.empty_like(predictions[0])
     for half in (first, ~first):
         chooser = search.judge.on(half)

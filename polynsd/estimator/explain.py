@@ -20,9 +20,17 @@ from polynsd.estimator.explanation import (
     tabulate_features,
     tabulate_neighbours,
 )
-from polynsd.estimator.gradients import Effects, NetworkPart, Part, find_effects, find_transports
+from polynsd.estimator.gradients import (
+    Effects,
+    NetworkPart,
+    Part,
+    dense_row,
+    find_effects,
+    find_transports,
+)
 from polynsd.nn import PolyNSD
 from polynsd.nn.inputs import half_edge_weights
+from polynsd.sparse import is_sparse, to_scipy
 from polynsd.topology import Topology, as_topology
 
 Score = Callable[[Sequence[Tensor]], Tensor]  # from the outputs [O] of all models at the node
@@ -45,7 +53,8 @@ def explain_node(
 
     Args:
         model: trained.
-        data: PyG's `Data` with `x`, `edge_index` and, where the model takes them, `edge_weight`, `edge_attr`.
+        data: PyG's `Data` with `x`, dense or sparse, `edge_index` and, where the model takes them,
+            `edge_weight`, `edge_attr`.
         node: its number.
         target: the class to explain; the most likely one by default. A model with one output is explained as
             it is.
@@ -58,7 +67,8 @@ def explain_node(
         raise GraphError(f"node {node} is not in the graph; its nodes are 0 to {topology.num_nodes - 1}.")
     if not isinstance(model, PolyNSD):
         raise ConfigError(f"explain_node takes a PolyNSD; got {type(model).__name__}.")
-    x = data.x.detach().cpu().double().numpy()
+    x = data.x.detach().cpu().double()
+    x = to_scipy(x) if is_sparse(x) else x.numpy()
     still = copy.deepcopy(model).cpu().double().eval()
     part = network_part(still, topology, x, data)
 
@@ -70,7 +80,7 @@ def explain_node(
         logits = still(*_inputs(data))[node]
     is_class = len(logits) > 1
     chosen = int(logits.argmax()) if target is None else target
-    names = Names.numbered(topology.num_nodes, x[node])
+    names = Names.numbered(topology.num_nodes, dense_row(x, node))
     if feature_names is not None:
         names = Names(names.nodes, feature_names, names.values)
 

@@ -89,6 +89,12 @@ def apply_first_layer(part: Part) -> Tensor:
     return pre if part.bias is None else pre + part.bias.detach()
 
 
+def dense_row(x: Matrix, node: int) -> Numbers:
+    """`[F]` the features of a node."""
+    row = x[[node]]
+    return np.ravel(row.toarray() if hasattr(row, "toarray") else row)
+
+
 def find_effects(part: Part, topology: Topology, node: int, slope: Tensor, num_features: int) -> Effects:
     """The effects of one model, given ∂s/∂out `[O]` at the node."""
     weight = part.weight.detach()
@@ -100,9 +106,7 @@ def find_effects(part: Part, topology: Topology, node: int, slope: Tensor, num_f
     g, edge_effects = found[0], found[1].numpy()
     linear = pre.detach() if part.bias is None else pre.detach() - part.bias.detach()
     own, total = np.zeros(num_features), np.zeros(num_features)
-    row = part.x[[node]]
-    x_v = np.ravel(row.toarray() if hasattr(row, "toarray") else row)
-    own[part.columns] = x_v * (g[node] @ weight).numpy()
+    own[part.columns] = dense_row(part.x, node) * (g[node] @ weight).numpy()
     total[part.columns] = (np.asarray(part.x.T @ g.numpy()) * weight.numpy().T).sum(1)
     return Effects((g * linear).sum(-1).numpy(), own, total, edge_effects)
 

@@ -22,7 +22,7 @@ from polynsd.estimator.design import Design, as_tensor, make_design, multiply_ho
 from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import LOSS_SHARE
-from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State
 from polynsd.estimator.newton import (
     Models,
     cross_entropy,
@@ -100,27 +100,15 @@ class LinearCandidate:
     hops: int = 0
     device: str = "cpu"
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: NDArray[np.float64] | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> LinearMember:
-        rows = np.asarray((folds.train | folds.val).any(0))
+    def fit(self, data: FitData) -> Fitted:
+        inputs, folds, task, device = data.inputs, data.folds, data.task, torch.device(self.device)
+        rows, num_outputs = folds.used, data.num_outputs
         p = inputs.adjacency(self.adjacency) if self.hops else None
-        device = torch.device(self.device)
         x = inputs.features(self.treatment)
-        design = make_design(x, inputs.num_sparse, p, self.hops, rows, device, seed)
-        y = torch.from_numpy(target[rows]).to(device)
-        num_outputs = task.num_outputs(torch.from_numpy(target))
+        design = make_design(x, inputs.num_sparse, p, self.hops, rows, device, data.seed)
+        y = torch.from_numpy(data.target[rows]).to(device)
         loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)
-        shares = _training_shares(folds.train[:, rows], None if weights is None else weights[rows])
+        shares = _training_shares(folds.train[:, rows], None if data.weights is None else data.weights[rows])
         shares = shares.to(device)
         models = zero_models(design, len(y), len(folds), num_outputs)
         reference = gradient_size(design, loss, shares, models)
@@ -134,19 +122,13 @@ class LinearCandidate:
             if best is None or score > best[0]:
                 best, since = (score, penalty, models), 0
             is_done = since >= PATIENCE and penalty <= LARGEST_LAST
-            if is_done or (deadline is not None and time.monotonic() > deadline):
+            if is_done or (data.deadline is not None and time.monotonic() > data.deadline):
                 break
         assert best is not None
         _, penalty, models = best
-        return LinearMember(
-            self.name,
-            self.family,
-            self.treatment,
-            self.adjacency,
-            self.hops,
-            penalty,
-            *_unscale(models, design),
-        )
+        named = (self.name, self.family, self.treatment, self.adjacency, self.hops, penalty)
+        member = LinearMember(*named, *_unscale(models, design))
+        return Fitted(member, member.outputs(inputs))
 
 
 def linear_candidates(inputs: Inputs, device: str) -> list[LinearCandidate]:

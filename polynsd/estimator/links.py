@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from polynsd.estimator.features import STANDARD, Matrix
-from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
-from polynsd.estimator.members import Candidate, Member, OnEpoch, Outputs, State
+from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
 from polynsd.estimator.propagation import fingerprints
-from polynsd.training import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,26 +112,7 @@ class LinkCandidate:
     def family(self) -> str:
         return self.base.family
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: NDArray[np.float64] | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> LinkMember:
-        base = self.base.fit(
-            LinkedInputs(inputs, inputs.num_nodes),
-            target,
-            folds,
-            task,
-            weights=weights,
-            seed=seed,
-            deadline=deadline,
-            on_epoch=on_epoch,
-        )
-        return LinkMember(base, fingerprints(inputs), inputs.num_nodes)
+    def fit(self, data: FitData) -> Fitted:
+        inputs, num_nodes = data.inputs, data.inputs.num_nodes
+        base, outputs = self.base.fit(replace(data, inputs=LinkedInputs(inputs, num_nodes)))
+        return Fitted(LinkMember(base, fingerprints(inputs), num_nodes), outputs)

@@ -1,11 +1,13 @@
-"""`Candidate`, what an estimator may try, and `Member`, a candidate that has been fitted to every fold."""
+"""`Candidate`, what an estimator may try on `FitData`, and `Member`, a candidate that has been fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -65,6 +67,44 @@ class Member(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """What candidates are fitted to.
+
+    Args:
+        inputs: the graph.
+        target: `[N]` classes 0 … O − 1 (int64, −1 where unknown) or standardised numbers (float64, NaN
+            where unknown).
+        folds: nothing outside of them is looked at.
+        task: loss and metric, and whether targets are numbers.
+        weights: `[N]` of the nodes in the loss; all 1 unless given.
+        seed: of everything random.
+        deadline: a `time.monotonic()` after which the best so far is returned.
+        on_epoch: called where a candidate trains in epochs.
+    """
+
+    inputs: Inputs
+    target: NDArray[Any]
+    folds: Folds
+    task: Task
+    weights: NDArray[np.float64] | None = None
+    seed: int = 0
+    deadline: float | None = None
+    on_epoch: OnEpoch | None = None
+
+    @property
+    def num_outputs(self) -> int:
+        """O: classes, or 1."""
+        return self.task.num_outputs(torch.from_numpy(self.target))
+
+
+class Fitted(NamedTuple):
+    """A member, and its outputs `[R, N, O]` on the graph that it was fitted to."""
+
+    member: Member
+    outputs: Outputs
+
+
 class Candidate(Protocol):
     """Something to try on a graph."""
 
@@ -74,29 +114,6 @@ class Candidate(Protocol):
     @property
     def family(self) -> str: ...
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: NDArray[np.float64] | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> Member:
-        """A model per fold, trained on its `train` nodes; its `val` nodes may choose the moment to stop.
-
-        Args:
-            inputs: the graph.
-            target: `[N]` classes 0 … O − 1 (int64, −1 where unknown) or standardised numbers (float64, NaN
-                where unknown).
-            folds: nothing outside of them is looked at.
-            task: loss and metric, and whether targets are numbers.
-            weights: `[N]` of the nodes in the loss; all 1 unless given.
-            seed: of everything random.
-            deadline: a `time.monotonic()` after which the best so far is returned.
-            on_epoch: called where the candidate trains in epochs.
-        """
+    def fit(self, data: FitData) -> Fitted:
+        """A model per fold, trained on its `train` nodes; its `val` nodes may choose the moment to stop."""
         ...

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, OnEpoch, Outputs, State
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import plain_configuration, shape_key
 from polynsd.training.replica import NOT_FINITE, call_model
@@ -32,9 +31,9 @@ from polynsd.zoo import build_model
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
-LOSS_SHARE = 0.1  # of the loss in what chooses the epoch
-FEWEST_JUDGES = 40  # held-out nodes of a fold that may choose the epoch
-FIXED_EPOCHS = 100  # of a training whose epoch nobody chooses
+LOSS_SHARE = 0.1  # of the loss in what chooses the epoch of a fold
+POOLED_SHARE = 0.3  # of the loss in what chooses the epoch of all folds together
+FEWEST_JUDGES = 40  # held-out nodes of a fold that may choose its epoch
 RUNGS = {40: 0.03, 100: 0.01}  # epochs, and by how much a setting may then be behind the best of its shape
 
 
@@ -52,33 +51,12 @@ class Network:
         """Equal for candidates that can train together."""
         return self.treatment, shape_key(self.configuration)
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: NDArray[np.float64] | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> NetworkMember:
+    def fit(self, data: FitData) -> Fitted:
         """See `Candidate`."""
-        (member,) = fit_networks(
-            [self],
-            inputs,
-            target,
-            folds,
-            task,
-            weights=weights,
-            seed=seed,
-            deadline=deadline,
-            on_epoch=on_epoch,
-        )
+        (member,) = fit_networks([self], data)
         if member is None:
             raise DataError(NOT_FINITE)
-        return member
+        return Fitted(member, member.outputs(data.inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,49 +137,37 @@ class NetworkMember:
         )
 
 
-def fit_networks(
-    networks: Sequence[Network],
-    inputs: Inputs,
-    target: NDArray[Any],
-    folds: Folds,
-    task: Task,
-    *,
-    weights: NDArray[np.float64] | None,
-    seed: int,
-    deadline: float | None,
-    on_epoch: OnEpoch | None = None,
-) -> list[NetworkMember | None]:
+def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMember | None]:
     """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.
 
-    Held-out nodes choose the epoch if they are many enough: the best of a hundred epochs on ten nodes would
-    look far better than it is. Otherwise a training has a fixed length.
-
-    The arguments are those of `Candidate.fit`.
+    The held-out nodes of a fold choose its epoch. Where they are few, the best of a hundred epochs on ten
+    nodes would be one by luck: then all folds choose one epoch together.
     """
-    judges = int((folds.val & ~folds.train).sum(1).min())
-    is_judged = judges >= FEWEST_JUDGES
-    data = copy.copy(inputs.data(networks[0].treatment, inputs.device))
-    data.y = torch.from_numpy(target).to(inputs.device)
-    if task.is_regression:
-        data.y = data.y.float()[:, None]
-    width = task.num_outputs(data.y)
-    training_task = _training_task(task, weights, inputs.device, is_judged)
-    splits = list((folds if is_judged else Folds(folds.train, folds.train)).splits())
+    inputs, folds = data.inputs, data.folds
+    graph = copy.copy(inputs.data(networks[0].treatment, inputs.device))
+    graph.y = torch.from_numpy(data.target).to(inputs.device)
+    if data.task.is_regression:
+        graph.y = graph.y.float()[:, None]
+    sizes = (graph.x.size(1), data.num_outputs)
+    judges, splits = int((folds.val & ~folds.train).sum(1).min()), list(folds.splits())
     replicas = [
         Replica(
-            partial(build_model, network.configuration.model, data.x.size(1), width),
+            partial(build_model, network.configuration.model, *sizes),
             split,
-            seed + fold,
+            data.seed + fold,
             _training_rules(network.configuration.training, judges),
         )
         for network in networks
         for fold, split in enumerate(splits)
     ]
-    rungs = RUNGS if is_judged else {}
-    race = _Race([network.name for network in networks], len(splits), deadline, on_epoch, rungs)
-    fits = fit_replicas(replicas, data, training_task, on_epoch=race.report, stop=race.stop, score_test=False)
+    rungs = RUNGS if judges >= FEWEST_JUDGES else {}
+    race = _Race([network.name for network in networks], len(splits), data.deadline, data.on_epoch, rungs)
+    training_task = _training_task(data, judges)
+    fits = fit_replicas(
+        replicas, graph, training_task, on_epoch=race.report, stop=race.stop, score_test=False
+    )
     return [
-        _member(network, fits[number * len(splits) : (number + 1) * len(splits)], (data.x.size(1), width))
+        _member(network, fits[number * len(splits) : (number + 1) * len(splits)], sizes)
         for number, network in enumerate(networks)
     ]
 
@@ -243,43 +209,28 @@ class _Race:
         ]
 
 
-def fit_again(
-    member: NetworkMember,
-    inputs: Inputs,
-    target: NDArray[Any],
-    folds: Folds,
-    task: Task,
-    **common: Any,
-) -> NetworkMember:
-    """The member with one more model, trained on all labelled nodes for as many epochs as were best before.
-
-    The arguments are those of `Candidate.fit`.
-    """
-    everyone = folds.used
+def fit_again(member: NetworkMember, data: FitData) -> NetworkMember:
+    """The member with one more model, of all labelled nodes and for as many epochs as were best before."""
+    everyone = data.folds.used
     model, training = member.configuration
     once = Configuration(model, replace(training, epochs=max(member.best_epochs)))
     network = Network(member.name, member.family, once, member.treatment)
-    whole = Folds.one(everyone, everyone)
-    (again,) = fit_networks([network], inputs, target, whole, task, **common)
+    (again,) = fit_networks([network], replace(data, folds=Folds.one(everyone, everyone)))
     return member if again is None else replace(member, models=[*member.models, *again.models])
 
 
 def _training_rules(training: TrainConfig, judges: int) -> TrainConfig:
-    if judges >= FEWEST_JUDGES:
-        return replace(training, select="metric")
-    epochs = min(training.epochs, FIXED_EPOCHS) if judges else training.epochs
-    return replace(training, select="metric", epochs=epochs, patience=epochs)
+    return replace(training, select="metric", patience=training.patience if judges else training.epochs)
 
 
-def _training_task(
-    task: Task, weights: NDArray[np.float64] | None, device: torch.device, is_judged: bool
-) -> Task:
-    """The task whose metric chooses the epoch.
+def _training_task(data: FitData, judges: int) -> Task:
+    """The task whose metric chooses the epoch, with so many held-out nodes in a fold.
 
     The metric of few nodes has many ties, so a share of the loss is taken from it. Where nothing is held out,
     the training loss alone says how far a training has come.
     """
-    factors = None if weights is None else torch.from_numpy(weights).float().to(device)
+    task, weights, num_folds = data.task, data.weights, len(data.folds)
+    factors = None if weights is None else torch.from_numpy(weights).float().to(data.inputs.device)
 
     def node_losses(output: Tensor, y: Tensor) -> Tensor:
         losses = task.node_losses(output, y)
@@ -287,9 +238,22 @@ def _training_task(
 
     def progress(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
         losses = to_wide(task.losses(output, y, mask))
-        return task.metrics(output, y, mask).nan_to_num() - LOSS_SHARE * losses if is_judged else -losses
+        if not judges:
+            return -losses
+        metrics = task.metrics(output, y, mask).nan_to_num()
+        if judges >= FEWEST_JUDGES or len(output) % num_folds:  # a batch may not hold all folds
+            return metrics - LOSS_SHARE * losses
+        few = -losses if task.is_regression else metrics - POOLED_SHARE * losses  # R² of two nodes is wild
+        return _pool(few, mask.sum(-1), num_folds)
 
     return replace(task, node_losses=node_losses, metrics=progress, check=_accept)
+
+
+def _pool(values: Tensor, counts: Tensor, num_folds: int) -> Tensor:
+    """`[S R]` of S settings → `[S R]`: the mean over the folds, to each of which so many nodes have added."""
+    counts = counts.to(values.dtype).reshape(-1, num_folds)
+    mean = (values.reshape(-1, num_folds) * counts).sum(1) / counts.sum(1)
+    return mean.repeat_interleave(num_folds)
 
 
 def _accept(y: Tensor) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.linear import score_out_of_fold
-from polynsd.estimator.members import Candidate, Member, OnEpoch, Outputs, State
+from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -125,22 +125,9 @@ class PropagationCandidate:
     family: str
     base: Candidate | None = None
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: NDArray[np.float64] | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> PropagationMember:
-        base = None
-        if self.base is not None:
-            base = self.base.fit(inputs, target, folds, task, weights=weights, seed=seed, deadline=deadline)
-        said = None if base is None else base.outputs(inputs)
+    def fit(self, data: FitData) -> Fitted:
+        inputs, target, folds, task = data.inputs, data.target, data.folds, data.task
+        base, said = (None, None) if self.base is None else self.base.fit(data)
         missing = np.nan if task.is_regression else -1
         labels = np.where(folds.train, target, np.asarray(missing, dtype=target.dtype))
         prior = _priors(folds, target, task)
@@ -149,7 +136,8 @@ class PropagationCandidate:
             PropagationMember(self.name, self.family, share, task.is_regression, prints, labels, prior, base)
             for share in SHARES
         ]
-        return max(tries, key=lambda member: _score(member.spread(inputs, said), target, folds, task))
+        fitted = (Fitted(member, member.spread(inputs, said)) for member in tries)
+        return max(fitted, key=lambda each: _score(each.outputs, target, folds, task))
 
 
 @dataclass(eq=False)
@@ -157,7 +145,7 @@ class FitOnce:
     """A candidate that is fitted to a graph once, although it stands in the list and below labels too."""
 
     candidate: Candidate
-    done: tuple[Inputs, Folds, Member] | None = None
+    done: tuple[Inputs, Folds, Fitted] | None = None
 
     @property
     def name(self) -> str:
@@ -167,10 +155,10 @@ class FitOnce:
     def family(self) -> str:
         return self.candidate.family
 
-    def fit(self, inputs: Inputs, target: NDArray[Any], folds: Folds, task: Task, **options: Any) -> Member:
-        """The member of the last call, where that was for the same graph and folds."""
-        if self.done is None or self.done[0] is not inputs or self.done[1] is not folds:
-            self.done = inputs, folds, self.candidate.fit(inputs, target, folds, task, **options)
+    def fit(self, data: FitData) -> Fitted:
+        """What the last call returned, where that was for the same graph and folds."""
+        if self.done is None or self.done[0] is not data.inputs or self.done[1] is not data.folds:
+            self.done = data.inputs, data.folds, self.candidate.fit(data)
         return self.done[2]
 
 

@@ -16,19 +16,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.candidates import epoch_seconds
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.kinds import Parts, kind_of, restore_member
-from polynsd.estimator.members import FAMILIES, Candidate, Member, OnEpoch
+from polynsd.estimator.links import LinkCandidate
+from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
-from polynsd.training import Task
 
 if TYPE_CHECKING:
-    from polynsd.estimator.folds import Folds
-    from polynsd.estimator.inputs import Inputs
     from polynsd.estimator.judge import Judge
 
 logger = logging.getLogger("polynsd")
@@ -38,7 +35,7 @@ SETUP = 0.3  # estimated seconds before a training begins
 SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
 LAST_SHARE = 1.25  # of the allowance, up to which members are trained again
 GROUPS_WITHOUT_GAIN = 3  # that end a search
-FAR_BEHIND = 0.05  # by which a family may be behind another not to be tried by networks at all
+FAR_BEHIND = 0.05  # by which a family is behind another that is not tried by networks at all
 SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
 
@@ -84,31 +81,19 @@ class Search:
     """The candidates that were tried on a graph, and those to come.
 
     Args:
-        inputs: the graph.
-        target: see `Candidate.fit`.
-        folds: see `Candidate.fit`.
-        task: see `Candidate.fit`.
+        data: what candidates are fitted to.
         judge: compares predictions.
-        weights: see `Candidate.fit`.
-        seed: see `Candidate.fit`.
         seconds: the budget; None: a fixed amount of work.
         size: the most members of the ensemble.
-        on_epoch: see `Candidate.fit`.
         parts: where fitted candidates are kept, so that an interrupted search goes on from them.
         on_candidate: called with the row of a candidate that has ended, and the share of the allowance that
             is used up.
     """
 
-    inputs: Inputs
-    target: NDArray[Any]
-    folds: Folds
-    task: Task
+    data: FitData
     judge: Judge
-    weights: NDArray[np.float64] | None = None
-    seed: int = 0
     seconds: float | None = None
     size: int = 1
-    on_epoch: OnEpoch | None = None
     parts: Parts | None = None
     on_candidate: OnCandidate | None = None
     attempts: list[Attempt] = field(default_factory=list)
@@ -148,7 +133,7 @@ class Search:
         for group in groups:
             if isinstance(group[0], Network):
                 networks.append(group)
-            else:
+            elif not (isinstance(group[0], LinkCandidate) and self._is_far_behind(group[0].family)):
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
@@ -168,6 +153,12 @@ class Search:
             for family in ("features", "smoothed")
         )
         return alone < smoothed - FAR_BEHIND
+
+    def _is_far_behind(self, family: str) -> bool:
+        """Whether what was tried of a family is far behind the best."""
+        scores = [attempt.score for attempt in self.complete if attempt.family == family]
+        top = max((attempt.score for attempt in self.complete), default=-math.inf)
+        return bool(scores) and max(scores) < top - max(FAR_BEHIND, self.judge.noise(top))
 
     def _rank_treatments(self) -> dict[str, int]:
         """The place of every treatment of features in the order of what linear models make of them."""
@@ -202,18 +193,18 @@ class Search:
         """Fits the candidates of a group; whether there was time for it."""
         began = time.monotonic()
         try:
-            members = self._fit(group)
+            fitted = self._fit(group)
         except PolyNSDError as error:
             seconds = time.monotonic() - began
             failed = [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
             self.attempts += failed
             self._report(failed)
             return True
-        seconds = (time.monotonic() - began) / max(len(members), 1)
-        for candidate, member in zip(group, members, strict=False):
-            self._judge(Attempt(candidate.name, candidate.family, seconds, member))
-        self._report(self.attempts[len(self.attempts) - len(members) :])
-        return bool(members)
+        seconds = (time.monotonic() - began) / max(len(fitted), 1)
+        for candidate, each in zip(group, fitted, strict=False):
+            self._judge(Attempt(candidate.name, candidate.family, seconds), each)
+        self._report(self.attempts[len(self.attempts) - len(fitted) :])
+        return bool(fitted)
 
     def _report(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts if self.on_candidate is not None else ():
@@ -225,53 +216,54 @@ class Search:
             return min((time.monotonic() - self.began) / self.seconds, 1.0)
         return min(self.spent / self.allowance, 1.0)
 
-    def _fit(self, group: Sequence[Candidate]) -> Sequence[Member | None]:
+    def _fit(self, group: Sequence[Candidate]) -> Sequence[Fitted | None]:
         """The fitted candidates; none where there is no time for any."""
         kept = [self._kept.pop(candidate.name, None) for candidate in group]
         if all(member is not None for member in kept):
-            members: Sequence[Member | None] = kept
-        elif isinstance(group[0], Network):
-            networks = self._shorten([candidate for candidate in group if isinstance(candidate, Network)])
-            if not networks:
-                return []
-            common = self._common()
-            members = fit_networks(networks, self.inputs, self.target, self.folds, self.task, **common)
-            self._keep(members)
+            fitted = self._with_outputs(kept)
         else:
-            common = self._common()
-            members = [c.fit(self.inputs, self.target, self.folds, self.task, **common) for c in group]
-            self._keep(members)
-        fitted = [member for member in members if isinstance(member, NetworkMember)]
-        self.spent += sum(map(self._work, fitted)) + SETUP * bool(fitted)
-        return members
+            if isinstance(group[0], Network):
+                networks = self._shorten([candidate for candidate in group if isinstance(candidate, Network)])
+                if not networks:
+                    return []
+                fitted = self._with_outputs(fit_networks(networks, self._data_in_time()))
+            else:
+                fitted = [candidate.fit(self._data_in_time()) for candidate in group]
+            self._keep([each.member for each in fitted if each is not None])
+        networks_ = [each.member for each in fitted if each and isinstance(each.member, NetworkMember)]
+        self.spent += sum(map(self._work, networks_)) + SETUP * bool(networks_)
+        return fitted
 
-    def _keep(self, members: Sequence[Member | None]) -> None:
-        for member in members:
-            if self.parts is not None and member is not None:
-                data, tensors = member.state()
-                self.parts.append({"kind": kind_of(member), **data}, tensors)
+    def _with_outputs(self, members: Sequence[Member | None]) -> list[Fitted | None]:
+        return [
+            None if member is None else Fitted(member, member.outputs(self.data.inputs)) for member in members
+        ]
+
+    def _keep(self, members: Sequence[Member]) -> None:
+        for member in members if self.parts is not None else ():
+            data, tensors = member.state()
+            self.parts.append({"kind": kind_of(member), **data}, tensors)  # type: ignore[union-attr]
 
     def _work(self, member: NetworkMember) -> float:
         """The estimated seconds of a training that has ended."""
         network = Network(member.name, member.family, member.configuration, member.treatment)
         return (
             member.epochs
-            * epoch_seconds(network, self.inputs, len(self.folds), self._on_gpu)
-            / len(self.folds)
+            * epoch_seconds(network, self.data.inputs, len(self.data.folds), self._on_gpu)
+            / len(self.data.folds)
         )
 
-    def _judge(self, attempt: Attempt) -> None:
+    def _judge(self, attempt: Attempt, fitted: Fitted | None) -> None:
         self.attempts.append(attempt)
-        if attempt.member is None:
+        if fitted is None:
             attempt.failure = "its loss was not finite"
             return
-        outputs = attempt.member.outputs(self.inputs)
-        attempt.temperature, predictions = self.judge.predictions(outputs, self.folds)
+        attempt.temperature, predictions = self.judge.predictions(fitted.outputs, self.data.folds)
         if not np.isfinite(predictions).all():
-            attempt.member, attempt.failure = None, "its predictions are not finite"
+            attempt.failure = "its predictions are not finite"
             return
-        attempt.everywhere = predictions.mean(0)
-        attempt.judged = self.folds.out_of_fold(predictions)[self.judge.nodes]
+        attempt.member, attempt.everywhere = fitted.member, predictions.mean(0)
+        attempt.judged = self.data.folds.out_of_fold(predictions)[self.judge.nodes]
         attempt.score, attempt.objective = (
             self.judge.score(attempt.judged),
             self.judge.objective(attempt.judged),
@@ -292,22 +284,21 @@ class Search:
 
     def _fit_again(self) -> None:
         """Adds a model of all labelled nodes to the networks of the ensemble, where a part never trained."""
-        if len(self.folds) > 1:
+        if len(self.data.folds) > 1:
             return  # every node has trained most of the models
         for attempt in self.complete:
             member = attempt.member
             if not attempt.weight or not isinstance(member, NetworkMember) or not self._has_time(attempt):
                 continue
             try:
-                common = self._common()
-                member = fit_again(member, self.inputs, self.target, self.folds, self.task, **common)
+                member = fit_again(member, self._data_in_time())
             except KeyboardInterrupt:
                 if self.parts is not None:
                     raise
                 logger.warning("interrupted; the models are kept as they are.")
                 return
             attempt.member = member
-            outputs = self.judge.as_predictions(member.outputs(self.inputs), attempt.temperature)
+            outputs = self.judge.as_predictions(member.outputs(self.data.inputs), attempt.temperature)
             attempt.everywhere = outputs.mean(0)
 
     def _has_time(self, attempt: Attempt) -> bool:
@@ -318,18 +309,13 @@ class Search:
         self.spent += self._work(attempt.member)
         return self.spent < LAST_SHARE * self.allowance
 
-    def _common(self) -> dict[str, Any]:
-        deadline = None
-        if self.seconds is not None:
-            now = time.monotonic()
-            left = max(self.began + self.seconds - now, 0.0)
-            deadline = now + (SHARE * left if self.complete else left)
-        return {
-            "weights": self.weights,
-            "seed": self.seed,
-            "deadline": deadline,
-            "on_epoch": self.on_epoch,
-        }
+    def _data_in_time(self) -> FitData:
+        """What the next candidate is fitted to, with the end of its share of the budget."""
+        if self.seconds is None:
+            return self.data
+        now = time.monotonic()
+        left = max(self.began + self.seconds - now, 0.0)
+        return replace(self.data, deadline=now + (SHARE * left if self.complete else left))
 
     def _allowance(self, candidates: Iterable[Candidate]) -> float:
         """Estimated seconds of work: a minute for a few thousand nodes, four for twenty thousand."""
@@ -339,14 +325,14 @@ class Search:
         if not networks:
             return math.inf
         usual = next((n for n in networks if n.family == "convolution"), networks[0])
-        plain = epoch_seconds(usual, self.inputs, len(self.folds), self._on_gpu)
+        plain = epoch_seconds(usual, self.data.inputs, len(self.data.folds), self._on_gpu)
         if self._on_gpu:
             return min(4 * (plain / 0.002) ** 0.3, 15.0)
         return min(45 * (plain / 0.025) ** 0.4, 180.0)
 
     @property
     def _on_gpu(self) -> bool:
-        return self.inputs.device.type == "cuda"
+        return self.data.inputs.device.type == "cuda"
 
     def _shorten(self, networks: Sequence[Network]) -> list[Network]:
         """The candidates with as many epochs as there is time for; none if those are too few."""
@@ -356,7 +342,7 @@ class Search:
         left = (self.allowance - self.spent) * (SHARE if self.complete else 1.0)
         count = len(networks)
         while count:
-            cost = epoch_seconds(networks[0], self.inputs, count * len(self.folds), self._on_gpu)
+            cost = epoch_seconds(networks[0], self.data.inputs, count * len(self.data.folds), self._on_gpu)
             epochs = min(longest, int(left / cost))
             if epochs >= min(FEWEST_EPOCHS, longest) or not self.complete:
                 return [_with_epochs(network, max(epochs, 1)) for network in networks[:count]]

@@ -18,8 +18,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.estimator.features import STANDARD
-from polynsd.estimator.folds import Folds
-from polynsd.estimator.members import OnEpoch, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.training import Task
 
@@ -80,22 +79,14 @@ class TreesMember:
     hops: int
     forest: Forest
     start: Numbers  # [R, O] what trees add to
-    known: tuple[Inputs, Outputs] | None = None
-    """The outputs on the graph of `fit`, which scikit-learn computes faster."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         return {"hops": self.hops, "trees": len(self.forest.root)}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        if self.known is not None and self.known[0] is inputs:
-            return self.known[1]
         sums = self.forest.predict(make_table(inputs, self.hops), self.start.size)
         return (sums.reshape(-1, *self.start.shape) + self.start).transpose(1, 0, 2)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: everything but the graph of `fit`."""
-        return {**vars(self), "known": None}
 
     def state(self) -> State:
         arrays = {**self.forest._asdict(), "start": self.start}
@@ -124,29 +115,19 @@ class TreesCandidate:
     family: str
     hops: int = 0
 
-    def fit(
-        self,
-        inputs: Inputs,
-        target: NDArray[Any],
-        folds: Folds,
-        task: Task,
-        *,
-        weights: Numbers | None,
-        seed: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None = None,
-    ) -> TreesMember:
-        table = make_table(inputs, self.hops)
-        num_outputs = task.num_outputs(torch.from_numpy(target))
+    def fit(self, data: FitData) -> Fitted:
+        table, folds = make_table(data.inputs, self.hops), data.folds
         grown: list[tuple[Forest, Numbers, Numbers]] = []
         for train, val in zip(folds.train, folds.val, strict=True):
-            seconds = None if deadline is None else (deadline - time.monotonic()) / (len(folds) - len(grown))
-            fold = _Fold(table, target, train, val, weights, num_outputs, task)
-            grown.append(fold.grow(seed, seconds))
+            seconds = None
+            if data.deadline is not None:
+                seconds = (data.deadline - time.monotonic()) / (len(folds) - len(grown))
+            fold = _Fold(table, data.target, train, val, data.weights, data.num_outputs, data.task)
+            grown.append(fold.grow(data.seed, seconds))
         forests, starts, outputs = zip(*grown, strict=True)
-        known = (inputs, np.stack(outputs))
-        forest = _join(forests, num_outputs)
-        return TreesMember(self.name, self.family, self.hops, forest, np.stack(starts), known)
+        forest = _join(forests, data.num_outputs)
+        member = TreesMember(self.name, self.family, self.hops, forest, np.stack(starts))
+        return Fitted(member, np.stack(outputs))  # which scikit-learn computes faster than the arrays
 
 
 def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:

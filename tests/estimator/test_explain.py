@@ -1,6 +1,7 @@
 """Explanations of one model: gradients against finite differences, planted causes, the learned transport."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -115,6 +116,19 @@ def test_what_alone_decides_is_ranked_first():
             for index in (data.edge_index, rest)
         )
     assert found.edges.loc[0, "exact"] == pytest.approx(float(before.logit() - after.logit()))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
+def test_sparse_features_are_explained_as_dense_ones(layout):
+    model, data = make_model(3, maps="identity", stalk_dim=1), make_data()
+    data.x = data.x * (data.x > 0.3)
+    dense = explain_node(model, data, 7)
+    data.x = data.x.to_sparse(layout=layout)
+    found = explain_node(model, data, 7)
+    assert found.score == pytest.approx(dense.score)
+    for name in ("features", "neighbours", "edges"):
+        pd.testing.assert_frame_equal(getattr(found, name), getattr(dense, name))
 
 
 def test_the_order_of_nodes_does_not_matter():

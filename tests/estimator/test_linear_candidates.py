@@ -11,6 +11,7 @@ from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearCandidate, LinearMember, linear_candidates
+from polynsd.estimator.members import FitData
 from polynsd.estimator.newton import cross_entropy, gradient_size, minimise, squared_error, zero_models
 from polynsd.training import get_task
 
@@ -39,7 +40,7 @@ def random_folds(num_nodes: int, count: int = 3) -> Folds:
 def fit(candidate, graph, target=None, folds=None, task=ACCURACY, weights=None) -> LinearMember:
     folds = folds or random_folds(graph.num_nodes)
     target = graph.y if target is None else target
-    return candidate.fit(inputs_of(graph), target, folds, task, weights=weights, seed=0, deadline=None)
+    return candidate.fit(FitData(inputs_of(graph), target, folds, task, weights)).member
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -153,7 +154,5 @@ def test_numbers_are_regressed():
 
 def test_a_deadline_that_has_passed_leaves_one_penalty():
     graph = random_graph()
-    member = LinearCandidate("l", "features").fit(
-        inputs_of(graph), graph.y, random_folds(60), ACCURACY, weights=None, seed=0, deadline=0.0
-    )
-    assert member.penalty == pytest.approx(0.1)
+    data = FitData(inputs_of(graph), graph.y, random_folds(60), ACCURACY, deadline=0.0)
+    assert LinearCandidate("l", "features").fit(data).member.penalty == pytest.approx(0.1)

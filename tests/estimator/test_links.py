@@ -14,6 +14,7 @@ from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.kinds import kind_of, restore_member
 from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.links import LinkCandidate, LinkedInputs
+from polynsd.estimator.members import FitData
 from polynsd.training import get_task
 
 N = 120
@@ -32,7 +33,7 @@ def member():
     train = RNG.random(N) < 0.5
     candidate = LinkCandidate(LinearCandidate("linear, links", "links"))
     folds = Folds.one(train, ~train)
-    return candidate.fit(inputs(), HUB, folds, get_task("accuracy"), weights=None, seed=0, deadline=None)
+    return candidate.fit(FitData(inputs(), HUB, folds, get_task("accuracy"))).member
 
 
 def test_columns_are_links_then_features():
@@ -48,8 +49,8 @@ def test_a_class_that_hangs_on_whom_a_node_is_linked_to_is_found(member):
     assert (said[3:] == HUB[3:]).mean() > 0.95
     alone = LinearCandidate("linear", "features")
     folds = Folds.one(np.arange(N) % 2 == 0, np.arange(N) % 2 == 1)
-    features = alone.fit(inputs(), HUB, folds, get_task("accuracy"), weights=None, seed=0, deadline=None)
-    assert (features.outputs(inputs())[0].argmax(1)[3:] == HUB[3:]).mean() < 0.7
+    features = alone.fit(FitData(inputs(), HUB, folds, get_task("accuracy")))
+    assert (features.outputs[0].argmax(1)[3:] == HUB[3:]).mean() < 0.7
 
 
 def test_other_nodes_are_told_by_features_alone(member, caplog):

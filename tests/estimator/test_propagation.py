@@ -10,6 +10,7 @@ from polynsd.data import Graph
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.kinds import kind_of, restore_member
 from polynsd.estimator.linear import LinearCandidate
+from polynsd.estimator.members import FitData
 from polynsd.estimator.propagation import FitOnce, PropagationCandidate, PropagationMember, propagate
 from polynsd.training import get_task
 
@@ -23,9 +24,8 @@ def two_paths(length=15) -> Graph:
 
 def fit(graph, folds, target=None, metric="accuracy", base=None) -> PropagationMember:
     target = graph.y if target is None else target
-    return PropagationCandidate("labels", "labels", base).fit(
-        inputs_of(graph), target, folds, get_task(metric), weights=None, seed=0, deadline=None
-    )
+    data = FitData(inputs_of(graph), target, folds, get_task(metric))
+    return PropagationCandidate("labels", "labels", base).fit(data).member
 
 
 def test_what_is_spread_solves_the_equation():
@@ -85,7 +85,7 @@ def test_an_edge_less_is_still_the_same_graph():
 def test_a_base_is_fitted_once():
     graph, folds = random_graph(), random_folds(60)
     inputs, base = inputs_of(graph), FitOnce(LinearCandidate("linear", "smoothed"))
-    task, options = get_task("accuracy"), {"weights": None, "seed": 0, "deadline": None}
-    member = PropagationCandidate("labels", "labels", base).fit(inputs, graph.y, folds, task, **options)
-    assert base.fit(inputs, graph.y, folds, task, **options) is member.base
-    assert base.fit(inputs, graph.y, random_folds(60, 2), task, **options) is not member.base
+    data = FitData(inputs, graph.y, folds, get_task("accuracy"))
+    member = PropagationCandidate("labels", "labels", base).fit(data).member
+    assert base.fit(data).member is member.base
+    assert base.fit(replace(data, folds=random_folds(60, 2))).member is not member.base

@@ -7,6 +7,7 @@ from test_linear_candidates import random_folds, random_graph
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.members import FitData, Fitted
 from polynsd.estimator.trees import Forest, TreesCandidate, TreesMember, make_table, trees_candidates
 from polynsd.training import get_task
 
@@ -18,18 +19,17 @@ def inputs_of(graph) -> Inputs:
     return Inputs(graph, FeatureTreatments.learn(graph.x))
 
 
-def fit(graph, target, folds, metric="accuracy", hops=0, deadline=None, weights=None) -> TreesMember:
-    return TreesCandidate("trees", "trees", hops).fit(
-        inputs_of(graph), target, folds, get_task(metric), weights=weights, seed=0, deadline=deadline
-    )
+def fit(graph, target, folds, metric="accuracy", hops=0, deadline=None, weights=None) -> Fitted:
+    task = get_task(metric)
+    data = FitData(inputs_of(graph), target, folds, task, weights=weights, deadline=deadline)
+    return TreesCandidate("trees", "trees", hops).fit(data)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 0])  # 0: numbers
 def test_stored_trees_predict_what_scikit_learn_did(num_classes):
     graph, folds = random_graph(200, 4, dense=True), random_folds(200, 2)
     target = np.minimum(graph.y, num_classes - 1) if num_classes else graph.x[:, 0].astype(np.float64)
-    member = fit(graph, target, folds, "accuracy" if num_classes else "r2", hops=2)
-    expected = member.known[1]
+    member, expected = fit(graph, target, folds, "accuracy" if num_classes else "r2", hops=2)
     again = TreesMember.restore(*member.state())
     found = again.outputs(inputs_of(graph))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
@@ -72,7 +72,7 @@ def test_the_table_has_neighbours_and_degrees():
 def test_a_class_that_a_fold_does_not_have_is_unlikely(missing):
     graph, folds = random_graph(60, 4, dense=True), random_folds(60, 2)
     folds.train[0] &= ~np.isin(graph.y, missing)
-    outputs = fit(graph, graph.y, folds).outputs(inputs_of(graph))
+    outputs = fit(graph, graph.y, folds).outputs
     assert np.isfinite(outputs).all()
     assert not np.isin(outputs[0].argmax(1), missing).any()
 
@@ -80,7 +80,7 @@ def test_a_class_that_a_fold_does_not_have_is_unlikely(missing):
 def test_weights_and_a_deadline_that_has_passed():
     graph = random_graph(60, 4, dense=True)
     folds, weights = Folds.one(np.arange(60) < 40, np.arange(60) >= 40), np.where(graph.y == 0, 1.0, 0.0)
-    member = fit(graph, graph.y, folds, deadline=0.0, weights=weights)
+    member, _ = fit(graph, graph.y, folds, deadline=0.0, weights=weights)
     assert len(member.forest.root) <= 3 * 20
     assert (member.outputs(inputs_of(graph))[0].argmax(1) == 0).all()
 
