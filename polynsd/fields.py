@@ -54,6 +54,15 @@ def fit_fields(kind: type[T], values: Mapping[str, Any]) -> T:
     return kind(**{name: _fit(name, value, hints[name]) for name, value in values.items()})
 
 
+def require_fields(values: Any, /, **hints: Any) -> None:
+    """Raises a `ConfigError` unless a mapping has just these names, each with a value of its type."""
+    require_type("what is stored", values, dict[str, Any])
+    for name in values.keys() ^ hints.keys():
+        raise ConfigError(f"{name} is {'missing' if name in hints else 'unknown'}.")
+    for name, hint in hints.items():
+        require_type(name, values[name], hint)
+
+
 def require_type(name: str, value: Any, hint: Any) -> None:
     """Raises a `ConfigError` unless a value has the annotated type."""
     if not _has_type(value, hint):
@@ -88,7 +97,7 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
     for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         if is_dataclass(kind) and isinstance(value, Mapping):
             return fit_fields(kind, value)  # type: ignore[arg-type]
-        if get_origin(kind) is tuple and isinstance(value, list):
+        if get_origin(kind) is tuple and isinstance(value, list | tuple):
             return tuple(_fit(f"{name}.{i}", item, get_args(kind)[0]) for i, item in enumerate(value))
         if hasattr(kind, "_fields") and isinstance(value, list) and len(value) == len(kind._fields):
             hints = get_type_hints(kind).values()  # of a NamedTuple
@@ -112,4 +121,4 @@ def _has_type(value: Any, hint: Any) -> bool:
         )
     if hint in (int, float):
         return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    return isinstance(value, origin or hint)

@@ -18,6 +18,7 @@ from polynsd.runs import RunRecord, read_run
 from polynsd.training.problem import Problem, Source
 from polynsd.training.result import ProtocolResult
 from polynsd.zoo import build_model
+from polynsd.zoo.states import check_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +87,12 @@ def _open_protocol(record: RunRecord, dataset: str | None) -> OpenedRun:
     outputs = problem.task.num_outputs(problem.data.y)
     models = []
     for number in range(len(result["splits"])):
-        model = build_model(config, problem.data.num_features, outputs)
         state = {n.partition(".")[2]: t for n, t in weights.items() if n.partition(".")[0] == str(number)}
         try:
+            check_state(config, (problem.data.num_features, outputs), state)
+            model = build_model(config, problem.data.num_features, outputs)
             model.load_state_dict(state)
-        except RuntimeError as error:
+        except (DataError, RuntimeError) as error:
             raise DataError(
                 f"the weights of {record.folder} do not fit its configuration: {error}"
             ) from error

@@ -28,6 +28,8 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from polynsd.errors import ShapeError, require_choice
+from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.fields import require_fields
 
 logger = logging.getLogger("polynsd")
 
@@ -178,10 +180,17 @@ class FeatureTreatments:
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> FeatureTreatments:
         """What `state` described."""
-        arrays = {name: tensors[name].numpy() for name in ARRAYS}
-        return cls(
-            width=data["width"], names=tuple(data["names"]), is_sparse=bool(data["is_sparse"]), **arrays
-        )
+        require_fields(data, width=int, names=list[str], is_sparse=bool)
+        stored = StoredTensors(tensors)
+        columns = {"sparse": "A", "dense": "B"}
+        scales = {"largest": "A", "mean": "B", "deviation": "B", "quantiles": "Q B"}
+        arrays = {name: stored.take(name, shape, torch.int64) for name, shape in columns.items()}
+        for name in columns:
+            check_range(name, arrays[name], 0, data["width"])
+        arrays |= {name: stored.take(name, shape) for name, shape in scales.items()}
+        stored.require_none_left()
+        numbers = {name: tensor.numpy() for name, tensor in arrays.items()}
+        return cls(width=data["width"], names=tuple(data["names"]), is_sparse=data["is_sparse"], **numbers)
 
 
 class _ColumnFacts(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.links import LinkMember
 from polynsd.estimator.members import Member, State
@@ -43,4 +44,30 @@ def kind_of(member: Member) -> str:
 def restore_member(data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Member:
     """The member of these data, which name its kind."""
     plain = dict(data)
-    return KINDS[plain.pop("kind")].restore(plain, tensors)
+    kind = plain.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise DataError(f"there is no kind of member {kind!r}")
+    return KINDS[kind].restore(plain, tensors)
+
+
+def check_member(member: Member, columns: int, num_outputs: int) -> None:
+    """Raises unless a member takes so many treated features and has so many outputs."""
+    found: tuple[float, int] = (columns, num_outputs)
+    if isinstance(member, LinkMember):
+        check_member(member.base, columns + member.num_links, num_outputs)
+    elif isinstance(member, LinearMember):
+        found = (member.weights.shape[1] / (member.hops + 1), member.intercepts.shape[1])
+    elif isinstance(member, NetworkMember):
+        found = member.sizes
+    elif isinstance(member, TreesMember):
+        most = (member.hops + 1) * columns + bool(member.hops)  # of the table, which ends with the degree
+        is_inside = int(member.forest.feature.max(initial=0)) < most
+        found = (columns if is_inside else -1, member.start.shape[1])
+    elif isinstance(member, PropagationMember):
+        found = (columns, member.prior.shape[1])
+        if member.base is not None:
+            check_member(member.base, columns, num_outputs)
+    if found != (columns, num_outputs):
+        raise DataError(
+            f"the member {member.name[:80]!r} does not take {columns} features to {num_outputs} outputs"
+        )

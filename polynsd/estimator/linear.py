@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.estimator.decision import fit_temperature, mean_loss
 from polynsd.estimator.design import Design, as_tensor, make_design, multiply_hops
 from polynsd.estimator.features import SCALED, STANDARD
@@ -31,6 +32,8 @@ from polynsd.estimator.newton import (
     squared_error,
     zero_models,
 )
+from polynsd.estimator.stored import StoredTensors
+from polynsd.fields import require_fields
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -77,7 +80,15 @@ class LinearMember:
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinearMember:
-        return cls(**data, weights=tensors["weights"], intercepts=tensors["intercepts"])
+        require_fields(
+            data, **dict.fromkeys(("name", "family", "treatment", "adjacency"), str), hops=int, penalty=float
+        )
+        stored = StoredTensors(tensors)
+        weights, intercepts = stored.take("weights", "R W O"), stored.take("intercepts", "R O")
+        stored.require_none_left()
+        if not 0 <= data["hops"] < max(stored.size("W"), 1) or stored.size("W") % (data["hops"] + 1):
+            raise DataError(f"{data['hops']} hops have no weights of {stored.size('W')} columns")
+        return cls(**data, weights=weights, intercepts=intercepts)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from polynsd.estimator.features import STANDARD, Matrix
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
 from polynsd.estimator.propagation import fingerprints
+from polynsd.fields import require_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,8 @@ class LinkMember:
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinkMember:
         from polynsd.estimator.kinds import restore_member
 
-        return cls(restore_member(data["base"], tensors), data["graph"], int(data["num_links"]))
+        require_fields(data, name=str, graph=list[str], num_links=int, base=dict[str, Any])
+        return cls(restore_member(data["base"], tensors), data["graph"], data["num_links"])
 
 
 @dataclass(frozen=True)

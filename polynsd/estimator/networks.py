@@ -23,10 +23,12 @@ from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.members import FitData, Fitted, OnEpoch, Outputs, State
+from polynsd.fields import require_fields
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import plain_configuration, shape_key
 from polynsd.training.replica import NOT_FINITE, call_model
 from polynsd.zoo import build_model
+from polynsd.zoo.states import check_state
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -117,11 +119,24 @@ class NetworkMember:
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NetworkMember:
         """See `Member`."""
+        require_fields(
+            data,
+            **dict.fromkeys(("name", "family", "treatment"), str),
+            epochs=int,
+            best_epochs=list[int],
+            sizes=list[int],
+            **dict.fromkeys(("model", "training"), dict[str, Any]),
+        )
         configuration = Configuration(
             from_options(ModelConfig, data["model"]), from_options(TrainConfig, data["training"])
         )
-        models, sizes = [], (int(data["sizes"][0]), int(data["sizes"][1]))
-        for fold in range(len(next(iter(tensors.values())))):
+        width, num_outputs = data["sizes"]
+        models, sizes = [], (width, num_outputs)
+        counts = {len(values) if values.ndim else 0 for values in tensors.values()}
+        if len(counts) != 1 or counts == {0}:
+            raise DataError("there must be as many models in every tensor of a network")
+        check_state(configuration.model, sizes, {name: values[0] for name, values in tensors.items()})
+        for fold in range(*counts):
             model = build_model(configuration.model, *sizes)
             model.load_state_dict({name: values[fold] for name, values in tensors.items()})
             models.append(model.double().eval())

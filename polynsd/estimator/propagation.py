@@ -26,6 +26,8 @@ from torch import Tensor
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.linear import score_out_of_fold
 from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
+from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.fields import require_fields
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -104,11 +106,18 @@ class PropagationMember:
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PropagationMember:
         from polynsd.estimator.kinds import restore_member
 
-        plain, base = dict(data), None
+        plain, own, base = dict(data), dict(tensors), None
         if "base" in plain:
-            parts = {name[len(BASE) :]: value for name, value in tensors.items() if name.startswith(BASE)}
+            parts = {name[len(BASE) :]: own.pop(name) for name in tensors if name.startswith(BASE)}
             base = restore_member(plain.pop("base"), parts)
-        return cls(**plain, labels=tensors["labels"].numpy(), prior=tensors["prior"].numpy(), base=base)
+        require_fields(plain, name=str, family=str, share=float, is_regression=bool, graph=list[str])
+        stored = StoredTensors(own)
+        labels = stored.take("labels", "R N", torch.float64 if plain["is_regression"] else torch.int64)
+        prior = stored.take("prior", "R O")
+        stored.require_none_left()
+        if not plain["is_regression"]:
+            check_range("labels", labels, -1, stored.size("O"))
+        return cls(**plain, labels=labels.numpy(), prior=prior.numpy(), base=base)
 
 
 @dataclass(frozen=True)

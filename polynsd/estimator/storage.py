@@ -4,27 +4,30 @@ and `model.safetensors`. The graph of `fit` is not stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from polynsd.data.tables.encoder import FeatureEncoder
-from polynsd.errors import ConfigError, DataError
+from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.estimator.base import Chosen, SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Scaling
-from polynsd.estimator.kinds import kind_of, restore_member
+from polynsd.estimator.kinds import check_member, kind_of, restore_member
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
+from polynsd.fields import require_fields
 from polynsd.runs import Run, RunRecord, read_run
+from polynsd.runs.files import CONFIG, MODEL, RESULT
 
 KIND = "model"
 ESTIMATORS: dict[str, type[SheafEstimator]] = {
@@ -33,17 +36,32 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
 }
 FORMAT = 2  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
-VALUES = (
-    "n_features_in_",
-    "seed_",
-    "n_train_",
-    "n_val_",
-    "metric_",
-    "val_score_",
-    "has_edge_weights_",
-    "temperature_",
-    "candidates_",
-)
+VALUES: dict[str, Any] = {
+    "n_features_in_": int,
+    "seed_": int,
+    "n_train_": int,
+    "n_val_": int,
+    "metric_": str,
+    "val_score_": float | None,
+    "has_edge_weights_": bool,
+    "temperature_": float | None,
+    "candidates_": list[dict[str, Any]],
+}
+ESTIMATE: dict[str, Any] = {
+    **dict.fromkeys(("metric", "source"), str),
+    "nodes": int,
+    **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
+}
+LEARNED: dict[str, Any] = {
+    **dict.fromkeys(("members", "column_encoders"), list[dict[str, Any]]),
+    **dict.fromkeys(("treatments", "values", "estimate", "scalings"), dict[str, Any]),
+    **dict.fromkeys(("decision", "classes"), dict[str, Any] | None),
+    "feature_names": list[str] | None,
+    "format": int,
+}
+CLASS_TYPE = re.compile(r"[<>|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4})")
+MOST_LETTERS = 2**24  # of all names of classes together, as NumPy stores them
+BROKEN = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError, OverflowError)
 
 
 def save_estimator(estimator: SheafEstimator, folder: str | Path) -> Path:
@@ -69,15 +87,38 @@ def restore_estimator(record: RunRecord) -> SheafEstimator:
         raise ConfigError(f"{record.folder} holds a {record.kind} run; a fitted estimator was expected.")
     if result is None:
         raise DataError(f"the run {record.folder} has not finished. Start it again to go on.")
+    if result.get("format") != FORMAT:
+        raise ConfigError(
+            f"{record.folder} was stored by another version of polynsd; fit the model again with this one."
+        )
+    weights = record.weights()
     try:
-        parameters = dict(record.config["parameters"])
-        if isinstance(parameters.get("class_weight"), list):
-            parameters["class_weight"] = dict(parameters["class_weight"])
-        estimator = ESTIMATORS[name](**parameters)
-        _set_learned(estimator, result, record.weights())
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise DataError(f"{record.folder} is damaged or of another version: {error!r}.") from error
+        estimator = _make_estimator(ESTIMATORS[name], record.config.get("parameters"))
+    except BROKEN as error:
+        raise DataError(f"{record.folder / CONFIG} is damaged: {_reason(error)}") from error
+    try:
+        _set_learned(estimator, result, weights)
+    except BROKEN as error:
+        raise DataError(
+            f"{record.folder / RESULT} is damaged, or does not belong to {MODEL}: {_reason(error)}"
+        ) from error
     return estimator
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) if isinstance(error, PolyNSDError) else repr(error)
+    return text if text.endswith(".") else f"{text}."
+
+
+def _make_estimator(kind: type[SheafEstimator], stored: Any) -> SheafEstimator:
+    """An estimator with the stored parameters."""
+    hints = get_type_hints(kind.__init__)
+    del hints["return"]
+    require_fields(stored, **hints)
+    parameters = dict(stored)
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
+    return kind(**parameters)
 
 
 def describe_parameters(estimator: SheafEstimator) -> dict[str, Any]:
@@ -125,33 +166,68 @@ def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
 
 
 def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
-    if result.get("format") != FORMAT:
-        raise ConfigError(
-            "this model was stored by a version that kept a single network; fit it again with this one."
-        )
+    require_fields({name: result.get(name) for name in LEARNED}, **LEARNED)
     estimator.edge_scaling_ = estimator._everywhere = None
-    for name, value in result["values"].items():
-        setattr(estimator, name, value)
-    for name, pair in result["scalings"].items():
-        setattr(estimator, name, Scaling(np.array(pair["mean"]), np.array(pair["scale"])))
+    values, known = result["values"], {name: VALUES[name] for name in VALUES if name in result["values"]}
+    require_fields(values, **known)
+    for name in known:
+        setattr(estimator, name, values[name])
+    for name in SCALINGS:
+        if name in result["scalings"]:
+            setattr(estimator, name, _restore_scaling(result["scalings"][name]))
     if result["classes"] is not None:
-        estimator.classes_ = np.array(result["classes"]["names"], dtype=result["classes"]["dtype"])
+        estimator.classes_ = _restore_classes(result["classes"])
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
-    if result.get("column_encoders"):
+    if result["column_encoders"]:
         estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
+    require_fields(result["estimate"], **ESTIMATE)
     estimator.estimate_ = Estimate(**result["estimate"])
     if result["decision"] is not None:
+        require_fields(result["decision"], rule=str, gains=list[list[float]])
         estimator.decision_ = Decision.restore(result["decision"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
+    parts = [f"member{i}" for i in range(len(result["members"]))]
     estimator.members_ = [
-        Chosen(
-            restore_member(one["data"], _part(state, f"member{i}")),
-            one["weight"],
-            one["temperature"],
-        )
-        for i, one in enumerate(result["members"])
+        _restore_chosen(one, _part(state, part)) for part, one in zip(parts, result["members"], strict=True)
     ]
+    for name in state:
+        if name.partition(".")[0] not in (*parts, "treatments"):
+            raise DataError(f"the tensor {name} does not belong to the model")
+    _check_agreement(estimator)
+
+
+def _restore_chosen(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Chosen:
+    require_fields(stored, data=dict[str, Any], weight=float, temperature=float)
+    return Chosen(restore_member(stored["data"], tensors), stored["weight"], stored["temperature"])
+
+
+def _check_agreement(estimator: SheafEstimator) -> None:
+    """Raises unless all members take the features of the model and answer for its classes."""
+    columns, classes = len(estimator.treatments_.columns), vars(estimator).get("classes_")
+    if not estimator.members_ or estimator.treatments_.width != estimator.n_features_in_:
+        raise DataError("there must be members for the features of the model")
+    for chosen in estimator.members_:
+        check_member(chosen.member, columns, 1 if classes is None else len(classes))
+    if classes is not None and estimator.decision_.gains.shape != (len(classes), len(classes)):
+        raise DataError(f"the decision is not one between {len(classes)} classes")
+
+
+def _restore_scaling(stored: Any) -> Scaling:
+    require_fields(stored, mean=float | list[float], scale=float | list[float])
+    mean, scale = np.array(stored["mean"], dtype=np.float64), np.array(stored["scale"], dtype=np.float64)
+    if mean.shape != scale.shape:
+        raise DataError("a scaling needs as many scales as means")
+    return Scaling(mean, scale)
+
+
+def _restore_classes(stored: Any) -> NDArray[Any]:
+    require_fields(stored, names=list[str] | list[float] | list[bool], dtype=str)
+    names, kind = stored["names"], stored["dtype"]
+    letters = int(kind.partition("U")[2] or 1) if CLASS_TYPE.fullmatch(kind) else MOST_LETTERS
+    if not names or letters * len(names) >= MOST_LETTERS:
+        raise DataError(f"classes cannot be of type {kind[:40]!r}")
+    return np.array(names, dtype=kind)
 
 
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 from polynsd.data.tables import ReadResult, TableSchema, read_tables_like
 from polynsd.errors import ConfigError, DataError
 from polynsd.runs import RunRecord
+from polynsd.runs.files import RESULT
 
 
 def read_tables_for(record: RunRecord, edges: Path | None, nodes: Path | None, **options: Any) -> ReadResult:
@@ -42,8 +43,9 @@ def read_schema(record: RunRecord) -> TableSchema:
         )
     try:
         return TableSchema.from_dict(schema)
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{record.folder} is damaged: its schema cannot be read ({error!r}).") from error
+    except (KeyError, TypeError, ValueError) as error:
+        path = record.folder / RESULT
+        raise DataError(f"{path} is damaged: its schema cannot be read ({error}).") from error
 
 
 def hash_file(path: Path) -> str:

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.estimator.features import STANDARD
 from polynsd.estimator.members import FitData, Fitted, Outputs, State
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
+from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.fields import require_fields
 from polynsd.training import Task
 
 if TYPE_CHECKING:
@@ -97,8 +100,25 @@ class TreesMember:
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TreesMember:
-        forest = Forest(**{name: tensors[name].numpy() for name in Forest._fields})
-        return cls(**data, forest=forest, start=tensors["start"].numpy())
+        require_fields(data, name=str, family=str, hops=int)
+        if not 0 <= data["hops"] <= HOPS:
+            raise DataError(f"trees look at most {HOPS} hops far; got {data['hops']}")
+        stored, whole = StoredTensors(tensors), torch.int64
+        arrays = {name: stored.take(name, "M", whole) for name in ("feature", "left", "right")}
+        arrays |= {name: stored.take(name, "M") for name in ("threshold", "value")}
+        arrays |= {name: stored.take(name, "T", whole) for name in ("root", "output")}
+        start = stored.take("start", "R O")
+        stored.require_none_left()
+        check_range("root", arrays["root"], 0, stored.size("M"))
+        check_range("output", arrays["output"], 0, start.numel())
+        is_inner = arrays["feature"] >= 0
+        for name in ("left", "right"):  # a child comes after its parent, so that every way ends
+            child = arrays[name][is_inner]
+            check_range(name, child, 0, stored.size("M"))
+            if (child <= torch.arange(len(is_inner))[is_inner]).any():
+                raise DataError(f"the tensor {name} leads back")
+        forest = Forest(**{name: tensor.numpy() for name, tensor in arrays.items()})
+        return cls(**data, forest=forest, start=start.numpy())
 
 
 @dataclass(frozen=True)

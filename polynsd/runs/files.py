@@ -32,10 +32,11 @@ SNAPSHOT = "snapshot.safetensors"
 MODEL = "model.safetensors"
 PREDICTIONS = "predictions.parquet"
 RESULT = "result.json"
+MANIFEST = "manifest.json"
 LOCK = "lock"
 PARTS = "parts"
 
-FILES = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, RESULT)
+FILES = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, MANIFEST, RESULT)
 PARTIAL = ".partial"
 ABSENT = "(absent)"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from polynsd.documents import read_bytes, read_json
+from polynsd.documents import decode_json, read_bytes, read_json
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
 from polynsd.parquet import require_parquet_memory
@@ -33,7 +32,8 @@ from polynsd.runs.files import (
     to_json,
 )
 from polynsd.runs.lock import is_locked
-from polynsd.runs.snapshots import read_lines
+from polynsd.runs.manifest import check_sealed, read_manifest, read_sealed
+from polynsd.runs.snapshots import parse_lines, read_lines
 from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
@@ -78,25 +78,30 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`result.json`: what a repetition gives again, timings, and hashes of the files that belong to it."""
+    """`result.json`: what a repetition gives again, and timings; hashes of all files from `manifest.json`."""
 
     result: dict[str, Any]
     timings: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path) -> Outcome | None:
-        """The outcome of a run, None if there is none yet."""
+    def read(cls, folder: Path) -> Outcome | None:
+        """The outcome of a run, whose small files are as they were sealed; None if there is none yet."""
+        path = folder / RESULT
         if not path.exists():
             return None
-        content = read_json(path)
-        parts = [content.get(name) for name in ("result", "timings", "files")]
+        encoded, files = read_bytes(path), read_manifest(folder)
+        check_sealed(path, encoded, files)
+        for name in (CONFIG, ENVIRONMENT):
+            read_sealed(folder, name, files)
+        content = decode_json(encoded, path)
+        parts = [content.get(name) for name in ("result", "timings")]
         if content.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
             raise DataError(
-                f"{path} is not the result of a run of format {FORMAT}: it needs result, timings and files. "
+                f"{path} is not the result of a run of format {FORMAT}: it needs result and timings. "
                 "Delete it to compute the run again."
             )
-        return cls(*parts)  # type: ignore[arg-type]
+        return cls(content["result"], content["timings"], files)
 
 
 @dataclass(frozen=True)
@@ -153,22 +158,18 @@ class RunRecord:
 
     def metrics(self) -> list[dict[str, Any]]:
         """All records of the metrics log so far."""
-        return read_lines(self.folder / METRICS)
+        path = self.folder / METRICS
+        return read_lines(path) if self.outcome is None else parse_lines(self._read_checked(METRICS), path)
 
     def events(self) -> list[dict[str, Any]]:
         """When the training began, was resumed and failed; a repetition has others."""
         return read_lines(self.folder / EVENTS)
 
     def _read_checked(self, name: str) -> bytes:
-        """The content of a file of the result, if it has the hash that `result.json` says."""
+        """The content of a file of a finished run, if it is the one that was sealed."""
         if self.outcome is None:
             raise DataError(f"the run {self.folder} has not finished; {name} is written when it does.")
-        if name not in self.outcome.files:
-            raise DataError(f"the run {self.folder} was finished without {name}.")
-        content = read_bytes(self.folder / name)
-        if hashlib.sha256(content).hexdigest() != self.outcome.files[name]:
-            raise DataError(f"{self.folder / name} is damaged: it is not the file that the run wrote.")
-        return content
+        return read_sealed(self.folder, name, self.outcome.files)
 
 
 def read_run(folder: str | Path) -> RunRecord:
@@ -182,7 +183,7 @@ def read_run(folder: str | Path) -> RunRecord:
         raise DataError(f"{folder} is no run: there is no such folder.")
     identity = RunIdentity.read(folder / CONFIG)
     sessions = tuple(read_sessions(folder / ENVIRONMENT))
-    outcome = Outcome.read(folder / RESULT)
+    outcome = Outcome.read(folder)
     return RunRecord(folder, identity.kind, identity.config, identity.inputs, sessions, outcome)
 
 

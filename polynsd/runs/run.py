@@ -11,7 +11,6 @@ same result.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from polynsd.documents import read_bytes
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import add_session, now, read_sessions
 from polynsd.runs.files import (
@@ -46,6 +46,7 @@ from polynsd.runs.files import (
     write_durably,
 )
 from polynsd.runs.lock import hold_lock
+from polynsd.runs.manifest import write_manifest
 from polynsd.runs.parts import RunParts
 from polynsd.runs.record import Outcome, RunIdentity, load_package
 from polynsd.runs.snapshots import LineLog, RunSnapshots, append_line, read_snapshot
@@ -99,7 +100,7 @@ class Run:
         if not snapshot_seconds >= 0:
             raise ConfigError(f"snapshot_seconds must be at least 0; got {snapshot_seconds!r}.")
         check_folder(folder, identity)
-        outcome = Outcome.read(folder / RESULT)
+        outcome = Outcome.read(folder)
         if outcome is not None:
             _tidy_finished(folder)
             yield cls(folder, outcome.result, None)
@@ -116,7 +117,7 @@ class Run:
     @classmethod
     def _resume(cls, folder: Path, identity: RunIdentity, snapshot_seconds: float) -> Run:
         """Goes on from what lies in the folder, whose lock is held."""
-        outcome = Outcome.read(folder / RESULT)
+        outcome = Outcome.read(folder)
         if outcome is not None:
             return cls(folder, outcome.result, None)
         last = read_snapshot(folder / SNAPSHOT, identity.digest)
@@ -162,7 +163,7 @@ class Run:
         predictions: pd.DataFrame | None = None,
         timings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes everything that stays, `result.json` last, and drops the snapshot.
+        """Writes everything that stays, the seal and `result.json` last, and drops the snapshot.
 
         Args:
             result: what a repetition gives again, to the last bit.
@@ -176,17 +177,15 @@ class Run:
             load_package("pyarrow")
             predictions.to_parquet(table, index=False)
         self.snapshots.metrics.sync()
-        files = {MODEL: _sha256(write_tensors(self.folder / MODEL, weights))}
+        contents = {name: read_bytes(self.folder / name) for name in (CONFIG, ENVIRONMENT, METRICS)}
+        contents[MODEL] = write_tensors(self.folder / MODEL, weights)
         if predictions is not None:
-            write_durably(self.folder / PREDICTIONS, table.getvalue())
-            files[PREDICTIONS] = _sha256(table.getvalue())
-        content = {
-            "format": FORMAT,
-            "result": outcome,
-            "timings": {"finished": now(), **times},
-            "files": files,
-        }
-        write_durably(self.folder / RESULT, encode_json(content))
+            contents[PREDICTIONS] = table.getvalue()
+            write_durably(self.folder / PREDICTIONS, contents[PREDICTIONS])
+        content = {"format": FORMAT, "result": outcome, "timings": {"finished": now(), **times}}
+        contents[RESULT] = encode_json(content)
+        write_manifest(self.folder, contents)
+        write_durably(self.folder / RESULT, contents[RESULT])
         parts = self.parts
         self.result, self._snapshots = outcome, None
         remove_durably(self.folder / SNAPSHOT)
@@ -234,7 +233,3 @@ def _tidy_finished(folder: Path) -> None:
             for path in remains:
                 remove_durably(path)
             RunParts(parts, "").remove()
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

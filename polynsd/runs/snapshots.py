@@ -70,11 +70,13 @@ def append_line(path: Path, record: Mapping[str, Any]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; the last one may still be being written."""
-    if not path.exists():
-        return []
-    lines = read_bytes(path).split(b"\n")[:-1]
+    return parse_lines(read_bytes(path), path) if path.exists() else []
+
+
+def parse_lines(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """The records in the whole lines of a file; `path` is for messages."""
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
             record = parse_json(line)
         except ValueError as error:

@@ -54,6 +54,7 @@ def test_train_prints_and_records(tmp_path, capsys):
         "environment.json",
         "events.jsonl",
         "lock",
+        "manifest.json",
         "metrics.jsonl",
         "model.safetensors",
         "predictions.parquet",

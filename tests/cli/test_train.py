@@ -8,6 +8,7 @@ from statistics import fmean, pstdev, stdev
 import numpy as np
 import pytest
 import torch
+from fuzzing import repeatable_hashes
 
 from polynsd.cli import main
 from polynsd.config import ModelConfig, from_options
@@ -48,10 +49,11 @@ def refused(capsys, *arguments):
 
 
 def content(folder):
-    """result.json without its timings; it holds hashes of the weights and the predictions."""
+    """result.json without its timings, and the hashes of weights and predictions."""
     found = json.loads((folder / "result.json").read_bytes())
     del found["timings"]
-    return json.dumps(found)
+    hashes = repeatable_hashes(folder)
+    return json.dumps(found), hashes["model.safetensors"], hashes["predictions.parquet"]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import train_process
+from fuzzing import repeatable_hashes
 
 from polynsd.cli import handle_signals, main
 from polynsd.runs import Run, StorageError, read_run
@@ -26,10 +27,10 @@ def command(folder):
 
 
 def content(folder):
-    """Metrics, and result.json without its timings, which holds hashes of the weights and the predictions."""
+    """result.json without its timings, and hashes of metrics, weights and predictions."""
     found = json.loads((folder / "result.json").read_bytes())
     del found["timings"]
-    return json.dumps(found), (folder / "metrics.jsonl").read_bytes()
+    return json.dumps(found), repeatable_hashes(folder)
 
 
 @pytest.fixture(scope="module")

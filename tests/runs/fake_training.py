@@ -38,10 +38,15 @@ def _learn(run):
 
 def content(folder):
     """Everything that a repetition must give again, by file name."""
+    from fuzzing import repeatable_hashes
+
     names = sorted(path.name for path in folder.iterdir())
     files = {name: (folder / name).read_bytes() for name in names if name not in ("lock", "environment.json")}
     if "result.json" in files:
         result = json.loads(files["result.json"])
         del result["timings"]
         files["result.json"] = json.dumps(result).encode()
+        files["manifest.json"] = json.dumps(repeatable_hashes(folder)).encode()
+    else:  # a run that was killed just before it had one has no use for its manifest
+        files.pop("manifest.json", None)
     return files

@@ -41,6 +41,7 @@ def struck(folder, **disaster):
 def test_the_undisturbed_run_has_these_files(undisturbed):
     assert set(undisturbed) == {
         "config.json",
+        "manifest.json",
         "metrics.jsonl",
         "model.safetensors",
         "predictions.parquet",
@@ -60,7 +61,7 @@ def test_killed_at_every_step_and_resumed(tmp_path, undisturbed, after):
 
 
 def test_killed_again_and_again(tmp_path, undisturbed):
-    for step in (29, 31, 37, 41):
+    for step in (36, 38, 43, 47):
         folder = tmp_path / f"killed-{step}"
         for times in itertools.count(1):
             try:
@@ -154,5 +155,5 @@ def test_what_is_moved_into_place_is_on_the_disk_already(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(Path, "replace", watched_replace)
     train(tmp_path / "run", table=TABLE)
-    assert len(moved) == 10  # config, environment, five snapshots, model, predictions, result
+    assert len(moved) == 11  # config, environment, five snapshots, model, predictions, manifest, result
     assert all(moved)

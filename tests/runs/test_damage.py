@@ -9,6 +9,7 @@ import pandas
 import pytest
 from disasters import Disaster, Killed
 from fake_training import CONFIG, INPUTS, content, train
+from fuzzing import fuzz_cases, seal_again
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 FILES = (
     "config.json",
     "environment.json",
+    "manifest.json",
     "metrics.jsonl",
     "model.safetensors",
     "predictions.parquet",
@@ -60,18 +62,33 @@ def everything(folder):
     return record.state, record.weights(), record.predictions(), record.metrics(), record.timings
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), damage=damage)
-def test_a_damaged_finished_run_is_read_or_refused(folders, tmp_path, name, damage):
+def test_no_damage_to_a_finished_run_goes_unnoticed(folders, tmp_path, name, damage):
+    folder = tmp_path / "run"
+    shutil.copytree(folders / "finished", folder, dirs_exist_ok=True)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(damaged(whole, *damage))
+    if (folder / name).read_bytes() != whole:
+        with pytest.raises(DataError, match=rf"/run/({'|'.join(FILES)}) "):
+            everything(folder)
+    with suppress(PolyNSDError):
+        train(folder)
+
+
+@settings(max_examples=fuzz_cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(FILES), damage=damage)
+def test_a_forged_finished_run_is_read_or_refused(folders, tmp_path, name, damage):
     folder = tmp_path / "run"
     shutil.copytree(folders / "finished", folder, dirs_exist_ok=True)
     (folder / name).write_bytes(damaged((folder / name).read_bytes(), *damage))
+    seal_again(folder)
     for use in (everything, train):
         with suppress(PolyNSDError):
             use(folder)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(("snapshot.safetensors", "metrics.jsonl", "config.json", "environment.json")),
     damage=damage,
@@ -89,7 +106,7 @@ def test_a_damaged_unfinished_run_goes_on_or_is_refused(folders, tmp_path, name,
         assert content(folder) == before
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damage)
 def test_no_damage_to_a_snapshot_goes_unnoticed(folders, tmp_path, damage):
     folder = tmp_path / "run"
@@ -137,7 +154,7 @@ def test_messages_name_the_file(folders, tmp_path, name):
         everything(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "predictions.parquet"])
+@pytest.mark.parametrize("name", ["config.json", "manifest.json", "model.safetensors", "predictions.parquet"])
 def test_missing_files_are_named(folders, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(folders / "finished", folder)
@@ -225,8 +242,10 @@ def test_half_a_character_is_damage(folders, tmp_path):
     folder = shutil.copytree(folders / "finished", tmp_path / "run")
     result = folder / "result.json"
     result.write_bytes(result.read_bytes().replace(b'"accuracy"', b'"\\ud800"'))
+    seal_again(folder)
     with pytest.raises(DataError, match=r"result\.json is damaged, it is not JSON: .*surrogates"):
         read_run(folder)
     whole = result.read_bytes().replace(b"ud800", b"ud83d\\ude00")
     result.write_bytes(whole)
+    seal_again(folder)
     assert read_run(folder).result["metric"] == "\N{GRINNING FACE}"

@@ -7,6 +7,7 @@ import pandas
 import pytest
 import torch
 from fake_training import CONFIG, INPUTS, content, train
+from fuzzing import seal_again
 
 from polynsd.errors import ConfigError, DataError
 from polynsd.runs import Run, read_run, runs_table
@@ -155,6 +156,7 @@ def test_files_that_say_nan_are_still_read(tmp_path):
     content = path.read_text()
     assert "null" in content
     path.write_text(content.replace("null", "NaN"))
+    seal_again(tmp_path / "run")
     assert read_run(tmp_path / "run").config["rate"] is None
     assert train(tmp_path / "run", {"rate": float("nan")}) == first
 

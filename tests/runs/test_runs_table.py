@@ -6,6 +6,7 @@ import time
 
 import pandas
 import pytest
+from fuzzing import seal_again
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from many_runs import finished, unfinished
@@ -124,6 +125,7 @@ def test_whatever_a_result_holds_there_is_a_table(tmp_path, result):
         finished(folder, "x", [0.1])
     content = json.loads((folder / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps({**content, "result": result}))
+    seal_again(folder)
     assert len(query(tmp_path, "SELECT * FROM runs")) == 1
 
 

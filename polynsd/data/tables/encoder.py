@@ -26,6 +26,7 @@ from polynsd.data.tables.dates import find_date_format, text_days
 from polynsd.data.tables.table import MISSING, Column, is_number_text, load
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
+from polynsd.fields import fit_fields
 
 KEPT = 50  # categories that have a feature each, however rare they are
 MOST = 1000  # features of a column at most
@@ -152,8 +153,7 @@ class FeatureEncoder:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
         """From plain data, also from JSON."""
-        categories = values["categories"]
-        return cls(**{**values, "categories": None if categories is None else tuple(categories)})
+        return fit_fields(cls, values)
 
 
 def find_column_format(column: Column) -> str | None:

@@ -20,6 +20,7 @@ from polynsd.data.tables.encode import describe_columns
 from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.data.tables.files import TextFormat
 from polynsd.errors import ConfigError, require_choice, unknown_name
+from polynsd.fields import fit_fields
 
 logger = logging.getLogger("polynsd")
 
@@ -172,14 +173,7 @@ class TableSchema:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
         """From the result of `to_dict`, also after JSON."""
-        names = values["class_names"]
-        return cls(
-            ReadOptions.from_keywords(**values["options"]),
-            tuple(map(FeatureEncoder.from_dict, values["node_features"])),
-            tuple(map(FeatureEncoder.from_dict, values["edge_features"])),
-            values["task"],
-            None if names is None else tuple(names),
-        )
+        return fit_fields(cls, values)
 
 
 @dataclass(frozen=True, eq=False)
