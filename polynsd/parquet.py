@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TEXT, FIXED = "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, TEXT: 4}  # bytes of a value; of others 8
 CHANGES = "DELTA_BYTE_ARRAY"
-BATCH_BYTES = 1 << 26  # of texts that are measured together, at most
+BATCH_SHARE = 8  # the part of the budget that texts may take that are measured together: 1/8
 
 
 def load(module: str = "pyarrow") -> Any:
@@ -32,57 +32,51 @@ def read_parquet(source: str | os.PathLike[str] | IO[bytes], name: str) -> pa.Ta
     """The table in a file, text as categories (`decode_text`); raises what Arrow raises on damaged files."""
     parquet, budget = load("pyarrow.parquet"), memory_budget()
     with parquet.ParquetFile(source) as file:
-        chunks = _list_chunks(file.metadata)
-        widths = {column.path: _width(column) for column in map(file.schema.column, range(len(file.schema)))}
-        total = sum(
-            chunk.num_values * widths[chunk.path] + (2 * chunk.num_bytes if chunk.is_text else 0)
-            for chunk in chunks
-        )
+        columns = _describe_columns(file)
+        total = sum(column.num_bytes for column in columns)
         budget.require(total, name)
-        texts = {chunk.path for chunk in chunks if chunk.is_text}
-        changes = {chunk.path for chunk in chunks if chunk.is_text and chunk.holds_changes}
-        for path in changes:
-            longest = max(chunk.num_bytes for chunk in chunks if chunk.path == path)
-            for batch in file.iter_batches(batch_size=max(1, BATCH_BYTES // max(longest, 1)), columns=[path]):
+        for column in columns:
+            num_rows = max(1, budget.allowed // (BATCH_SHARE * max(column.longest, 1)))
+            for batch in file.iter_batches(num_rows, columns=[column.path]) if column.holds_changes else ():
                 total += batch.nbytes
                 budget.require(total, f"{name}, as far as it was read,")
-        types = {field.name: field.type for field in file.schema_arrow}
-    own = {name for name, kind in types.items() if load().types.is_dictionary(kind)}  # perhaps ordered
-    with parquet.ParquetFile(source, read_dictionary=sorted(texts - changes - own)) as file:
+        own = {field.name for field in file.schema_arrow if load().types.is_dictionary(field.type)}
+    texts = [column.path for column in columns if column.longest and not column.holds_changes]
+    # categories of the file itself may be ordered, which `read_dictionary` forgets
+    with parquet.ParquetFile(source, read_dictionary=[path for path in texts if path not in own]) as file:
         content = file.read()
     content.validate(full=True)
     return content
 
 
-class _Chunk(NamedTuple):
-    """A part of a column, as the metadata describe it."""
+class _ColumnSize(NamedTuple):
+    """What the metadata say about a column."""
 
     path: str
-    is_text: bool
-    num_values: int
-    num_bytes: int  # without compression
+    num_bytes: int  # as it is read
+    longest: int  # bytes that a text of it can have; 0 for numbers
     holds_changes: bool
 
 
-def _list_chunks(metadata: Any) -> list[_Chunk]:
-    return [
-        _Chunk(
-            chunk.path_in_schema,
-            chunk.physical_type == TEXT,
-            max(chunk.num_values, group.num_rows),
-            chunk.total_uncompressed_size,
-            CHANGES in chunk.encodings,
+def _describe_columns(file: Any) -> list[_ColumnSize]:
+    """The columns by their place in the schema: names in the metadata of their parts may be anything."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    if any(group.num_columns != len(file.schema) for group in groups):
+        raise load().ArrowInvalid("a part of it has other columns than its schema")
+    columns = []
+    for number in range(len(file.schema)):
+        column = file.schema.column(number)
+        chunks = [group.column(number) for group in groups]
+        num_values = sum(
+            max(chunk.num_values, group.num_rows) for chunk, group in zip(chunks, groups, strict=True)
         )
-        for group in map(metadata.row_group, range(metadata.num_row_groups))
-        for chunk in map(group.column, range(group.num_columns))
-    ]
-
-
-def _width(column: Any) -> int:
-    """Bytes of a value; of text the number of its category."""
-    if column.physical_type == FIXED:
-        return int(column.length)
-    return WIDTHS.get(column.physical_type, 8)
+        is_text = column.physical_type == TEXT
+        sizes = [max(chunk.total_uncompressed_size, 1) for chunk in chunks] if is_text else []
+        width = column.length if column.physical_type == FIXED else WIDTHS.get(column.physical_type, 8)
+        holds_changes = is_text and any(CHANGES in chunk.encodings for chunk in chunks)
+        num_bytes = num_values * width + 2 * sum(sizes)
+        columns.append(_ColumnSize(column.path, num_bytes, max(sizes, default=0), holds_changes))
+    return columns
 
 
 def require_parquet_memory(source: IO[bytes], name: str) -> None:

@@ -30,13 +30,21 @@ from scipy import sparse
 
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
+from polynsd.data.datasets.sizes import (
+    require_gzip_memory,
+    require_matlab_memory,
+    require_tensor_memory,
+    require_text_memory,
+)
 from polynsd.data.splits import PARTS, Masks
 from polynsd.errors import DataError
+from polynsd.memory import require_memory
 
 Array = NDArray[Any]
 Files = Mapping[str, Path]
 NUM_VALIDATION = 500  # of Planetoid's public split, right after the training nodes
-MAX_TENSOR_BYTES = 1 << 30
+PAIR_BYTES = 150  # of a pair of numbers in a list of Python
+NODE_BYTES = 100  # of a node, in the arrays of a split
 CITY_TENSORS = {
     "x": "node_features_augmented.pt",
     "edges": "edge_indices.pt",
@@ -101,6 +109,7 @@ def _read_geom_gcn(files: Files, words: bool = False) -> RawGraph:
 
 
 def _read_lines(path: Path) -> list[list[str]]:
+    require_text_memory(path)
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
 
 
@@ -117,12 +126,13 @@ def _read_planetoid(files: Files) -> RawGraph:
 
     Those get no features and the label −1, and belong to no split.
     """
-    tx, allx = (sparse.csr_matrix(read_pickle(files[name]), dtype=np.float32) for name in ("tx", "allx"))
-    train, ty, ally = (np.asarray(read_pickle(files[name])) for name in ("y", "ty", "ally"))
+    tx, allx = (read_pickle(files[name], sparse.csr_matrix).astype(np.float32) for name in ("tx", "allx"))
+    train, ty, ally = (read_pickle(files[name], np.ndarray) for name in ("y", "ty", "ally"))
     tested = np.array(files["test.index"].read_text(encoding="ascii").split(), dtype=np.int64)
     num_nodes, known = int(tested.max()) + 1, allx.shape[0]
     if tested.min() != known or len(tested) != tx.shape[0]:
         raise DataError(f"expected {tx.shape[0]} test nodes from number {known} on; got {len(tested)}.")
+    require_memory(NODE_BYTES * num_nodes, f"a graph of {num_nodes:,} nodes")
     order = np.full(num_nodes - known, -1)
     order[tested - known] = np.arange(len(tested))
     blank = sparse.csr_matrix((1, tx.shape[1]), dtype=np.float32)
@@ -134,7 +144,9 @@ def _read_planetoid(files: Files) -> RawGraph:
     public = Masks(*(mask[None] for mask in (nodes < len(train), validation, test)))
     is_real, splits = (nodes < known) | test, _read_splits(files)
     default = Masks(*(getattr(splits, part) & is_real for part in PARTS))
-    citations = read_pickle(files["graph"])
+    citations = read_pickle(files["graph"], dict)
+    num_pairs = sum(map(len, citations.values()))
+    require_memory(PAIR_BYTES * num_pairs, f"{num_pairs:,} citations")
     pairs = [(source, target) for source, targets in citations.items() for target in targets]
     return RawGraph(
         np.array(pairs, dtype=np.int64).T,
@@ -179,6 +191,7 @@ def _read_facebook(files: Files) -> RawGraph:
     """Column 1 of the table is the gender, 0 where it is missing; the others are categories."""
     from scipy.io import loadmat
 
+    require_matlab_memory(files["data"])
     content = loadmat(files["data"], variable_names=("A", "local_info"))
     table = content["local_info"].astype(np.int64)
     rows = np.arange(len(table))
@@ -191,7 +204,7 @@ def _read_facebook(files: Files) -> RawGraph:
         splits = read_object_array(files["splits"])
         keys = ("train", "valid", "test")
         raw.masks["default"] = Masks(
-            *(np.stack([_to_mask(np.asarray(split[key]), len(rows)) for split in splits]) for key in keys)
+            *(np.stack([_to_mask(_to_array(split[key]), len(rows)) for split in splits]) for key in keys)
         )
     return raw
 
@@ -199,24 +212,31 @@ def _read_facebook(files: Files) -> RawGraph:
 def _read_city(files: Files) -> RawGraph:
     """Tensors; masks as booleans or as lists of node numbers."""
     found: dict[str, Array] = {}
+    require_gzip_memory(files["data"])
     with tarfile.open(files["data"], "r:gz") as archive:
         for member in archive:
             name = next((key for key, file in CITY_TENSORS.items() if Path(member.name).name == file), None)
             stream = archive.extractfile(member) if name and member.isfile() else None
             if name is None or stream is None:
                 continue
-            if member.size > MAX_TENSOR_BYTES:
-                raise DataError(
-                    f"{member.name} has {member.size:,} bytes; at most {MAX_TENSOR_BYTES:,} are read."
-                )
-            tensor = torch.load(io.BytesIO(stream.read()), map_location="cpu", weights_only=True)
-            found[name] = torch.as_tensor(tensor).numpy()
+            content = stream.read()
+            require_tensor_memory(content, member.name)
+            tensor = torch.as_tensor(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
+            require_memory(
+                tensor.numel() * tensor.element_size(), member.name
+            )  # one value can stand for many
+            found[name] = tensor.numpy()
     missing = [file for key, file in CITY_TENSORS.items() if key not in found]
     if missing:
         raise DataError(f"the archive has no {', '.join(missing)}. The publisher has changed it.")
     x, edges, y = found["x"], found["edges"], found["y"]
     masks = Masks(*(_to_mask(found[part], len(x))[None] for part in PARTS))
     return RawGraph(edges, x, y, {"default": masks})
+
+
+def _to_array(values: Any) -> Array:
+    """An array, or a flat list of whole numbers as one."""
+    return values if isinstance(values, np.ndarray) else np.fromiter(values, np.int64)
 
 
 def _to_mask(values: Array, num_nodes: int) -> NDArray[np.bool_]:

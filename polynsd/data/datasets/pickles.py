@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -20,7 +21,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.errors import DataError
+from polynsd.memory import require_memory
 
+T = TypeVar("T")
+
+OBJECT_BYTES = 100  # that one instruction of a pickle can make, but for its own text and for copies
+COPYING = {"REDUCE", "BUILD", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ"}
 DTYPE = re.compile(r"[<>|=]?[biufcO?][0-9]{0,2}")
 
 
@@ -89,13 +95,14 @@ class _Unpickler(pickle.Unpickler):
         return ADMITTED[module, name]
 
 
-def read_pickle(path: Path) -> Any:
-    """The containers in a pickle, of Python 2 or 3; matrices are `scipy.sparse.csr_matrix`.
+def read_pickle(path: Path, kind: type[T]) -> T:
+    """The container of that kind in a pickle, of Python 2 or 3; matrices are `scipy.sparse.csr_matrix`.
 
     Raises:
-        DataError: the file is damaged, or names anything but arrays, matrices and containers.
+        DataError: the file is damaged, names anything but arrays, matrices and containers, or would take
+            more memory than the budget allows.
     """
-    return _unpickle(path.read_bytes(), path)
+    return _require_kind(_unpickle(path.read_bytes(), path), kind, path)
 
 
 def read_object_array(path: Path) -> list[Any]:
@@ -106,13 +113,22 @@ def read_object_array(path: Path) -> list[Any]:
         npy_format.read_array_header_1_0(stream)
     except ValueError as error:
         raise DataError(f"{path.name}: expected a .npy file; got {error}. Download it again.") from error
-    return list(np.ravel(_unpickle(stream.read(), path)))
+    return list(np.ravel(_require_kind(_unpickle(stream.read(), path), np.ndarray, path)))
+
+
+def _require_kind(value: Any, kind: type[T], path: Path) -> T:
+    if not isinstance(value, kind):
+        raise DataError(f"{path.name}: expected a {kind.__name__}; got a {type(value).__name__}.")
+    return value
 
 
 def _unpickle(content: bytes, path: Path) -> Any:
     try:
+        _require_program_memory(content, path)
         value = _Unpickler(io.BytesIO(content), encoding="latin1").load()
         return _to_csr(value) if isinstance(value, _Matrix) else value
+    except DataError:
+        raise
     except pickle.UnpicklingError as error:
         raise DataError(
             f"{path.name}: expected a pickle of numbers, arrays and matrices; it holds {error}. It is "
@@ -123,6 +139,23 @@ def _unpickle(content: bytes, path: Path) -> Any:
             f"{path.name}: expected an intact pickle; reading failed with {type(error).__name__}: "
             f"{' '.join(str(error).split())[:120]}. Download it again."
         ) from error
+
+
+def _require_program_memory(content: bytes, path: Path) -> None:
+    """Bounds what a pickle can make: each of its calls may copy the longest of its texts or lists.
+
+    It remembers values in a table that is as long as the largest number it gives to one.
+    """
+    count = copies = longest = largest = 0
+    for code, argument, _ in pickletools.genops(content):
+        count += 1
+        copies += code.name in COPYING
+        if isinstance(argument, str | bytes | bytearray):
+            longest = max(longest, len(argument))
+        elif "PUT" in code.name:
+            largest = max(largest, argument or 0)
+    total = len(content) + OBJECT_BYTES * count + copies * (4 * longest + 8 * count) + 16 * largest
+    require_memory(total, path.name)
 
 
 def _to_csr(matrix: _Matrix) -> sparse.csr_matrix:

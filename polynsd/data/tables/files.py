@@ -30,9 +30,10 @@ FilePath: TypeAlias = str | PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 TABLE_EXTENSIONS = (*SEPARATORS, ".parquet")
 GRAPHML = ".graphml"
-MAX_HEADER = 1 << 23  # characters
-CHUNK = 1 << 20  # characters that are counted together
+MAX_HEADER = 1 << 20  # characters; Arrow reads no longer lines
+BLOCK = 1 << 20  # bytes that Arrow reads together, by default
 FIELD_BYTES = 8  # of a field beside its text
+COLUMN_BYTES, PIECE_BYTES = 13_000, 600  # of a column, and of its part of a block, measured
 TABLE_COPIES, COLUMN_COPIES = 3, 8  # a table with its features, and the column at work, measured
 
 
@@ -177,17 +178,25 @@ def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], 
 
 def _require_text_memory(path: Path, num_columns: int, encoding: str) -> None:
     """Raises where the rows would not fit; they are counted only if the size of the file leaves it open."""
-    budget, copies = memory_budget(), TABLE_COPIES + COLUMN_COPIES / num_columns
+    copies = TABLE_COPIES + COLUMN_COPIES / num_columns
+
+    def estimate(num_bytes: int, num_fields: int) -> int:
+        columns = num_columns * (COLUMN_BYTES + PIECE_BYTES * num_bytes // BLOCK)
+        return columns + int(copies * (num_bytes + FIELD_BYTES * num_fields))
+
+    budget = memory_budget()
     most = path.stat().st_size * (DEFLATE_RATIO if path.suffix.lower() == ".gz" else 1)
-    if copies * most * (2 + FIELD_BYTES) <= budget.allowed:  # in UTF-8 a byte is two at most
+    if estimate(2 * most, most) <= budget.allowed:  # a byte is two at most in UTF-8, and one field
         return
     num_bytes = num_lines = 0
     with _open_text(path, encoding, errors="replace") as text:
-        while part := text.read(CHUNK):
+        while part := text.read(BLOCK):
             num_bytes += len(part) if part.isascii() else len(part.encode("utf-8", "replace"))
             num_lines += max(part.count("\n"), part.count("\r"))
-            content = num_bytes + FIELD_BYTES * num_lines * num_columns
-            budget.require(int(copies * content), f"{path.name} up to line {num_lines:,}")
+            budget.require(
+                estimate(num_bytes, num_lines * num_columns),
+                f"{path.name}, {num_columns:,} columns up to line {num_lines:,},",
+            )
 
 
 def _open_text(path: Path, encoding: str, errors: str = "strict") -> io.TextIOWrapper:

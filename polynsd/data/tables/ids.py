@@ -100,7 +100,8 @@ def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[An
             pass  # more digits than an integer holds
     longest = int(distinct.str.len().max())
     require_memory(
-        len(distinct) * (4 * longest + OBJECT_BYTES), f"{len(distinct):,} ids, one of {longest} characters,"
+        len(distinct) * (4 * longest + OBJECT_BYTES),
+        f"{columns[0].origin}: {len(distinct):,} ids, one of them of {longest} characters,",
     )
     return codes, distinct.to_numpy(object).astype(str)
 

@@ -251,7 +251,7 @@ PICKLED = [
 @pytest.mark.parametrize("number", range(len(PICKLED)))
 def test_containers_come_back_from_pickles(number, protocol, tmp_path):
     (tmp_path / "file").write_bytes(pickle.dumps(PICKLED[number], protocol))
-    value = read_pickle(tmp_path / "file")
+    value = read_pickle(tmp_path / "file", object)
     dense, expected = (each.toarray() if sparse.issparse(each) else each for each in (value, PICKLED[number]))
     assert np.array_equal(dense, expected)
 
@@ -273,7 +273,7 @@ HOSTILE = {
 def test_other_pickles_are_refused(name, tmp_path):
     (tmp_path / "file").write_bytes(HOSTILE[name])
     with pytest.raises(DataError, match=r"^file: expected"):
-        read_pickle(tmp_path / "file")
+        read_pickle(tmp_path / "file", object)
 
 
 @pytest.mark.parametrize("reader", WRITERS)
