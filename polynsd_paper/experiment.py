@@ -98,6 +98,10 @@ class Experiment:
     """How long it takes, and on what; said by --list."""
     paper: str = ""
     """What the paper calls it; empty where the paper has no such table."""
+    report: str = ""
+    """`module:function` that makes figures and a section of the page from what its cells measured."""
+    is_scored: bool = True
+    """Whether the scores of its models are results; otherwise the page has what was measured alone."""
 
     def cells(
         self, datasets: tuple[str, ...] = (), axes: Mapping[str, tuple[Any, ...]] | None = None

@@ -135,11 +135,15 @@ def experiment_page(
         ),
         *_origins(numbers),
     ]
-    title = f"# {experiment.name.capitalize()}: {experiment.title}"
-    blocks = [title, "\n".join(_facts(cells)), *tables, "\n".join(legend)]
+    blocks = [title_of(experiment), "\n".join(_facts(cells)), *tables, "\n".join(legend)]
     page = "\n\n".join(filter(None, blocks)) + "\n"
     links = [f"![{name.removesuffix('.png')}](../figures/{name})\n" for name in figures]
     return "\n".join([page, *links])
+
+
+def title_of(experiment: Experiment) -> str:
+    """The first line of the page."""
+    return f"# {experiment.name.capitalize()}: {experiment.title}"
 
 
 def _maps_by_validation(board: DataFrame) -> list[tuple[Labels, Texts]]:

@@ -143,13 +143,14 @@ def _describe(experiment: Experiment, folder: Path) -> str:
 def _needs(experiment: Experiment, cells: list[Cell]) -> list[str]:
     """The graphs, and those of them that are not here."""
     generated = {cell.dataset for cell in cells if any(source.dataset is None for source in cell.sources)}
-    if generated:
+    wanted = [name for name in experiment.datasets if name not in generated]
+    if not wanted:
         return [f"needs: nothing; makes its graphs itself ({', '.join(experiment.datasets)})"]
-    missing = [name for name in experiment.datasets if locate(name) is None]
-    if len(missing) == len(experiment.datasets):
+    missing = [name for name in wanted if locate(name) is None]
+    if len(missing) == len(wanted):
         return [f"needs: {', '.join(missing)} (none is here yet)"]
     return [
-        f"needs: {', '.join(experiment.datasets)}",
+        f"needs: {', '.join(wanted)}",
         *([f"not here yet: {', '.join(missing)}"] * bool(missing)),
     ]
 

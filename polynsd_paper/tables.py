@@ -6,12 +6,14 @@ tables/NAME.md                the page, with what others have printed
 tables/NAME-comparisons.csv   PolyNSD against its controls, pair by pair, where something was searched
 figures/NAME.png              the leaderboard, or the sweep                     (with matplotlib)
 figures/NAME-search.png       the best validation after every trial, where something was searched
+figures/NAME-….png            what was measured inside its models, where the experiment has a report of it
 figures/NAME-ranks.png        critical differences of ranks, for three or more models and datasets
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import ConfigError, DataError
@@ -20,7 +22,7 @@ from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text
+from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
 from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
 from polynsd_paper.formatting import metric_name
 from polynsd_paper.leaderboards import OURS, choose_maps, compare_with_controls, complete, leaderboards
@@ -77,18 +79,31 @@ def write_tables(experiment: Experiment, results: Path, records: DataFrame | Non
         scores.to_parquet(tables / f"{experiment.name}.scores.parquet", index=False)
     except ConfigError as error:
         notes.append(str(error))
+    measured = ""
     try:
         pyplot()
-        draw_figures(experiment, cells, results / "figures")
+        if experiment.is_scored:
+            draw_figures(experiment, cells, results / "figures")
+        measured = measured_section(experiment, cells, results)
     except ConfigError as error:
         notes.append(str(error))
     page = tables / f"{experiment.name}.md"
     figures = [name for name in _figure_names(experiment, cells) if (results / "figures" / name).exists()]
-    page.write_text(experiment_page(experiment, cells, figures, stale), encoding="utf-8")
-    _print(experiment, cells)
+    scores = (
+        experiment_page(experiment, cells, figures, stale) if experiment.is_scored else title_of(experiment)
+    )
+    page.write_text(scores + measured, encoding="utf-8")
+    if experiment.is_scored:
+        _print(experiment, cells)
     for note in [*notes, *stale_text(stale), f"written: {page}, and the tables and figures beside it"]:
         print(note)  # noqa: T201
     return page
+
+
+def measured_section(experiment: Experiment, cells: DataFrame, results: Path) -> str:
+    """What cells measured inside their models, for the page; empty without a report of the experiment."""
+    text: str = resolve_name(experiment.report)(cells, results) if experiment.report else ""
+    return text
 
 
 def boards_of(cells: DataFrame) -> list[tuple[dict[str, Any], DataFrame]]:

@@ -115,6 +115,11 @@ def _energies(L: Laplacian, x: Tensor, learned: int) -> tuple[float, float, floa
     return tuple(float(number) for number in numbers)  # type: ignore[return-value]
 
 
+def quotient(L: Laplacian, x: Tensor) -> float:
+    """⟨x, Lx⟩ / ⟨x, x⟩, a quotient of sums over channels."""
+    return _energies(L, x, x.size(-2))[2]
+
+
 def _draw(axis: Any, values: list[float], is_open: bool, **style: Any) -> None:
     """A line over the layers; the last point is open where it belongs to no layer."""
     axis.plot(range(len(values)), values, marker="o", markersize=5, linewidth=1.5,

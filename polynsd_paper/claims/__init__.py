@@ -16,6 +16,8 @@ is a function too, which tests/propositions calls on arbitrary sheaves.
 | `sweeps`        | stalk, basis, degree or depth varied                           |
 | `nsd_trade_off` | NSD and PolyNSD at equal cost                                  |
 | `synthetic`     | synthetic graphs and their generator                           |
+| `inside`        | energies, influence and maps of trained models                 |
+| `responses`     | learned frequency responses                                    |
 | `protocol`      | how numbers were chosen; what the library cannot test          |
 """
 

@@ -14,9 +14,11 @@ from polynsd.optional import load_optional
 from polynsd_paper.claims import (  # noqa: F401  (their checks register themselves)
     accuracy,
     filters,
+    inside,
     layers,
     nsd_trade_off,
     protocol,
+    responses,
     spectra,
     sweeps,
     synthetic,

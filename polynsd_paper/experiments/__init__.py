@@ -2,7 +2,8 @@
 
 `models.py` has the rows of tables and what a search may vary of each, `searched.py` the tables whose models
 are searched, `sweeps.py` those in which one thing varies and the rest is fixed, `block.py` the library's own
-block and its controls, `generated.py` the same on generated graphs, `synthetic.py` the paper's panels.
+block and its controls, `generated.py` the same on generated graphs, `synthetic.py` the paper's panels,
+`inside.py` what trained models do inside, `runtime.py` what they cost.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from polynsd.errors import unknown_name
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.generated import PANELS, PLANTED
+from polynsd_paper.experiments.inside import ENERGY, INFLUENCE, MAPS, RESPONSE
+from polynsd_paper.experiments.runtime import RUNTIME
 from polynsd_paper.experiments.searched import CITY, FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
 from polynsd_paper.experiments.sweeps import ABLATIONS, BASES, DEPTH, K_SWEEP, NSD_VS_POLY, STALK
 from polynsd_paper.experiments.synthetic import SYNTHETIC
@@ -19,7 +22,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         LEADERBOARD, BASES, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
-        CITY, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT, PLANTED, PANELS,
+        CITY, ENERGY, RESPONSE, INFLUENCE, MAPS, RUNTIME, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT, PLANTED,
+        PANELS,
     )
 }  # fmt: skip
 
