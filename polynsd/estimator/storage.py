@@ -44,7 +44,6 @@ VALUES: dict[str, Any] = {
     "metric_": str,
     "val_score_": float | None,
     "has_edge_weights_": bool,
-    "temperature_": float | None,
     "candidates_": list[dict[str, Any]],
 }
 ESTIMATE: dict[str, Any] = {
@@ -52,6 +51,7 @@ ESTIMATE: dict[str, Any] = {
     "nodes": int,
     **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
 }
+OF_CLASSIFIERS: dict[str, Any] = {**VALUES, "temperature_": float}
 LEARNED: dict[str, Any] = {
     **dict.fromkeys(("members", "column_encoders"), list[dict[str, Any]]),
     **dict.fromkeys(("treatments", "values", "estimate", "scalings"), dict[str, Any]),
@@ -91,6 +91,7 @@ def restore_estimator(record: RunRecord) -> SheafEstimator:
         raise ConfigError(
             f"{record.folder} was stored by another version of polynsd; fit the model again with this one."
         )
+    record.check_files()
     weights = record.weights()
     try:
         estimator = _make_estimator(ESTIMATORS[name], record.config.get("parameters"))
@@ -144,7 +145,7 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
             for member, weight, temperature in estimator.members_
         ],
         "treatments": estimator.treatments_.state()[0],
-        "values": {name: state[name] for name in VALUES if name in state},
+        "values": {name: state[name] for name in _value_types(estimator)},
         "estimate": estimator.estimate_.to_dict(),
         "decision": None if "decision_" not in state else state["decision_"].state(),
         "scalings": {name: _scaling(state[name]) for name in SCALINGS if state.get(name) is not None},
@@ -168,10 +169,9 @@ def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
 def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
     require_fields({name: result.get(name) for name in LEARNED}, **LEARNED)
     estimator.edge_scaling_ = estimator._everywhere = None
-    values, known = result["values"], {name: VALUES[name] for name in VALUES if name in result["values"]}
-    require_fields(values, **known)
-    for name in known:
-        setattr(estimator, name, values[name])
+    require_fields(result["values"], **_value_types(estimator))
+    for name, value in result["values"].items():
+        setattr(estimator, name, value)
     for name in SCALINGS:
         if name in result["scalings"]:
             setattr(estimator, name, _restore_scaling(result["scalings"][name]))
@@ -197,8 +197,15 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     _check_agreement(estimator)
 
 
+def _value_types(estimator: SheafEstimator) -> dict[str, Any]:
+    """The names and types of the values that an estimator has learned."""
+    return OF_CLASSIFIERS if isinstance(estimator, SheafClassifier) else VALUES
+
+
 def _restore_chosen(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Chosen:
     require_fields(stored, data=dict[str, Any], weight=float, temperature=float)
+    if not stored["temperature"] > 0:
+        raise DataError(f"the temperature of a member must be positive; got {stored['temperature']}")
     return Chosen(restore_member(stored["data"], tensors), stored["weight"], stored["temperature"])
 
 
@@ -209,8 +216,10 @@ def _check_agreement(estimator: SheafEstimator) -> None:
         raise DataError("there must be members for the features of the model")
     for chosen in estimator.members_:
         check_member(chosen.member, columns, 1 if classes is None else len(classes))
-    if classes is not None and estimator.decision_.gains.shape != (len(classes), len(classes)):
-        raise DataError(f"the decision is not one between {len(classes)} classes")
+    if isinstance(estimator, SheafClassifier):
+        count = len(estimator.classes_)
+        if estimator.decision_.gains.shape != (count, count) or not estimator.temperature_ > 0:
+            raise DataError(f"there must be a decision between {count} classes and a positive temperature")
 
 
 def _restore_scaling(stored: Any) -> Scaling:

@@ -165,6 +165,11 @@ class RunRecord:
         """When the training began, was resumed and failed; a repetition has others."""
         return read_lines(self.folder / EVENTS)
 
+    def check_files(self) -> None:
+        """Raises unless all files of a finished run are as they were sealed."""
+        for name in () if self.outcome is None else self.outcome.files:
+            self._read_checked(name)
+
     def _read_checked(self, name: str) -> bytes:
         """The content of a file of a finished run, if it is the one that was sealed."""
         if self.outcome is None:

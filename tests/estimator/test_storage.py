@@ -161,7 +161,7 @@ def test_a_flipped_bit_is_noticed(original, tmp_path, name, place, bit):
     content = bytearray((folder / name).read_bytes())
     content[place % len(content)] ^= 1 << bit
     (folder / name).write_bytes(content)
-    with pytest.raises(DataError, match=rf"/model/({'|'.join(SEALED)}) "):
+    with pytest.raises(DataError, match=rf"/model/({'|'.join(SEALED)}|metrics\.jsonl) "):
         load_estimator(folder)
 
 
@@ -220,10 +220,12 @@ def limited_load(folder):
         (lambda r: r["classes"].update(dtype="O"), "classes cannot be of type"),
         (lambda r: r["classes"].update(names=["a", "b", "c"]), "outputs"),
         (lambda r: r["decision"].update(gains=[[1.0]]), "decision"),
+        (lambda r: r["values"].update(temperature_=0), "temperature"),
+        (lambda r: r["members"][0].update(temperature=0), "temperature"),
         (lambda r: r["treatments"].update(width=2**40), "members for the features"),
         (lambda r: r.pop("treatments"), "treatments must be"),
     ],
-    ids=range(24),
+    ids=range(26),
 )  # fmt: skip
 def test_a_forged_result_takes_neither_memory_nor_time(saved, change, message):
     forge(saved, change)
