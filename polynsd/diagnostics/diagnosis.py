@@ -22,6 +22,7 @@ from polynsd.errors import PolyNSDError, require_choice
 
 MEASURES = ("energy", "influence", "response", "maps", "smoothness")
 MAX_NODES = 50_000
+EDGES = 2000  # whose transports are looked at
 OnStep = Callable[[str], None]
 
 
@@ -127,7 +128,7 @@ def diagnose(
         "energy": lambda: need(measure_energy),
         "influence": lambda: measure_influence(model, data, among=masks[1], targets=targets, seed=seed),
         "response": lambda: need(measure_response, seed=seed),
-        "maps": lambda: need(measure_maps, seed=seed),
+        "maps": lambda: need(measure_maps, sample=EDGES, seed=seed),
         "smoothness": lambda: need(measure_smoothness, mask=masks[0], seed=seed),
     }
     results: dict[str, Result] = {}

@@ -125,7 +125,9 @@ class Influence:
         right.set(ylabel="T(d) / T(0)", title="of all nodes at a distance")
         for axis in (left, right):
             axis.set(xlabel="distance d in hops", yscale="log")
-            axis.legend(fontsize=8, frameon=False)
+        figure.legend(
+            *left.get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=8
+        )
         return finish_figure(figure, f"Influence on the {self.of} of {len(self.targets)} nodes", path)
 
 
@@ -161,7 +163,7 @@ def measure_influence(
     adjacency = sparse.csr_array((np.ones(len(row), np.float32), (row, col)), shape=(data.num_nodes,) * 2)
     paths = list(PATHS) if any(_learns_maps(module) for module in model.modules()) else ["full"]
     with evaluating(model), torch.no_grad():  # of parameters; vjp has its own
-        norms = {path: _Gradients(model, data, of, is_frozen=path == "frozen") for path in paths}
+        norms = {path: Gradients(model, data, of, is_frozen=path == "frozen") for path in paths}
         totals: dict[str, list[Numbers]] = {path: [] for path in paths}
         sizes = []
         for some in np.array_split(nodes, max(1, len(nodes) // SEVERAL)):
@@ -198,7 +200,7 @@ def _sum_shells(values: Numbers, shells: NDArray[np.int64], limit: int) -> Numbe
     return np.stack([np.bincount(at, one, minlength=limit + 2)[: limit + 1] for at, one in pairs])
 
 
-class _Gradients:
+class Gradients:
     """G_uv `[t, N]` of targets, from one forward pass and a backward pass per target.
 
     A model that begins with a linear map, pre = X Wᵀ + b, is differentiated by pre: with g = ∂s/∂pre,
@@ -207,6 +209,7 @@ class _Gradients:
 
     def __init__(self, model: nn.Module, data: Any, of: str, is_frozen: bool) -> None:
         self.of, self.y = of, data.get("y")
+        self.is_batched = data.x.is_cuda  # on a CPU one pass after the other is faster
         start, rest, self.weight = _split_model(model, data)
 
         def freeze(layer: SheafLayer, x: Tensor, L: Laplacian, trunk: Tensor | None) -> Tensor:
@@ -251,7 +254,7 @@ class _Gradients:
 
     def _norms(self, cotangents: Tensor) -> Tensor:
         """`[t, N]`."""
-        if cotangents.is_cuda:
+        if self.is_batched:
             return self._norm(torch.vmap(lambda one: self.pull_back(one)[0])(cotangents))
         return torch.stack([self._norm(self.pull_back(one)[0]) for one in cotangents])
 

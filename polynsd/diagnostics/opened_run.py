@@ -172,7 +172,7 @@ def _open_fit(record: RunRecord, edges: Path | None, nodes: Path | None) -> Open
         raise DataError(
             f"the ensemble of {record.folder} has no network to look into; it consists of {kinds}."
         )
-    weight, member = max(networks, key=lambda pair: pair[0])
+    weight, member = max(networks, key=lambda pair: (pair[0], pair[1].configuration.model.layer.degree))
     graph = read_tables_for(record, edges, nodes).graph
     data = estimator.network_data(graph, member.treatment)
     labels = tuple(

@@ -73,6 +73,7 @@ class Smoothness:
         axes[1].set_ylim(bottom=0)
         axes[1].legend(fontsize=8, frameon=False)
         axes[2].set_yscale("log")
+        axes[2].yaxis.set_minor_formatter("")
         return finish_figure(figure, "Smoothness over depth", path)
 
 

@@ -12,6 +12,7 @@ epoch, and mean nothing.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -75,7 +76,8 @@ def _source(dataset: str) -> Source:
 def measure_cost(device: str, problem: Problem, models: Sequence[nn.Module]) -> dict[str, list[float]]:
     """Milliseconds and MiB of a training step and of inference; of sheaf models by part."""
     require_device(device)
-    data, split = problem.data.to(device), problem.splits[0]
+    data = copy.copy(problem.data).to(device)  # the problem stays where it is
+    split = problem.splits[0]
     found: dict[str, list[float]] = {}
     for model in models:
         for name, value in _costs(model.to(device), data, torch.as_tensor(split.train).to(device)).items():

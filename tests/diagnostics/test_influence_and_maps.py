@@ -12,6 +12,8 @@ from polynsd import NSD, IdentitySheaf, PolyNSD, as_topology
 from polynsd.diagnostics import measure_influence, measure_maps, sample_region
 from polynsd.diagnostics.geometry import auc, embed, separation
 from polynsd.diagnostics.holonomy import find_cycles, find_half_edges, measure_holonomy
+from polynsd.diagnostics.influence import Gradients
+from polynsd.diagnostics.trace import evaluating
 from polynsd.errors import ConfigError
 from polynsd.published import PUBLISHED_LAYER
 from polynsd.testing import random_tensor
@@ -46,6 +48,11 @@ def test_influence_is_the_norm_of_the_jacobian(kind):
         assert found.range() == pytest.approx(totals @ np.arange(4) / totals.sum())
         assert found.relative()[1] == pytest.approx(totals[1] / 3 / totals[0])
     assert found.silent == 0
+    with evaluating(model), torch.no_grad():
+        gradients = Gradients(model, data, "jacobian", is_frozen=True)
+        one_by_one = gradients(np.array([0, 3]))
+        gradients.is_batched = True  # as on a GPU
+        assert gradients(np.array([0, 3])) == pytest.approx(one_by_one)
 
 
 def test_frozen_maps_have_no_part_in_it():
