@@ -3,6 +3,7 @@
 | module          | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
 | `models.py`     | `PolyNSD` and its controls: encoder, sheaf layers, decoder                         |
+| `sheaf_model.py` | what models of sheaf layers share                                                 |
 | `conv.py`       | `PolySheafConv`, one layer as a convolution of PyG                                 |
 | `layer.py`      | `SheafLayer`, the step that both are made of                                       |
 | `hooks.py`      | `hook_layers`: states, maps and Laplacians of a model while it computes            |
@@ -19,6 +20,7 @@ from polynsd.nn.export import export_model
 from polynsd.nn.hooks import LayerHook, hook_layers
 from polynsd.nn.layer import LayerResponse, SheafLayer
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN, count_parameters
+from polynsd.nn.sheaf_model import SheafModel
 
 __all__ = [
     "NSD",
@@ -29,6 +31,7 @@ __all__ = [
     "PolySheafConv",
     "PolySpectralGNN",
     "SheafLayer",
+    "SheafModel",
     "count_parameters",
     "export_model",
     "hook_layers",

@@ -16,27 +16,25 @@ has more than one cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from typing_extensions import Unpack
 
-from polynsd.config import JUMPS, LayerConfig, LayerOptions, ModelOptions, from_options
-from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
+from polynsd.config import JUMPS, LayerOptions, ModelOptions
+from polynsd.errors import ConfigError, require_choice
 from polynsd.nn.checkpoint import run_checkpointed
-from polynsd.nn.edge_mask import MaskableEdges
-from polynsd.nn.features import encode_features
-from polynsd.nn.inputs import GraphInput, check_features, linear, prepare_graph
-from polynsd.nn.layer import ACTIVATION, LayerResponse, SheafLayer, build_filter
+from polynsd.nn.inputs import GraphInput, linear
+from polynsd.nn.layer import LayerResponse, SheafLayer, build_filter
+from polynsd.nn.sheaf_model import SheafModel
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, published_layer
 from polynsd.spectral.filter import PolynomialFilter
 
 
-class PolyNSD(MaskableEdges):
+class PolyNSD(SheafModel):
     """Encoder, `num_layers` sheaf layers, decoder; returns logits (or regression outputs).
 
     Args:
@@ -57,9 +55,6 @@ class PolyNSD(MaskableEdges):
             map learners see.
     """
 
-    preset: ClassVar[dict[str, Any]] = {}  # options that make the model what it is
-    defaults: ClassVar[dict[str, Any]] = {"dropout": 0.5}  # where they are not those of `LayerConfig`
-
     def __init__(
         self,
         in_channels: int,
@@ -76,24 +71,23 @@ class PolyNSD(MaskableEdges):
         checkpoint_layers: bool = False,
         **options: Unpack[LayerOptions],
     ) -> None:
-        super().__init__()
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            num_layers,
+            out_channels,
+            input_dropout=input_dropout,
+            linear_encoder=linear_encoder,
+            second_linear=second_linear,
+            **options,
+        )
         require_choice("jumping", jumping, JUMPS)
-        require_at_least("num_layers", num_layers, 1)
-        require_at_least("hidden_channels", hidden_channels, 1)
-        require_fraction("input_dropout", input_dropout)
-        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
-        self.config = self._layer_config(options)
-        self.dropout, self.input_dropout = self.config.dropout, input_dropout
-        self.linear_encoder = linear_encoder
         self.shared_maps, self.jumping, self.checkpoint_layers = shared_maps, jumping, checkpoint_layers
         if checkpoint_layers and self.config.norm == "batch":
             raise ConfigError(
                 "checkpoint_layers computes every layer twice, and norm='batch' would count its state twice; "
                 "use norm='layer'."
             )
-        width = self.config.total_stalk_dim * hidden_channels
-        self.encoder = linear(in_channels, width)
-        self.second = linear(width, width) if second_linear else None
         shared = build_filter(self.config) if shared_filter else None
         self.layers = nn.ModuleList(
             SheafLayer(
@@ -102,11 +96,11 @@ class PolyNSD(MaskableEdges):
                 replace(self.config, map_dropout=self.config.learner_dropout if index else 0.0),
                 shared,
                 learns_maps=index == 0 or not shared_maps,
-                context_size=width if self.config.trunk_sees("features") else 0,
+                context_size=self.context_size,
             )
             for index in range(num_layers)
         )
-        self.decoder = linear(width * num_layers if jumping == "concat" else width, out_channels)
+        self.decoder = linear(self.width * num_layers if jumping == "concat" else self.width, out_channels)
 
     @classmethod
     def reference(
@@ -133,47 +127,9 @@ class PolyNSD(MaskableEdges):
             **{**model, "shared_filter": True, **layer, **cls.preset, **options},
         )
 
-    def _layer_config(self, options: Mapping[str, Any]) -> LayerConfig:
-        for name, value in self.preset.items():
-            if options.get(name, value) != value:
-                raise ConfigError(
-                    f"{type(self).__name__} means {name}={value!r}; got {options[name]!r}. "
-                    "Use PolyNSD for that."
-                )
-        return from_options(LayerConfig, {**self.defaults, **options, **self.preset})
-
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        for module in (self.encoder, self.second, *self.layers, self.decoder):
-            if module is not None:
-                module.reset_parameters()
-
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Any,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Node features `[N, in_channels]` and a graph to `[N, out_channels]`.
-
-        Args:
-            x: node features, finite.
-            edge_index: an `edge_index` tensor, `EdgeIndex`, adjacency matrix, `Data`, NetworkX graph or
-                `Topology`; weights that it carries are used.
-            edge_weight: one non-negative weight per column of `edge_index`, equal in both directions.
-            edge_attr: edge features per column (needs `edge_dim`).
-            batch: sorted graph numbers of the nodes of a PyG mini-batch; needed where λ_max belongs to a
-                graph (normalizations `none` and `degree`, and `lambda_max="lanczos"`).
-        """
-        check_features(self, x)
-        graph = prepare_graph(x, edge_index, edge_weight, edge_attr, batch)
-        return self.propagate(self.encode(x), self.mask_edges(graph, x))
-
     def propagate(self, state: Tensor, graph: GraphInput) -> Tensor:
         """What `encode` gave, `[N, D, hidden_channels]`, through all layers → `[N, out_channels]`."""
-        context = state.flatten(-2) if self.config.trunk_sees("features") else None
+        context = self.context(state)
         layers: list[Any] = list(self.layers)
         sheaf = layers[0].learn(state, *graph, context) if self.shared_maps else None
         states = []
@@ -189,38 +145,14 @@ class PolyNSD(MaskableEdges):
             return self.decoder(torch.stack(tuple(states)).amax(0))
         return self.decoder(states[-1] if self.jumping == "last" else torch.cat(tuple(states), -1))
 
-    def encode(self, x: Tensor) -> Tensor:
-        """[N, in_channels] → the initial state [N, D, hidden_channels]."""
-        return self.start(encode_features(self.encoder, x, self.input_dropout, self.training))
-
-    def start(self, h: Tensor) -> Tensor:
-        """The encoder's output `[N, D · hidden_channels]` → the initial state [N, D, hidden_channels]."""
-        h = h if self.linear_encoder else ACTIVATION[self.config.activation](h)
-        h = functional.dropout(h, self.dropout, self.training)
-        h = h if self.second is None else self.second(h)
-        return h.unflatten(-1, (self.config.total_stalk_dim, self.hidden_channels))
-
     def responses(self, lam: Tensor, lam_max: float = 2.0) -> list[LayerResponse]:
         """m(λ) and r(λ) of every layer."""
         return [layer.response(lam, lam_max) for layer in self.layers]  # type: ignore[operator]
-
-    def sheaf_parameters(self) -> list[nn.Parameter]:
-        """The parameters of the map learners, which have a weight decay of their own."""
-        learners = (".learner.maps.", ".learner.bias")
-        return [p for name, p in self.named_parameters() if any(part in name for part in learners)]
 
     def filter_parameters(self) -> list[nn.Parameter]:
         """The coefficients of the filters: θ, and α where there is a correction."""
         filters = [module for module in self.modules() if isinstance(module, PolynomialFilter)]
         return [p for module in filters for p in module.parameters()]
-
-    def __repr__(self) -> str:
-        layer = self.config
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
-            f"num_layers={len(self.layers)}, out_channels={self.out_channels}, "
-            f"stalk_dim={layer.stalk_dim}, maps={layer.maps}, degree={layer.degree})"
-        )
 
 
 class NSD(PolyNSD):

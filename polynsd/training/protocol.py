@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from polynsd.config import ModelConfig, to_dict
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.nn import PolyNSD, count_parameters
+from polynsd.nn import SheafModel, count_parameters
 from polynsd.runs import Run, read_run
 from polynsd.runs.files import to_json
 from polynsd.runs.run import SNAPSHOT_SECONDS
@@ -164,7 +164,7 @@ def protocol_identity(
 def describe_model(config: ModelConfig, model: nn.Module) -> dict[str, Any]:
     """The configuration as it was built, as plain data: with presets, without options of other models."""
     options = to_dict(config)
-    if isinstance(model, PolyNSD):
+    if isinstance(model, SheafModel):
         return to_json({**options, "layer": to_dict(model.config)}, "configuration")
     sizes = {name: options[name] for name in ("model", "hidden_channels", "num_layers")}
     return {**sizes, "dropout": config.layer.dropout}

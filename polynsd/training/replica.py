@@ -12,7 +12,7 @@ from polynsd.config import TrainConfig
 from polynsd.data import Split, check_graph
 from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, DataError, require_at_least
-from polynsd.nn import PolyNSD
+from polynsd.nn import SheafModel
 from polynsd.training.task import METRIC_OF, Task
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def call_model(model: nn.Module, data: Data) -> Tensor:
     extra = {}
     if data.edge_weight is not None:
         extra["edge_weight"] = data.edge_weight
-    if data.edge_attr is not None and isinstance(model, PolyNSD) and model.config.edge_dim:
+    if data.edge_attr is not None and isinstance(model, SheafModel) and model.config.edge_dim:
         extra["edge_attr"] = data.edge_attr
     return model(data.x, data.edge_index, **extra)
 
