@@ -74,7 +74,7 @@ plain_data = st.recursive(
 )
 
 
-@settings(max_examples=fuzz_cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.dictionaries(st.sampled_from(["1e5", "on", "a b", "x"]), plain_data, max_size=3))
 def test_what_is_written_is_read(tmp_path, data):
     for name in ("c.yaml", "c.json"):
@@ -198,7 +198,7 @@ def broken(draw, seeds):
 
 
 @pytest.mark.usefixtures("no_tracer")
-@settings(max_examples=fuzz_cases(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=broken(SEEDS))
 def test_broken_files_are_read_or_refused(tmp_path, case):
     name, content = case
@@ -230,7 +230,7 @@ commit: abc
 """
 
 
-@settings(max_examples=fuzz_cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=broken({"gcn.yaml": RECORD}))
 def test_broken_records_are_read_or_refused(tmp_path, case):
     (tmp_path / "gcn.yaml").write_bytes(case[1])

@@ -212,8 +212,8 @@ def _restore_chosen(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
 def _check_agreement(estimator: SheafEstimator) -> None:
     """Raises unless all members take the features of the model and answer for its classes."""
     columns, classes = len(estimator.treatments_.columns), vars(estimator).get("classes_")
-    if not estimator.members_ or estimator.treatments_.width != estimator.n_features_in_:
-        raise DataError("there must be members for the features of the model")
+    if not estimator.members_:
+        raise DataError("a model has one or more members")
     for chosen in estimator.members_:
         check_member(chosen.member, columns, 1 if classes is None else len(classes))
     if isinstance(estimator, SheafClassifier):

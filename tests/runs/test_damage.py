@@ -76,7 +76,7 @@ def test_no_damage_to_a_finished_run_goes_unnoticed(folders, tmp_path, name, dam
         train(folder)
 
 
-@settings(max_examples=fuzz_cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=fuzz_cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), damage=damage)
 def test_a_forged_finished_run_is_read_or_refused(folders, tmp_path, name, damage):
     folder = tmp_path / "run"
