@@ -33,12 +33,10 @@ MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
 GATES = ("tanh", "linear", "none", "shortcut", "rezero")
 SHORTCUTS = ("shortcut", "rezero")  # gates with a linear map beside the filter
 SELECTIONS = ("metric", "loss", "acc", "auc")
-SCHEDULES = ("constant", "cosine")
 UPDATES = ("elu", "relu", "tanh", "identity")
 NORMS = ("none", "layer", "batch")
 TRUNK_USES = ("maps", "state", "both")
 LEARNER_INPUTS = ("state", "features", "degree")
-JUMPS = ("last", "max", "concat")
 MOST_HOPS = 4096  # of a filter or a trunk; a change of basis has the square of a degree in entries
 MOST_LAYERS = 4096
 MOST_CHANNELS = 2**20
@@ -270,7 +268,6 @@ class ModelOptions(LayerOptions, total=False):
     second_linear: bool
     shared_filter: bool
     shared_maps: bool
-    jumping: str
     checkpoint_layers: bool
 
 
@@ -304,8 +301,6 @@ class ModelConfig:
     """One set of filter coefficients for all layers."""
     shared_maps: bool = False
     """One sheaf for all layers."""
-    jumping: str = "last"
-    """What the decoder sees: the last state, the max over the states of all layers, or their concat."""
     checkpoint_layers: bool = False
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
     layer: LayerConfig = LayerConfig(dropout=0.5)
@@ -320,7 +315,6 @@ class ModelConfig:
         require_at_most("num_layers", self.num_layers, MOST_LAYERS)
         require_at_most("hidden_channels", self.hidden_channels, MOST_CHANNELS)
         require_fraction("input_dropout", self.input_dropout)
-        require_choice("jumping", self.jumping, JUMPS)
 
 
 @dataclass(frozen=True)
@@ -339,18 +333,6 @@ class TrainConfig:
     """L2 penalty on the map learners; the same as weight_decay unless given."""
     sheaf_rate: float | None = None
     """Learning rate of the map learners, 0 to leave them as they start; learning_rate unless given."""
-    filter_rate: float | None = None
-    """Learning rate of the filter coefficients, 0 to leave them as they start; learning_rate unless given."""
-    schedule: str = "constant"
-    """Learning rates after the warm-up: constant, or cosine (they fall to zero at the end of the epochs)."""
-    warmup: int = 0
-    """Epochs over which the learning rates rise linearly to their values."""
-    clip_norm: float | None = None
-    """Largest norm of a step's gradient; longer ones are shortened to it. No limit unless given."""
-    label_smoothing: float = 0.0
-    """Share of every training label that is spread evenly over all classes."""
-    ema: float = 0.0
-    """Decay of an average of the weights over time, e.g. 0.99, which is evaluated in their place; 0: none."""
     select: str = "metric"
     """What chooses the epoch on validation: metric (the dataset's own), loss, acc or auc."""
     precision: str = "float32"
@@ -365,15 +347,9 @@ class TrainConfig:
         require_choice("select", self.select, SELECTIONS)
         require_choice("precision", self.precision, ("float32", "bf16"))
         require_choice("capture", self.capture, ("auto", "on", "off"))
-        require_choice("schedule", self.schedule, SCHEDULES)
-        require_at_least("warmup", self.warmup, 0)
-        require_fraction("label_smoothing", self.label_smoothing)
-        require_fraction("ema", self.ema)
-        for name in ("learning_rate", "clip_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ConfigError(f"{name} must be positive; got {value}.")
-        for name in ("weight_decay", "sheaf_decay", "sheaf_rate", "filter_rate"):
+        if not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
+        for name in ("weight_decay", "sheaf_decay", "sheaf_rate"):
             if not 0 <= (getattr(self, name) or 0.0) < math.inf:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
 

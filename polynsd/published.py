@@ -51,7 +51,6 @@ PUBLISHED_MODEL: dict[str, Any] = {
     "second_linear": False,
     "shared_filter": False,
     "shared_maps": False,
-    "jumping": "last",
     "checkpoint_layers": False,
 }
 PUBLISHED_TRAINING: dict[str, Any] = {
@@ -61,12 +60,6 @@ PUBLISHED_TRAINING: dict[str, Any] = {
     "weight_decay": 5e-4,
     "sheaf_decay": None,
     "sheaf_rate": None,
-    "filter_rate": None,
-    "schedule": "constant",
-    "warmup": 0,
-    "clip_norm": None,
-    "label_smoothing": 0.0,
-    "ema": 0.0,
     "select": "metric",
     "precision": "float32",
     "capture": "auto",

@@ -16,7 +16,6 @@ has more than one cause.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -24,14 +23,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from polynsd.config import JUMPS, LayerOptions, ModelOptions
-from polynsd.errors import ConfigError, require_choice
+from polynsd.config import LayerOptions, ModelOptions
+from polynsd.errors import ConfigError
 from polynsd.nn.checkpoint import run_checkpointed
 from polynsd.nn.inputs import GraphInput, linear
 from polynsd.nn.layer import LayerResponse, SheafLayer, build_filter
 from polynsd.nn.sheaf_model import SheafModel
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, published_layer
-from polynsd.spectral.filter import PolynomialFilter
 
 
 class PolyNSD(SheafModel):
@@ -47,7 +45,6 @@ class PolyNSD(SheafModel):
         second_linear: a second linear layer in the encoder.
         shared_filter: one set of filter coefficients for all layers.
         shared_maps: one sheaf, seen by the first layer and used by all.
-        jumping: what the decoder sees: the `last` state, the `max` over all layers, or their `concat`.
         checkpoint_layers: keep only the states between layers for the backward pass and compute the layers
             again there: less memory, about a third more time, the same gradients.
         **options: the fields of `polynsd.LayerConfig`: `stalk_dim`, `degree`, `maps`, `basis`, `dropout`, …
@@ -67,7 +64,6 @@ class PolyNSD(SheafModel):
         second_linear: bool = False,
         shared_filter: bool = False,
         shared_maps: bool = False,
-        jumping: str = "last",
         checkpoint_layers: bool = False,
         **options: Unpack[LayerOptions],
     ) -> None:
@@ -81,8 +77,7 @@ class PolyNSD(SheafModel):
             second_linear=second_linear,
             **options,
         )
-        require_choice("jumping", jumping, JUMPS)
-        self.shared_maps, self.jumping, self.checkpoint_layers = shared_maps, jumping, checkpoint_layers
+        self.shared_maps, self.checkpoint_layers = shared_maps, checkpoint_layers
         if checkpoint_layers and self.config.norm == "batch":
             raise ConfigError(
                 "checkpoint_layers computes every layer twice, and norm='batch' would count its state twice; "
@@ -100,7 +95,7 @@ class PolyNSD(SheafModel):
             )
             for index in range(num_layers)
         )
-        self.decoder = linear(self.width * num_layers if jumping == "concat" else self.width, out_channels)
+        self.decoder = linear(self.width, out_channels)
 
     @classmethod
     def reference(
@@ -132,27 +127,18 @@ class PolyNSD(SheafModel):
         context = self.context(state)
         layers: list[Any] = list(self.layers)
         sheaf = layers[0].learn(state, *graph, context) if self.shared_maps else None
-        states = []
         for layer in layers:
             step, rest = (layer.forward, (*graph, context)) if sheaf is None else (layer.diffuse, sheaf)
             state = run_checkpointed(step, state, *rest) if self.checkpoint_layers else step(state, *rest)
-            states.append(state.flatten(-2))
-        return self.decode(states)
+        return self.decode(state)
 
-    def decode(self, states: Sequence[Tensor]) -> Tensor:
-        """The states `[N, D · hidden_channels]` of all layers → [N, out_channels]."""
-        if self.jumping == "max":
-            return self.decoder(torch.stack(tuple(states)).amax(0))
-        return self.decoder(states[-1] if self.jumping == "last" else torch.cat(tuple(states), -1))
+    def decode(self, state: Tensor) -> Tensor:
+        """The last state `[N, D, hidden_channels]` → [N, out_channels]."""
+        return self.decoder(state.flatten(-2))
 
     def responses(self, lam: Tensor, lam_max: float = 2.0) -> list[LayerResponse]:
         """m(λ) and r(λ) of every layer."""
         return [layer.response(lam, lam_max) for layer in self.layers]  # type: ignore[operator]
-
-    def filter_parameters(self) -> list[nn.Parameter]:
-        """The coefficients of the filters: θ, and α where there is a correction."""
-        filters = [module for module in self.modules() if isinstance(module, PolynomialFilter)]
-        return [p for module in filters for p in module.parameters()]
 
 
 class NSD(PolyNSD):
@@ -193,12 +179,6 @@ class PolySpectralGNN(PolyNSD):
 def sheaf_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The parameters with a weight decay of their own; none where a model has no `sheaf_parameters()`."""
     parameters: list[nn.Parameter] = getattr(model, "sheaf_parameters", list)()
-    return parameters
-
-
-def filter_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """The coefficients of a model's filters; none where it has no `filter_parameters()`."""
-    parameters: list[nn.Parameter] = getattr(model, "filter_parameters", list)()
     return parameters
 
 

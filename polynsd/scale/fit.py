@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from polynsd.config import TrainConfig
 from polynsd.data import Split
 from polynsd.devices import on_device
-from polynsd.errors import ConfigError, DataError, require_at_least, require_choice
+from polynsd.errors import DataError, require_at_least, require_choice
 from polynsd.nn.precision import autocast, grad_scaler
 from polynsd.scale.halo import PartHalos
 from polynsd.scale.inference import core_output, eval_mode
 from polynsd.scale.reach import resolve_depth
 from polynsd.training import Epoch, FitResult, Replica, Task, get_task
-from polynsd.training.optimizer import ParameterRule, parameter_rules, schedule_factors, trainable
+from polynsd.training.optimizer import ParameterRule, parameter_rules, trainable
 from polynsd.training.replica import NOT_FINITE, check_replicas
 from polynsd.training.task import METRIC_OF
 
@@ -78,8 +78,6 @@ def fit_in_parts(
     check_replicas([Replica(build, split, seed, config)], data, task, None)
     require_at_least("parts_per_step", parts_per_step, 1)
     require_choice("update", update, ("part", "epoch"))
-    if config.ema:
-        raise ConfigError("training in parts keeps no average of the weights; leave ema at 0.")
     device = data.x.device if device is None else torch.device(device)
     with torch.random.fork_rng(), on_device(device):
         torch.manual_seed(seed)
@@ -132,7 +130,6 @@ class _PartTraining:
         best_score = -math.inf
         state: dict[str, Tensor] = {}
         for number in range(1, config.epochs + 1):
-            self._follow_schedule(number - 1)
             train_loss = self._train_epoch(generator)
             val_loss, val_metric, score = self._evaluate(self.split.val)
             epoch = Epoch(number, train_loss, val_loss, val_metric, best is None or score > best_score)
@@ -167,14 +164,6 @@ class _PartTraining:
             self._update()
         return total
 
-    def _follow_schedule(self, epoch: int) -> None:
-        """Sets the learning rates of the next epoch."""
-        config = self.config
-        numbers = (epoch, config.warmup, config.epochs, config.schedule == "cosine")
-        factor = float(schedule_factors(*(torch.tensor(number) for number in numbers)))
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["rate"] * factor
-
     def _draw(self, generator: torch.Generator) -> list[tuple[list[int], int]]:
         """The parts of every step, and how many training nodes they have; those without any are left out."""
         order = torch.randperm(len(self.halos.cores), generator=generator)
@@ -190,16 +179,13 @@ class _PartTraining:
         with autocast(self.precision, self.device):
             output = core_output(self.model, halo, self.device)
         output = _to_full_precision(output)[chosen.to(self.device)]
-        loss = self.task.loss(output, y, self.config.label_smoothing)
+        loss = self.task.loss(output, y)
         if not math.isfinite(value := float(loss.detach())):
             raise DataError(NOT_FINITE)
         self.scaler.scale(weight * loss).backward()
         return value
 
     def _update(self) -> None:
-        if self.config.clip_norm is not None:
-            self.scaler.unscale_(self.optimizer)
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
@@ -232,11 +218,9 @@ def _to_full_precision(output: Tensor) -> Tensor:
 
 
 def _parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, object]]:
-    """Adam's groups: map learners and filters may have learning rates and decays of their own."""
+    """Adam's groups: map learners may have a learning rate and a decay of their own."""
     groups: dict[ParameterRule, list[nn.Parameter]] = {}
     parameters = trainable(model)
     for name, rule in parameter_rules(model, config).items():
         groups.setdefault(rule, []).append(parameters[name])
-    return [
-        {"params": group, "rate": rule.rate, "weight_decay": rule.decay} for rule, group in groups.items()
-    ]
+    return [{"params": group, "lr": rule.rate, "weight_decay": rule.decay} for rule, group in groups.items()]

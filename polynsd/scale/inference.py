@@ -83,12 +83,10 @@ def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], de
 
     x = halos.data.x
     state = first = halos.assemble(cores, lambda core: model.encode(x[core].to(device)))
-    states: list[Tensor] = []
     for layer in model.layers:
         learner, seen = (model.layers[0], first) if model.shared_maps else (layer, state)
         state = halos.assemble(cores, partial(update, layer, learner, state, seen))
-        states = [state] if model.jumping == "last" else [*states, state]
-    return halos.assemble(cores, lambda core: model.decode([s[core].to(device).flatten(-2) for s in states]))
+    return halos.assemble(cores, lambda core: model.decode(state[core].to(device)))
 
 
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:

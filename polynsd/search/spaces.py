@@ -181,8 +181,6 @@ def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
     if not hasattr(model_class(model), "sheaf_parameters"):
         kept.pop("training.sheaf_decay", None)
         kept.pop("training.sheaf_rate", None)
-    if not hasattr(model_class(model), "filter_parameters"):
-        kept.pop("training.filter_rate", None)
     return {"model.model": model, **kept, **zoo_space(model)}
 
 
@@ -212,5 +210,5 @@ def _used_by(model: str, options: dict[str, Any]) -> dict[str, Any]:
     if preset.get("maps") == "identity":
         dropped |= {"training.sheaf_decay", "training.sheaf_rate"}
     if "filter" in preset:
-        dropped |= {"model.shared_filter", "training.filter_rate"}
+        dropped.add("model.shared_filter")
     return {"model.model": model, **{n: v for n, v in options.items() if n not in dropped}}

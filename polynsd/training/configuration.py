@@ -44,17 +44,11 @@ FREE = frozenset(
         "model.options.feature_dropout",
         "model.options.filter_dropout",
         "model.options.input_dropout",
-        "training.clip_norm",
-        "training.ema",
         "training.epochs",
-        "training.filter_rate",
-        "training.label_smoothing",
         "training.learning_rate",
         "training.patience",
-        "training.schedule",
         "training.sheaf_decay",
         "training.sheaf_rate",
-        "training.warmup",
         "training.weight_decay",
     }
 )

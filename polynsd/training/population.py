@@ -21,13 +21,7 @@ from polynsd.devices import to_wide
 from polynsd.kernels.ops.training import adam, copy_rows
 from polynsd.nn.precision import autocast
 from polynsd.training.dropout import DropoutStream
-from polynsd.training.optimizer import (
-    average_decays,
-    clip_rows,
-    schedule_factors,
-    trainable,
-    update_average,
-)
+from polynsd.training.optimizer import trainable
 from polynsd.training.probe import Predict
 from polynsd.training.rows import Layout, Rows, named_state
 from polynsd.training.task import METRIC_OF, Task, get_task
@@ -68,12 +62,6 @@ class Population:
         self._call, self.is_vectorised = _Call(model, predict), is_vectorised
         self._parameters, self._moving = Layout(trainable(model)), Layout(named_state(model, moving))
         self._drops = (rows.dropout > 0).any(0).tolist()
-        # what no replica wants is not computed
-        self._has_schedule = bool((rows.is_cosine | (rows.warmup > 0)).any())
-        self._clips = bool(rows.clip_norm.isfinite().any())
-        self._smooths = bool((rows.smoothing > 0).any())
-        self._averages = bool((rows.ema > 0).any())
-        self._is_averaged = self._moving.is_floating().to(rows.theta.device)
         self._gradient = torch.empty_like(rows.theta)
         self.epoch = torch.zeros((), dtype=torch.long, device=rows.theta.device)
         self.history = rows.rate.new_zeros(window, len(rows.seed), 5)
@@ -83,7 +71,7 @@ class Population:
         rows = self.rows
         train_loss = self._step()
         self.epoch += 1
-        output = self.outputs(*self._evaluated())
+        output = self.outputs(rows.theta, rows.moving)
         val_loss = to_wide(self.task.losses(output, self.y, rows.val))
         val_metric = self.task.metrics(output, self.y, rows.val)
         was_active = rows.active.clone()
@@ -100,36 +88,14 @@ class Population:
         moving = {name: t.clone() for name, t in self._moving.split(rows.moving).items()}
         with autocast(self.precision, rows.theta.device):
             output = self._train_pass(parameters, moving)
-            smoothing = rows.smoothing if self._smooths else None
-            loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train, smoothing)
+            loss = self.task.losses(output.to(rows.theta.dtype), self.y, rows.train)
         gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), materialize_grads=True)
         gradient = self._parameters.join(gradients, rows.theta.dtype, out=self._gradient)
-        if self._clips:
-            clip_rows(gradient, rows.clip_norm)
         state = (rows.theta, gradient, rows.mean, rows.square, rows.decay, rows.scale)
-        adam(*state, self._rates(), self.epoch + 1)
+        adam(*state, rows.rate, self.epoch + 1)
         if self._moving:
             rows.moving.copy_(self._moving.join(moving.values(), rows.moving.dtype))
-        if self._averages:
-            self._update_averages()
         return loss.detach()
-
-    def _rates(self) -> Tensor:
-        """`[R]` the learning rates of this epoch."""
-        rows = self.rows
-        if not self._has_schedule:
-            return rows.rate
-        return rows.rate * schedule_factors(self.epoch, rows.warmup, rows.last_epoch, rows.is_cosine)
-
-    def _update_averages(self) -> None:
-        rows, decay = self.rows, average_decays(self.rows.ema, self.epoch)[:, None]
-        update_average(rows.average, rows.theta, decay)
-        update_average(rows.moving_average, rows.moving, decay * self._is_averaged)
-
-    def _evaluated(self) -> tuple[Tensor, Tensor]:
-        """The parameters and the moving state that are evaluated and kept: the averages, if there are any."""
-        rows = self.rows
-        return (rows.average, rows.moving_average) if self._averages else (rows.theta, rows.moving)
 
     def _train_pass(self, theta: dict[str, Tensor], moving: dict[str, Tensor]) -> Tensor:
         train = map_replicas(self._train_replica, self.is_vectorised)
@@ -166,9 +132,8 @@ class Population:
     def _keep_best(self, score: Tensor, loss: Tensor, metric: Tensor) -> Tensor:
         rows = self.rows
         improved = rows.active & loss.isfinite() & ((score > rows.best_score) | (rows.best_epoch == 0))
-        theta, moving = self._evaluated()
-        copy_rows(rows.best_theta, theta, improved)
-        copy_rows(rows.best_moving, moving, improved)
+        copy_rows(rows.best_theta, rows.theta, improved)
+        copy_rows(rows.best_moving, rows.moving, improved)
         for best, new in (
             (rows.best_score, score),
             (rows.best_loss, loss),

@@ -103,8 +103,6 @@ def check_replicas(replicas: Sequence[Replica], data: Data, task: Task, chunk: i
         raise ConfigError(
             f"select='{replicas[0].config.select}' is for classes; the targets are numbers. Use 'metric'."
         )
-    if task.is_regression and any(replica.config.label_smoothing for replica in replicas):
-        raise ConfigError("label_smoothing is for classes; the targets are numbers. Leave it at 0.")
     for replica in replicas:
         if not 0 <= replica.seed < SEEDS:
             raise ConfigError(f"a seed must be at least 0 and below 2³²; got {replica.seed}.")

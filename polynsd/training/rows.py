@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -18,7 +17,7 @@ from polynsd.training.probe import Probe
 from polynsd.training.replica import Replica
 
 CHANGING = (
-    "theta", "mean", "square", "moving", "average", "moving_average", "active",
+    "theta", "mean", "square", "moving", "active",
     "best_theta", "best_moving", "best_score", "best_loss", "best_metric", "best_epoch", "ended",
 )  # fmt: skip
 
@@ -34,20 +33,13 @@ class Rows:
     rate: Tensor  # [R] learning rate
     decay: Tensor  # float [R, P]
     scale: Tensor  # float [R, P] factor on the learning rate
-    is_cosine: Tensor  # bool [R] schedule of the learning rate
-    clip_norm: Tensor  # [R] infinity where gradients are not clipped
-    smoothing: Tensor  # [R] of the labels
-    ema: Tensor  # [R] decay of the averages
     dropout: Tensor  # [R, calls]
     patience: Tensor  # int64 [R] and below
     last_epoch: Tensor
-    warmup: Tensor
     theta: Tensor  # float [R, P] parameters
     mean: Tensor  # first and second moment of Adam
     square: Tensor
     moving: Tensor  # [R, M] buffers and frozen parameters that differ between replicas, e.g. running means
-    average: Tensor  # [R, P] of θ over the epochs; [R, 0] where no replica has one
-    moving_average: Tensor  # [R, M], or [R, 0]
     active: Tensor  # bool [R]
     best_theta: Tensor
     best_moving: Tensor
@@ -75,12 +67,6 @@ class Layout:
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
-
-    def is_floating(self) -> Tensor:
-        """`[P]` whether a position of the row is of a tensor of floating-point numbers."""
-        kinds = [(dtype.is_floating_point, shape.numel()) for shape, dtype in self.kinds.values()]
-        parts = [torch.full((count,), floating) for floating, count in kinds]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool)
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
         """`[R, P]` → named `[R, …]`, views of the rows where they have the right dtype."""
@@ -133,7 +119,6 @@ def make_rows(
         return torch.tensor([value(r.config) for r in replicas], dtype=dtype, device=device)
 
     pairs = [(model, replica.config) for model, replica in zip(models, replicas, strict=True)]
-    has_average = any(r.config.ema for r in replicas)
     never = torch.full((count,), torch.nan, dtype=wide, device=device)
     return Rows(
         train=train,
@@ -143,20 +128,13 @@ def make_rows(
         rate=column(lambda config: config.learning_rate, wide),
         decay=torch.stack([weight_decays(*pair) for pair in pairs]).to(theta),
         scale=torch.stack([rate_scales(*pair) for pair in pairs]).to(theta),
-        is_cosine=column(lambda config: config.schedule == "cosine", torch.bool),
-        clip_norm=column(lambda config: config.clip_norm or math.inf, wide),
-        smoothing=column(lambda config: config.label_smoothing, wide),
-        ema=column(lambda config: config.ema, wide),
         dropout=torch.tensor([probe.rates for probe in probes], dtype=wide, device=device),
         patience=column(lambda config: config.patience),
         last_epoch=column(lambda config: config.epochs),
-        warmup=column(lambda config: config.warmup),
         theta=theta,
         mean=torch.zeros_like(theta),
         square=torch.zeros_like(theta),
         moving=state,
-        average=theta.clone() if has_average else theta.new_zeros(count, 0),
-        moving_average=state.clone() if has_average else state.new_zeros(count, 0),
         active=torch.ones(count, dtype=torch.bool, device=device),
         best_theta=theta.clone(),
         best_moving=state.clone(),

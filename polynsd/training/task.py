@@ -43,17 +43,13 @@ class Task:
             return y.size(-1) if y.dim() > 1 else 1
         return int(y.max()) + 1
 
-    def losses(self, output: Tensor, y: Tensor, mask: Tensor, smoothing: Tensor | None = None) -> Tensor:
-        """`[R]` means over the nodes of the masks, with labels smoothed by shares `[R]` if given."""
-        per_node = self.node_losses(output, y)
-        if smoothing is not None:
-            per_node = _smoothed(per_node, output, smoothing.to(output.dtype)[:, None])
-        return _mean(per_node, mask)
+    def losses(self, output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        """`[R]` means over the nodes of the masks."""
+        return _mean(self.node_losses(output, y), mask)
 
-    def loss(self, output: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
-        """The mean loss of one model's outputs `[n, O]` over all nodes, with labels smoothed by a share."""
-        per_node = self.node_losses(output[None], y)
-        return (_smoothed(per_node, output[None], smoothing) if smoothing else per_node).mean()
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """The mean loss of one model's outputs `[n, O]` over all nodes."""
+        return self.node_losses(output[None], y).mean()
 
     def score(self, output: Tensor, y: Tensor) -> float:
         """The metric of one model's outputs `[n, O]` over all nodes."""
@@ -64,11 +60,6 @@ class Task:
 def _mean(per_node: Tensor, mask: Tensor) -> Tensor:
     """A number that does not count may be infinite."""
     return torch.where(mask, per_node, 0.0).sum(-1) / mask.sum(-1)
-
-
-def _smoothed(per_node: Tensor, logits: Tensor, share: Tensor | float) -> Tensor:
-    """(1 − s) · (−log p_y) + s · mean over the classes c of −log p_c."""
-    return (1 - share) * per_node - share * logits.log_softmax(-1).mean(-1)
 
 
 def cross_entropies(logits: Tensor, y: Tensor) -> Tensor:

@@ -162,7 +162,6 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
         second_linear=config.second_linear,
         shared_filter=config.shared_filter,
         shared_maps=config.shared_maps,
-        jumping=config.jumping,
         checkpoint_layers=config.checkpoint_layers,
         **layer,
     )

@@ -118,7 +118,7 @@ def test_smoothness_and_gradients():
     p = singular / singular.sum()
     assert found.rows[1].effective_rank == pytest.approx((-(p * p.clamp(min=1e-30).log()).sum()).exp().item())
     last = states[-1].detach().requires_grad_()
-    loss = torch.nn.functional.cross_entropy(model.decode([last.flatten(1)]), data.y)
+    loss = torch.nn.functional.cross_entropy(model.decode(last), data.y)
     assert found.rows[-1].gradient == pytest.approx(torch.autograd.grad(loss, last)[0].norm().item())
     constant = make_data(edges=torch.zeros(2, 0, dtype=torch.long))
     constant.x[:] = 1.0

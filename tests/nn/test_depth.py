@@ -46,7 +46,7 @@ def test_a_layer_adds_a_multiple_of_the_layer_with_a_shortcut(norm):
 def test_a_model_of_any_depth_starts_as_its_encoder_and_decoder(norm):
     """So no depth brings nodes together, and none makes the encoder's gradient smaller or larger."""
     model, x = build(32, norm=norm), features()
-    logits, direct = model(x, EDGE_INDEX), model.decode([model.encode(x).flatten(-2)])
+    logits, direct = model(x, EDGE_INDEX), model.decode(model.encode(x))
     assert torch.equal(logits, direct)
     weight = model.encoder.weight
     assert close(*(torch.autograd.grad(loss(out), weight)[0] for out in (logits, direct)))

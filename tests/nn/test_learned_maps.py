@@ -99,25 +99,17 @@ def test_the_block_normalises_the_sum_and_drops_last():
     assert close(dropped, functional.dropout(z.reshape(x.shape), 0.5).flatten(1))
 
 
-@pytest.mark.parametrize("jumping", ["last", "max", "concat"])
 @pytest.mark.parametrize("shared_maps", [False, True])
-def test_the_decoder_sees_the_states_that_jumping_names(jumping, shared_maps):
-    options = BLOCK | {
-        "maps": "orthogonal",
-        "maps_on": "nodes",
-        "jumping": jumping,
-        "shared_maps": shared_maps,
-    }
+def test_the_decoder_sees_the_state_of_the_last_layer(shared_maps):
+    options = BLOCK | {"maps": "orthogonal", "maps_on": "nodes", "shared_maps": shared_maps}
     model = shaken(build(PolyNSD, 2, **options))
     state = model.encode(features())
-    context, states = state.flatten(-2), []
+    context = state.flatten(-2)
     first = model.layers[0].learn(state, TOPOLOGY, context=context)
     for layer in model.layers:
         sheaf = first if shared_maps else layer.learn(state, TOPOLOGY, context=context)
         state = layer.diffuse(state, *sheaf)
-        states.append(state.flatten(1))
-    seen = {"last": states[-1], "max": torch.maximum(*states), "concat": torch.cat(states, 1)}[jumping]
-    assert close(model(features(), EDGE_INDEX), model.decoder(seen))
+    assert close(model(features(), EDGE_INDEX), model.decoder(state.flatten(1)))
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,6 @@ def test_a_configuration_that_cannot_be_built_fails_with_its_reason():
 def test_free_options_are_all_that_a_replica_may_change():
     """Each of them, changed alone, trains beside the unchanged configuration."""
     values = {"training.epochs": 3, "training.patience": 2, "training.learning_rate": 0.1}
-    values |= {"training.schedule": "cosine", "training.warmup": 2}
     of_zoo = {name for name in FREE if name.startswith("model.options.")}
     plain = configure(SMALL)
     batch = [plain, *(configure({**SMALL, name: values.get(name, 0.2)}) for name in sorted(FREE - of_zoo))]
