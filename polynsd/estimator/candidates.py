@@ -156,16 +156,6 @@ SHEAF: Options = {
 TRUNK: Options = {**SHEAF, "maps": "identity", "stalk_dim": 1}
 MEAN: Options = {"normalization": "random-walk"}
 SYMMETRIC: Options = {"normalization": "sheaf-augmented"}
-WIDE: Options = {
-    "channels": 128,
-    "layers": 8,
-    "norm": "none",
-    "linear_encoder": True,
-    "dropout": 0.2,
-    "rate": 0.005,
-    "epochs": 500,
-}
-"""Many wide layers without a norm: linear paths of every length from the words to the classes."""
 
 
 class _Regularised(NamedTuple):
@@ -200,22 +190,29 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
     for dropout in kind.dropouts:
         yield named("sheaf", "sheaf", **sheaf, **SHEAF, layers=1, channels=32, dropout=dropout)
         yield named("wide reach", "sheaf", **sheaf, **TRUNK, layers=1, channels=64, dropout=dropout)
-    if kind is NUMBERS:  # words tell what a node is; few numbers may have to come from far
-        deep: Options = {**plain, "norm": "batch", "dropout": 0.2}
-        yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
-        yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
-        wide = {**deep, "channels": 128, "dropout": 0.5, "rate": 0.005}
-        yield named("deep, wide", "deep", **wide, **SYMMETRIC, layers=4)
+    yield from _deep_networks(named, plain, kind)
+
+
+def _deep_networks(named: Callable[..., Network], plain: Options, kind: _Regularised) -> Iterable[Network]:
+    """Few numbers may have to come from far, through norms; words go without, along linear paths too."""
+    if kind is WORDS:
+        linear: Options = {**plain, **SYMMETRIC, "dropout": 0.2, "rate": 0.005, "linear_encoder": True}
+        for channels in (64, 128):
+            yield named(f"deep, {channels} wide", "deep", **{**linear, "channels": channels}, layers=8)
+        return
+    deep: Options = {**plain, "norm": "batch", "dropout": 0.2}
+    yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
+    yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
+    wide = {**deep, "channels": 128, "dropout": 0.5, "rate": 0.005}
+    yield named("deep, wide", "deep", **wide, **SYMMETRIC, layers=4)
 
 
 def _convolutions(named: Callable[..., Network], plain: Options, kind: _Regularised) -> Iterable[Network]:
-    """Two layers with and without norm, and on words many without."""
+    """Two layers with and without norm."""
     for dropout in kind.dropouts:
         for name, mean in (("mean", MEAN), ("symmetric", SYMMETRIC)):
             options = {**plain, **mean, "dropout": dropout, "input_dropout": kind.drops[0]}
             yield named(f"convolution, {name}", "convolution", **options, layers=2)
-        if kind is WORDS and dropout == kind.dropouts[0]:
-            yield named("convolution, eight layers", "convolution", **WIDE, **SYMMETRIC)
     normed = {**plain, "rate": 0.005, "channels": 128, "input_dropout": kind.drops[0] / 2, "dropout": 0.5}
     for norm, mean in (("batch", MEAN), ("layer", SYMMETRIC)):
         yield named(f"convolution, {norm} norm", "convolution", **{**normed, **mean, "norm": norm}, layers=2)

@@ -22,6 +22,7 @@ from polynsd.config import ModelConfig, TrainConfig, from_options
 from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
 from polynsd.estimator.folds import Folds
+from polynsd.estimator.judge import LOSS_SHARE as JUDGED_SHARE
 from polynsd.estimator.members import FitData, Fitted, OnEpoch, Outputs, State
 from polynsd.fields import require_fields
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
 LOSS_SHARE = 0.1  # of the loss in what chooses the epoch of a fold
-POOLED_SHARE = 0.3  # of the loss in what chooses the epoch of all folds together
+TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 7))  # ½ … 8, at which few nodes judge
 FEWEST_JUDGES = 40  # held-out nodes of a fold that may choose its epoch
 RUNGS = {40: 0.03, 100: 0.01}  # epochs, and by how much a setting may then be behind the best of its shape
 
@@ -244,7 +245,8 @@ def _training_task(data: FitData, judges: int) -> Task:
     The metric of few nodes has many ties, so a share of the loss is taken from it. Where nothing is held out,
     the training loss alone says how far a training has come.
     """
-    task, weights, num_folds = data.task, data.weights, len(data.folds)
+    task, weights = data.task, data.weights
+    held_out = torch.from_numpy(np.flatnonzero(data.folds.judged)).to(data.inputs.device)
     factors = None if weights is None else torch.from_numpy(weights).float().to(data.inputs.device)
 
     def node_losses(output: Tensor, y: Tensor) -> Tensor:
@@ -252,23 +254,31 @@ def _training_task(data: FitData, judges: int) -> Task:
         return losses if factors is None else factors * losses
 
     def progress(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        if 0 < judges < FEWEST_JUDGES and len(output) % len(data.folds) == 0:  # a batch holds all folds
+            return _judge_together(task, output[:, held_out], y[held_out], mask[:, held_out], len(data.folds))
         losses = to_wide(task.losses(output, y, mask))
-        if not judges:
-            return -losses
-        metrics = task.metrics(output, y, mask).nan_to_num()
-        if judges >= FEWEST_JUDGES or len(output) % num_folds:  # a batch may not hold all folds
-            return metrics - LOSS_SHARE * losses
-        few = -losses if task.is_regression else metrics - POOLED_SHARE * losses  # R² of two nodes is wild
-        return _pool(few, mask.sum(-1), num_folds)
+        return task.metrics(output, y, mask).nan_to_num() - LOSS_SHARE * losses if judges else -losses
 
     return replace(task, node_losses=node_losses, metrics=progress, check=_accept)
 
 
-def _pool(values: Tensor, counts: Tensor, num_folds: int) -> Tensor:
-    """`[S R]` of S settings → `[S R]`: the mean over the folds, to each of which so many nodes have added."""
-    counts = counts.to(values.dtype).reshape(-1, num_folds)
-    mean = (values.reshape(-1, num_folds) * counts).sum(1) / counts.sum(1)
-    return mean.repeat_interleave(num_folds)
+def _judge_together(task: Task, output: Tensor, y: Tensor, mask: Tensor, num_folds: int) -> Tensor:
+    """`[S R]` of S settings: what a judge will say of all folds of a setting, the same number for each.
+
+    That is the metric less a share of the loss at the best temperature; of numbers the loss, because R² of
+    two nodes is wild.
+    """
+    counts = to_wide(mask.sum(-1)).reshape(-1, num_folds)
+
+    def pool(values: Tensor) -> Tensor:
+        return (to_wide(values).reshape(-1, num_folds) * counts).sum(1) / counts.sum(1)
+
+    if task.is_regression:
+        together = -pool(task.losses(output, y, mask))
+    else:
+        losses = torch.stack([pool(task.losses(output / T, y, mask)) for T in TEMPERATURES])
+        together = pool(task.metrics(output, y, mask).nan_to_num()) - JUDGED_SHARE * losses.amin(0)
+    return together.repeat_interleave(num_folds)
 
 
 def _accept(y: Tensor) -> None:

@@ -1,7 +1,7 @@
 """The search over candidates: cheap ones first, and what validation favours to the end.
 
-Every family is tried by its first shape. Then families are pursued in the order of their scores, as long as
-they are not behind by more than noise, what is left of the allowance suffices, and the ensemble still gains.
+Every family is tried by its first shape. Then families are pursued in turn, the best first, as long as they
+are not behind by more than noise, what is left of the allowance suffices, and the ensemble still gains.
 The allowance is an amount of work that is estimated from shapes, so that a result does not depend on how busy
 a machine is; or a number of seconds, if the user gives one.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -170,8 +171,8 @@ class Search:
         return {name: place for place, name in enumerate(sorted(best, key=lambda name: -best[name]))}
 
     def _pursue(self, rest: list[Sequence[Candidate]]) -> None:
-        """Tries further groups of the families that are ahead."""
-        without_gain, objective = 0, self._weigh()
+        """Tries further groups of the families that are ahead, one of each in turn."""
+        without_gain, objective, tried = 0, self._weigh(), Counter[str]()
         while rest and without_gain < GROUPS_WITHOUT_GAIN:
             best = {
                 family: max((a.score for a in self.complete if a.family == family), default=-math.inf)
@@ -182,8 +183,10 @@ class Search:
             rest = [group for group in rest if best[group[0].family] >= top - margin]
             if not rest:
                 return
-            rest.sort(key=lambda group: -best[group[0].family])
-            if not self._try(rest.pop(0)):
+            rest.sort(key=lambda group: (tried[group[0].family], -best[group[0].family]))
+            group = rest.pop(0)
+            tried[group[0].family] += 1
+            if not self._try(group):
                 continue
             now = self._weigh()
             without_gain = 0 if now > objective + GAIN else without_gain + 1

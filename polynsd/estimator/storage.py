@@ -16,11 +16,12 @@ from torch import Tensor
 
 from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.errors import ConfigError, DataError, PolyNSDError
-from polynsd.estimator.base import Chosen, SheafEstimator
+from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.fitted import Chosen
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.kinds import check_member, kind_of, restore_member
 from polynsd.estimator.regressor import SheafRegressor

@@ -11,9 +11,9 @@ from polynsd import PolyNSD, SheafClassifier, SheafRegressor, kernels
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
-from polynsd.estimator.base import Chosen
 from polynsd.estimator.decision import Decision
 from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.fitted import Chosen
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember

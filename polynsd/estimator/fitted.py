@@ -1,0 +1,212 @@
+"""What a fitted estimator can do: predict with its ensemble, score, explain, and be stored."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polynsd.data import Graph
+from polynsd.devices import get_device
+from polynsd.errors import ConfigError, DataError
+from polynsd.estimator.ensemble import Predictions, average
+from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.inputs import Inputs, Scaling
+from polynsd.estimator.judge import Judge
+from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
+from polynsd.estimator.members import Member
+from polynsd.estimator.nodes import GraphNodes
+from polynsd.estimator.reading import as_graph, is_table
+from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+
+if TYPE_CHECKING:
+    from polynsd.estimator.explanation import Explanation
+
+E = TypeVar("E", bound="FittedEstimator")
+
+
+class Chosen(NamedTuple):
+    """A member of the ensemble."""
+
+    member: Member
+    weight: float
+    temperature: float
+
+
+class FittedEstimator(BaseEstimator):  # type: ignore[misc]
+    """The ensemble that `fit` has found, and what it is asked."""
+
+    is_regression = False
+    device: str
+    members_: list[Chosen]
+    val_score_: float
+    treatments_: FeatureTreatments
+    edge_scaling_: Scaling | None
+    has_edge_weights_: bool
+    _source: Graph | None  # of `fit`
+    _everywhere: Predictions | None  # on the graph of `fit`; not stored with a model
+    _labels: Labels
+    _in_table: bool
+
+    def _predictions(self, graph: Any, edges: Any = None) -> Predictions:
+        """`[N, O]` the mean over the ensemble: probabilities, or standardised targets."""
+        self._require_fitted()
+        if isinstance(graph, GraphNodes):
+            return self._predictions(graph.graph)[graph.numbers]
+        if graph is None:
+            if self._everywhere is None:
+                raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
+            return self._everywhere
+        source = self._with_edges_of_fit(as_graph(self, graph, edges))
+        inputs = self._inputs(source, get_device(self.device))
+        means = [
+            self._as_predictions(member.outputs(inputs), temperature).mean(0)
+            for member, _, temperature in self.members_
+        ]
+        return average(means, np.array([chosen.weight for chosen in self.members_]))
+
+    def _with_edges_of_fit(self, graph: Graph) -> Graph:
+        """The graph, whose edges must carry what those of `fit` did."""
+        edge_dim = 0 if self.edge_scaling_ is None else len(self.edge_scaling_.mean)
+        if not graph.num_edges:
+            return replace(graph, edge_attr=np.zeros((0, edge_dim), np.float32) if edge_dim else None)
+        if self.has_edge_weights_ != (graph.edge_weight is not None):
+            wanted, came = ("with", "without") if self.has_edge_weights_ else ("without", "with")
+            raise DataError(
+                f"the model was fitted {wanted} edge weights; this graph comes {came} them. Give it the same."
+            )
+        count = 0 if graph.edge_attr is None else graph.edge_attr.shape[1]
+        if edge_dim and count != edge_dim:
+            raise DataError(
+                f"the model was fitted with {edge_dim} edge features; this graph has {count}. "
+                "Give it the same."
+            )
+        return graph
+
+    def score(self, graph: Any = None, y: Any = None, *, nodes: Any = None, edges: Any = None) -> float:
+        """`metric_` on the labelled nodes, or on those in `nodes`.
+
+        Without a graph it is that of `fit`; without `y` and `nodes` too, it is `val_score_`. A label that is
+        none of the model's classes is never right; ROC-AUC leaves it out.
+        """
+        self._require_fitted()
+        if graph is None and y is None and nodes is None:
+            return self.val_score_
+        if graph is None:
+            predictions, in_table = self._predictions(None), self._in_table
+            labels = (
+                self._labels if y is None else read_labels(y, len(predictions), in_table, self.is_regression)
+            )
+        else:
+            some = graph if isinstance(graph, GraphNodes) else None
+            graph = graph if some is None else some.graph
+            source = as_graph(self, graph, edges)
+            predictions = self._predictions(source)
+            labels = self._read_labels(source, y, is_table(graph, edges), some)
+        has_label = labels.has_label
+        chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
+        return self._judge(self._as_target(labels), chosen).score(self._scored(predictions[chosen]))
+
+    def explain(
+        self,
+        node: Any,
+        graph: Any = None,
+        *,
+        edges: Any = None,
+        target: Any = None,
+        top: int = 10,
+        exact: int = 3,
+    ) -> Explanation:
+        """Which features, neighbours and edges moved the prediction of a node.
+
+        Args:
+            node: its id, or its number where nodes have no ids.
+            graph: as for `predict`; that of `fit` by default.
+            edges: likewise.
+            target: the class to explain; the predicted one by default.
+            top: rows of every table.
+            exact: of how many of the top edges the prediction is made again without the edge.
+        """
+        from polynsd.estimator.explain_ensemble import explain_prediction
+
+        self._require_fitted()
+        graph = graph.graph if isinstance(graph, GraphNodes) else graph
+        known = getattr(self, "_source", None)
+        source = known if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
+        if source is None:
+            raise ConfigError("the graph of fit is not stored with a model; pass the graph to explain.")
+        return explain_prediction(self, source, node, target, top, exact)
+
+    def _read_labels(self, graph: Graph, y: Any, in_table: bool, nodes: GraphNodes | None) -> Labels:
+        """Labels that were given, or else the graph's own; of some nodes only, where these are."""
+        if nodes is not None:
+            return nodes.labels(y, self.is_regression)
+        given = graph_labels(graph) if y is None and not in_table else y
+        return read_labels(given, graph.num_nodes, in_table, self.is_regression)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "members_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit or load first.")
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the fitted model into a new folder: weights, parameters, scores; no pickles."""
+        from polynsd.estimator.storage import save_estimator
+
+        return save_estimator(self, folder)
+
+    @classmethod
+    def load(cls: type[E], folder: str | Path) -> E:
+        """Reads what `save` wrote; nothing in the files is executed."""
+        from polynsd.estimator.storage import load_estimator
+
+        estimator = load_estimator(folder)
+        if not isinstance(estimator, cls):
+            raise ConfigError(f"{folder} holds a {type(estimator).__name__}, not a {cls.__name__}.")
+        return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: everything but the graph of `fit`."""
+        return {name: value for name, value in vars(self).items() if name != "_source"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _inputs(self, source: Graph, device: torch.device) -> Inputs:
+        return Inputs(source, self.treatments_, self.edge_scaling_, device)
+
+    def network_data(self, graph: Any, treatment: str) -> Any:
+        """What networks of the ensemble see of a graph: PyG's `Data` in double precision on the CPU.
+
+        Labels `y` are numbers of `classes_` (−1 where there is none), or standardised targets (NaN).
+        """
+        self._require_fitted()
+        source = self._with_edges_of_fit(as_graph(self, graph))
+        data = copy.copy(self._inputs(source, torch.device("cpu")).data(treatment, "cpu", torch.float64))
+        if source.y is not None:
+            data.y = torch.from_numpy(self._as_target(self._read_labels(source, None, False, None)))
+        return data
+
+    def _as_target(self, labels: Labels) -> NDArray[Any]:
+        """Labels as candidates are fitted to them `[N]`."""
+        raise NotImplementedError
+
+    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+        raise NotImplementedError
+
+    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+        """Outputs of a member as what is averaged."""
+        raise NotImplementedError
+
+    def _scored(self, predictions: Predictions) -> Predictions:
+        """What the metric sees of predictions."""
+        return predictions
