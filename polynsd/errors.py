@@ -5,7 +5,6 @@ that is what callers of PyTorch and scikit-learn catch.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class PolyNSDError(ValueError):
@@ -36,6 +35,8 @@ def unknown_name(kind: str, name: object, choices: Iterable[str]) -> ConfigError
 
 def guess_name(name: object, choices: Iterable[str]) -> str:
     """` Did you mean 'label'?`, or nothing where no choice resembles the name."""
+    from difflib import get_close_matches
+
     guess = get_close_matches(str(name), list(choices), n=1)
     return f" Did you mean '{guess[0]}'?" if guess else ""
 

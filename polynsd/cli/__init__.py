@@ -3,24 +3,26 @@
 Exit codes: 0 done, 1 some cells of an experiment failed, 2 a mistake in the arguments, the data or a path
 (the message says which), 130 interrupted (Ctrl-C), 141 nobody reads the output any more, 143 terminated
 (SIGTERM).
+
+As little as possible is imported before `main` handles signals.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import sys
 import threading
+from _thread import interrupt_main
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from polynsd.errors import PolyNSDError, unknown_name
-from polynsd.memory import limit_memory
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+WAIT_SECONDS = 0.05  # until an interrupt within an import is tried again
 BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE has ended
 
 
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command, signals = None, list[int]()
     try:
         with handle_signals(signals):
+            from polynsd.memory import limit_memory
+
             command = parse_command(arguments)
             with limit_memory(getattr(command, "memory", None)):
                 command.run()
@@ -47,10 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if signals or isinstance(error, KeyboardInterrupt):
             what_stays = getattr(command, "after_interrupt", str)()
             print(f"polynsd: interrupted{what_stays and '; '}{what_stays}", file=sys.stderr)
+            # an interrupt within code that a library made of text (as dataclasses do) is remembered until the
+            # next such code; Python would end by the signal instead of this exit code
+            exec("")
             sys.exit(128 + (signals[0] if signals else signal.SIGINT))
-        if not isinstance(error, PolyNSDError | OSError):
+        if not isinstance(error, PolyNSDError | OSError | MemoryError):
             raise
-        print(f"polynsd: {_in_words_of(command, error)}", file=sys.stderr)
+        kind = "out of memory. " if isinstance(error, MemoryError) else ""
+        print(f"polynsd: {kind}{_in_words_of(command, error)}".rstrip(), file=sys.stderr)
         sys.exit(2)
 
 
@@ -92,6 +100,8 @@ def parse_command(arguments: Sequence[str]) -> Any:
 
 
 def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str | None) -> Any:
+    import inspect
+
     from polynsd.cli.help import check_option_names, format_help, has_subcommands
 
     defaults = command.default_for(options) if hasattr(command, "default_for") else None
@@ -122,13 +132,21 @@ def handle_signals(received: list[int] | None = None) -> Iterator[None]:
 
     By default SIGTERM, as schedulers and `timeout` send it, ends a process at once, in the middle of whatever
     it does. Where processes share a GPU under NVIDIA's multi-process service, that can be a fault for all
-    others, too. Only the main thread can do this; in other threads nothing changes.
+    others, too. An import is waited for: libraries in C++ abort if they are interrupted in it, or fail later.
+    Only the main thread can do this; in other threads nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    waiting: list[threading.Timer] = []
+
     def interrupt(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            waiting.append(threading.Timer(WAIT_SECONDS, interrupt_main, [number]))
+            waiting[-1].daemon = True
+            waiting[-1].start()
+            return
         if received is not None:
             received.append(number)
         raise KeyboardInterrupt
@@ -138,5 +156,14 @@ def handle_signals(received: list[int] | None = None) -> Iterator[None]:
     try:
         yield
     finally:
+        for timer in waiting:
+            timer.cancel()
         for number, handler in zip(handled, previous, strict=True):
             signal.signal(number, handler)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported in this frame or in one that called it."""
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None

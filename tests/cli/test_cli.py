@@ -5,11 +5,13 @@ import os
 import runpy
 import signal
 import sys
+import time
+from importlib import import_module
 
 import pytest
 
 from polynsd import __version__
-from polynsd.cli import main
+from polynsd.cli import handle_signals, main
 from polynsd.data import heterophilous_graph, save_graph, syntax_chain
 
 TINY = ["--splits", "2", "--epochs", "3", "--quiet"]
@@ -201,3 +203,28 @@ def test_an_interrupt_that_breaks_something_on_its_way_is_still_an_interrupt(mon
     code, _, err = exit_of(["train"], capsys)
     assert code == 130
     assert err.startswith("polynsd: interrupted")
+
+
+def test_an_interrupt_waits_for_an_import(tmp_path, monkeypatch):
+    """Libraries in C++ abort if they are interrupted while they are imported."""
+    text = "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.1)\nis_whole = True\n"
+    (tmp_path / "slow_to_import.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    received = []
+
+    def import_and_wait():
+        import_module("slow_to_import")
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), handle_signals(received):
+        import_and_wait()
+    assert sys.modules.pop("slow_to_import").is_whole
+    assert received == [signal.SIGINT]
+
+
+def test_too_little_memory_is_told_in_one_line(monkeypatch, capsys):
+    def allocate(self):
+        raise MemoryError("Unable to allocate 32.0 GiB")
+
+    monkeypatch.setattr("polynsd.cli.train.Train.run", allocate)
+    assert exit_of(["train"], capsys)[::2] == (2, "polynsd: out of memory. Unable to allocate 32.0 GiB\n")
