@@ -153,8 +153,9 @@ class RunRecord:
             return pandas.read_parquet(content)
         except DataError:
             raise
-        except (ValueError, OSError, arrow.ArrowException) as error:
-            raise DataError(f"{path} is damaged: {error}.") from error
+        # the description that pandas keeps in the file is trusted by it
+        except (ValueError, LookupError, TypeError, AttributeError, OSError, arrow.ArrowException) as error:
+            raise DataError(f"{path} is damaged: {error!r}.") from error
 
     def metrics(self) -> list[dict[str, Any]]:
         """All records of the metrics log so far."""
