@@ -5,12 +5,15 @@ import multiprocessing
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "polynsd.cli.fit",
         "polynsd.cli.options",
         "polynsd.cli.search",
         "polynsd.cli.train",
+        "polynsd.estimator",
         "polynsd.kernels.cpu.backend",
         "polynsd.search",
         "polynsd.zoo",
+        "polynsd_paper.commands.reproduce",
         "optuna",
         "pandas",
         "pyarrow.parquet",

@@ -198,6 +198,7 @@ def broken(draw, seeds):
 
 
 @pytest.mark.usefixtures("no_tracer")
+@pytest.mark.fuzz("configuration files")
 @settings(max_examples=fuzz_cases(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=broken(SEEDS))
 def test_broken_files_are_read_or_refused(tmp_path, case):
@@ -230,6 +231,7 @@ commit: abc
 """
 
 
+@pytest.mark.fuzz("configuration files")
 @settings(max_examples=fuzz_cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=broken({"gcn.yaml": RECORD}))
 def test_broken_records_are_read_or_refused(tmp_path, case):

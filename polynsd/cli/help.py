@@ -15,6 +15,7 @@ import textwrap
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -186,6 +187,7 @@ def _metavar(kind: Any) -> str:
     return METAVARS.get(get_origin(kind) or kind, "VALUE")
 
 
+@cache
 def _read_docstrings(command: type) -> dict[str, str]:
     """The string below each field, also of the base classes."""
     texts: dict[str, str] = {}

@@ -130,8 +130,11 @@ def best_epochs(folder, key):
     return [max((row for row in rows if row["split"] == s), key=key)["epoch"] for s in splits]
 
 
-@pytest.mark.parametrize("select", ["metric", "acc", "loss", "auc"])
-@pytest.mark.parametrize("graph", [GRAPH, MINES], ids=["accuracy", "roc_auc"])
+@pytest.mark.usefixtures("no_tracer")
+@pytest.mark.parametrize(
+    ("graph", "select"),
+    [(GRAPH, "metric"), (GRAPH, "loss"), (GRAPH, "auc"), (MINES, "acc"), (MINES, "auc")],
+)
 def test_what_chooses_the_epoch(tmp_path, select, graph):
     options = ["--splits", "3", "--select", select, "--epochs", "20"]
     result = train(tmp_path / "run", *options, graph=graph)

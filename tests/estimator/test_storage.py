@@ -154,6 +154,7 @@ SEALED = (
 )
 
 
+@pytest.mark.fuzz("model folders")
 @settings(max_examples=fuzz_cases(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(SEALED), place=st.integers(0, 10**6), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_noticed(original, tmp_path, name, place, bit):
@@ -262,6 +263,7 @@ odd = st.one_of(
 
 
 @pytest.mark.usefixtures("no_tracer")
+@pytest.mark.fuzz("model folders")
 @settings(max_examples=fuzz_cases(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from(["config.json", "result.json", "result.json"]))
 def test_a_forged_model_is_loaded_or_refused(original, tmp_path, data, name):

@@ -62,6 +62,7 @@ def everything(folder):
     return record.state, record.weights(), record.predictions(), record.metrics(), record.timings
 
 
+@pytest.mark.fuzz("run folders")
 @settings(max_examples=fuzz_cases(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), damage=damage)
 def test_no_damage_to_a_finished_run_goes_unnoticed(folders, tmp_path, name, damage):
@@ -76,6 +77,7 @@ def test_no_damage_to_a_finished_run_goes_unnoticed(folders, tmp_path, name, dam
         train(folder)
 
 
+@pytest.mark.fuzz("run folders")
 @settings(max_examples=fuzz_cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), damage=damage)
 def test_a_forged_finished_run_is_read_or_refused(folders, tmp_path, name, damage):
@@ -88,6 +90,7 @@ def test_a_forged_finished_run_is_read_or_refused(folders, tmp_path, name, damag
             use(folder)
 
 
+@pytest.mark.fuzz("run folders")
 @settings(max_examples=fuzz_cases(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(("snapshot.safetensors", "metrics.jsonl", "config.json", "environment.json")),
@@ -106,6 +109,7 @@ def test_a_damaged_unfinished_run_goes_on_or_is_refused(folders, tmp_path, name,
         assert content(folder) == before
 
 
+@pytest.mark.fuzz("run folders")
 @settings(max_examples=fuzz_cases(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damage)
 def test_no_damage_to_a_snapshot_goes_unnoticed(folders, tmp_path, damage):

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 import torch
+from fuzzing import fuzz_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
@@ -160,7 +161,8 @@ def test_hostile_headers_are_refused(tmp_path, content, reason):
     assert reason in refused(tmp_path, content)
 
 
-@settings(max_examples=300)
+@pytest.mark.fuzz("tensor files")
+@settings(max_examples=fuzz_cases(150))
 @given(st.data())
 def test_every_flipped_bit_is_noticed(data):
     """Where it hits the name of the seal, the file looks like one of others."""
@@ -175,7 +177,8 @@ def test_every_flipped_bit_is_noticed(data):
         pass
 
 
-@settings(max_examples=200)
+@pytest.mark.fuzz("tensor files")
+@settings(max_examples=fuzz_cases(100))
 @given(st.binary(max_size=60), st.dictionaries(st.text(max_size=3), st.integers() | st.text() | st.none()))
 def test_noise_is_refused_or_empty(noise, header):
     for content in (noise, file(header, noise), file({"w": header}, noise)):

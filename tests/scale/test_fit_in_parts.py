@@ -93,6 +93,7 @@ def test_the_best_epoch_is_restored_and_patience_ends_it():
     assert all(p.grad is None for p in result.model.parameters())
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_it_learns_with_shallow_halos_in_every_precision(precision):
     data, split = heterophilous_graph(300, heterophily=0.9, seed=0).to_pyg(), thirds(300)
@@ -105,6 +106,7 @@ def test_it_learns_with_shallow_halos_in_every_precision(precision):
     assert result.test_metric > majority + 0.15
 
 
+@pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("select", "other"), [("auc", "accuracy"), ("acc", "roc_auc")])
 def test_what_selects_may_differ_from_the_metric(select, other):
     """As in full-batch training, which it then is."""

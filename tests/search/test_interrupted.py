@@ -89,7 +89,7 @@ def test_killed_at_any_write_it_tries_and_chooses_the_same(sampler, monkeypatch)
     whole = summary(search)
     assert len(whole[0]) == trials
     chosen, kills = random.Random(0), 0
-    first_deaths = range(1, writes, 13 if sampler == "random" else 61)
+    first_deaths = range(1, writes, 37 if sampler == "random" else 151)
     for life in first_deaths:
         storage = optuna.storages.InMemoryStorage()
         while True:

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from limits import cases
 from test_workers import share
 from toys import toy_search
 
@@ -141,17 +142,19 @@ def test_a_damaged_study_is_told(what, stored_study, tmp_path):
         opened(tmp_path / "study.db", stored_study.replace(old, new))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_study_with_damaged_bytes_is_sound_or_refused(seed, stored_study, tmp_path):
-    chosen, content = random.Random(seed), bytearray(stored_study)
-    page = 4096 * chosen.randrange(len(content) // 4096)
-    match seed % 3:
-        case 0:
-            content[page : page + 4096] = bytes(4096)
-        case 1:
-            del content[page:]
-        case 2:
-            for _ in range(40):
-                content[chosen.randrange(len(content))] = chosen.randrange(256)
-    with suppress(PolyNSDError):
-        opened(tmp_path / "study.db", bytes(content))
+@pytest.mark.fuzz("study databases")
+@pytest.mark.usefixtures("no_tracer")
+def test_a_study_with_damaged_bytes_is_sound_or_refused(stored_study, tmp_path):
+    for number in cases(12):
+        chosen, content = random.Random(number), bytearray(stored_study)
+        page = 4096 * chosen.randrange(len(content) // 4096)
+        match number % 3:
+            case 0:
+                content[page : page + 4096] = bytes(4096)
+            case 1:
+                del content[page:]
+            case 2:
+                for _ in range(40):
+                    content[chosen.randrange(len(content))] = chosen.randrange(256)
+        with suppress(PolyNSDError):
+            opened(tmp_path / f"{number}.db", bytes(content))

@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from fuzzing import fuzz_cases
+from limits import cases
 
 from polynsd.data.tables import read_graph
 from polynsd.errors import PolyNSDError
@@ -180,12 +182,13 @@ def random_options(rng):
     return options
 
 
+@pytest.mark.fuzz("text tables")
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("seed", range(4))
 def test_text_files(tmp_path, seed):
     rng = random.Random(seed)
     graphs = 0
-    for _ in range(400):
+    for _ in cases(100):
         pair = rng.randrange(len(EDGES))
         extension = rng.choice([".csv", ".csv", ".csv", ".tsv", ".csv.gz"])
         edges, nodes = tmp_path / f"e{extension}", tmp_path / f"n{extension}"
@@ -199,9 +202,10 @@ def test_text_files(tmp_path, seed):
             graphs += read_or_refuse(edges, nodes, **random_options(rng))
         else:
             graphs += read_or_refuse(edges)
-    assert 40 < graphs < 360
+    assert fuzz_cases(10) < graphs < fuzz_cases(90)
 
 
+@pytest.mark.fuzz("Parquet tables")
 def test_parquet_files(tmp_path):
     rng = random.Random(0)
     edges = pd.DataFrame({"s": ["a", "b", "c"], "t": ["b", "c", "a"], "w": [1.0, 2.0, 0.5]})
@@ -210,7 +214,7 @@ def test_parquet_files(tmp_path):
     nodes.to_parquet(tmp_path / "n.parquet")
     whole = [(tmp_path / name).read_bytes() for name in ("e.parquet", "n.parquet")]
     graphs = 0
-    for _ in range(250):
+    for _ in cases(100):
         paths = (tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
         for path, data in zip(paths, whole, strict=True):
             write(path, damaged(data, rng, BYTE_MUTATIONS) if rng.random() < 0.7 else data)
@@ -249,11 +253,12 @@ def insert_tag(data, rng):
     return data[:place] + rng.choice(TAGS) + data[place:]
 
 
+@pytest.mark.fuzz("GraphML files")
 def test_graphml_files(tmp_path):
     rng = random.Random(0)
     path = tmp_path / "g.graphml"
     graphs = 0
-    for _ in range(350):
+    for _ in cases(200):
         write(path, damaged(GRAPHML, rng, (*BYTE_MUTATIONS, insert_tag, drop_line, reencode)))
         graphs += read_or_refuse(path, label="kind", weight="w")
     assert graphs > 10
