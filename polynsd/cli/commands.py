@@ -76,6 +76,10 @@ COMMANDS = {
         "polynsd.cli.diagnose:Diagnose",
         "Look inside the model of a finished run: energy, influence, responses, maps, smoothness.",
     ),
+    "report": Command(
+        "polynsd.cli.report:Report",
+        "Write a report about finished runs that opens in any browser, without a network.",
+    ),
     "demo": Command(
         "polynsd.cli.demo:Demo",
         "Train PolyNSD, NSD, the identity sheaf, GCN and MLP on an embedded heterophilous graph.",

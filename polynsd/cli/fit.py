@@ -21,6 +21,7 @@ from tyro.conf import Positional, arg
 from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
 from polynsd.cli.options import DELIMITERS, MemoryOption
+from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -110,8 +111,10 @@ class Fit(MemoryOption):
     """Seed of the held-out rows, the weights and the dropout."""
     device: str = "auto"
     """Where to train: cpu, cuda, cuda:N or mps; auto takes CUDA where there is a GPU."""
+    report: bool = True
+    """Write report.html into the run folder, if Plotly is installed."""
     quiet: bool = False
-    """No progress and no summary."""
+    """No progress, no summary and no report."""
     json: bool = False
     """No progress, and the summary as a JSON object."""
 
@@ -160,6 +163,8 @@ class Fit(MemoryOption):
             else:
                 self._print(f"{self.out} was finished before; nothing is fitted.")
         self._report()
+        if self.report and not self.quiet and not self.json:
+            self._print(add_report(self.out))
         return self.out
 
     def _read_options(self) -> ReadOptions:

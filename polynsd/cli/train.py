@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from polynsd.cli.options import MemoryOption
+from polynsd.cli.report import add_report
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_results
@@ -44,6 +45,8 @@ class Train(MemoryOption):
     """A run folder; started again with the same options, an interrupted run goes on."""
     snapshot_seconds: float = SNAPSHOT_SECONDS
     """Seconds between two snapshots in the run folder, at least; 0 writes one per epoch."""
+    report: bool = True
+    """Write report.html into the run folder, if Plotly is installed."""
     quiet: bool = False
     """Show no progress."""
     json: bool = False
@@ -97,6 +100,8 @@ class Train(MemoryOption):
         )
         if not self.json:
             _print_result(result, self.out)
+            if self.out is not None and self.report:
+                print(add_report(self.out))
         return result
 
 

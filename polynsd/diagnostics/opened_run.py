@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,10 @@ from polynsd.training.problem import Problem, Source
 from polynsd.training.result import ProtocolResult
 from polynsd.zoo import build_model
 from polynsd.zoo.states import check_state
+
+if TYPE_CHECKING:
+    from polynsd.estimator.base import SheafEstimator
+    from polynsd.estimator.networks import NetworkMember
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +83,37 @@ def open_run(
 
 
 def _open_protocol(record: RunRecord, dataset: str | None) -> OpenedRun:
-    result, weights = record.result or {}, _weights(record)
+    graph, problem = find_problem(record, dataset)
+    models = load_models(record, problem)
+    rows = (record.result or {})["splits"]
+    labels = tuple(f"split {row['split']}, seed {row['seed']}" for row in rows)
+    splits = tuple(problem.splits[row["split"]] for row in rows)
+    return OpenedRun(record, graph, problem.data, models, labels, splits)
+
+
+def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, Problem]:
+    """The graph of a finished run of `polynsd train` under its user's names, and as the models see it.
+
+    Raises:
+        DataError: the graph is not found, or is not the one of the run.
+    """
     source = _find_source(record, dataset)
     problem = source.problem(record.inputs["seed"])
     _require_same_graph(record, problem)
+    return open_graph(source.dataset).graph if source.dataset else _generate(source), problem
+
+
+def load_models(record: RunRecord, problem: Problem) -> tuple[nn.Module, ...]:
+    """The models of a finished run of `polynsd train`, in evaluation mode, one for each row of its result.
+
+    Raises:
+        DataError: the run holds no models, or others than its configuration says.
+    """
+    weights = _weights(record)
     config = from_options(ModelConfig, record.config["model"])
     outputs = problem.task.num_outputs(problem.data.y)
     models = []
-    for number in range(len(result["splits"])):
+    for number in range(len((record.result or {})["splits"])):
         state = {n.partition(".")[2]: t for n, t in weights.items() if n.partition(".")[0] == str(number)}
         try:
             check_state(config, (problem.data.num_features, outputs), state)
@@ -97,11 +124,7 @@ def _open_protocol(record: RunRecord, dataset: str | None) -> OpenedRun:
                 f"the weights of {record.folder} do not fit its configuration: {error}"
             ) from error
         models.append(model.eval())
-    graph = open_graph(source.dataset).graph if source.dataset else _generate(source)
-    rows = result["splits"]
-    labels = tuple(f"split {row['split']}, seed {row['seed']}" for row in rows)
-    splits = tuple(problem.splits[row["split"]] for row in rows)
-    return OpenedRun(record, graph, problem.data, tuple(models), labels, splits)
+    return tuple(models)
 
 
 def _weights(record: RunRecord) -> dict[str, Tensor]:
@@ -157,11 +180,27 @@ def _require_same_graph(record: RunRecord, problem: Problem) -> None:
 
 def _open_fit(record: RunRecord, edges: Path | None, nodes: Path | None) -> OpenedRun:
     """The network with the largest weight in the ensemble, one model per fold."""
-    from polynsd.estimator.networks import NetworkMember
     from polynsd.estimator.storage import restore_estimator
     from polynsd.estimator.tables_of_fit import read_tables_for
 
     estimator = restore_estimator(record)
+    weight, member = find_network(estimator)
+    graph = read_tables_for(record, edges, nodes).graph
+    data = estimator.network_data(graph, member.treatment)
+    labels = tuple(
+        f"{member.name} ({weight:.0%} of the ensemble), fold {i}" for i in range(len(member.models))
+    )
+    return OpenedRun(record, graph, data, tuple(member.models), labels)
+
+
+def find_network(estimator: SheafEstimator) -> tuple[float, NetworkMember]:
+    """The network with the largest weight in an ensemble, and that weight.
+
+    Raises:
+        DataError: it has none.
+    """
+    from polynsd.estimator.networks import NetworkMember
+
     networks = [
         (chosen.weight, chosen.member)
         for chosen in estimator.members_
@@ -169,13 +208,5 @@ def _open_fit(record: RunRecord, edges: Path | None, nodes: Path | None) -> Open
     ]
     if not networks:
         kinds = ", ".join(chosen.member.name for chosen in estimator.members_)
-        raise DataError(
-            f"the ensemble of {record.folder} has no network to look into; it consists of {kinds}."
-        )
-    weight, member = max(networks, key=lambda pair: (pair[0], pair[1].configuration.model.layer.degree))
-    graph = read_tables_for(record, edges, nodes).graph
-    data = estimator.network_data(graph, member.treatment)
-    labels = tuple(
-        f"{member.name} ({weight:.0%} of the ensemble), fold {i}" for i in range(len(member.models))
-    )
-    return OpenedRun(record, graph, data, tuple(member.models), labels)
+        raise DataError(f"the ensemble has no network to look into; it consists of {kinds}.")
+    return max(networks, key=lambda pair: (pair[0], pair[1].configuration.model.layer.degree))

@@ -48,9 +48,9 @@ class Estimate:
     high: float | None = None
     """Its upper end."""
     scored: NDArray[np.int64] | None = field(default=None, repr=False)
-    """`[nodes]` the numbers of the nodes that were scored; not stored with a model."""
+    """`[nodes]` the numbers of the nodes that were scored, in the graph of the fit."""
     predictions: Predictions | None = field(default=None, repr=False)
-    """`[nodes, O]` what was predicted for them: probabilities, or standardised targets; not stored either."""
+    """`[nodes, O]` what was predicted for them: probabilities, or standardised targets."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -157,9 +158,15 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
 
 
 def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
-    """The tensors of all members and of the treatment of features."""
+    """The tensors of all members, of the treatment of features, and of what was said of the scored nodes."""
     parts = {f"member{i}": chosen.member.state()[1] for i, chosen in enumerate(estimator.members_)}
     parts["treatments"] = estimator.treatments_.state()[1]
+    estimate = estimator.estimate_
+    if estimate.scored is not None and estimate.predictions is not None:
+        parts["estimate"] = {
+            "scored": torch.from_numpy(np.asarray(estimate.scored, dtype=np.int64)),
+            "predictions": torch.from_numpy(np.asarray(estimate.predictions, dtype=np.float64)),
+        }
     return {
         f"{part}.{name}": values.contiguous() if values.numel() else values.new_empty(values.shape)
         for part, tensors in parts.items()
@@ -182,8 +189,7 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
     if result["column_encoders"]:
         estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
-    require_fields(result["estimate"], **ESTIMATE)
-    estimator.estimate_ = Estimate(**result["estimate"])
+    estimator.estimate_ = _restore_estimate(result["estimate"], _part(state, "estimate"))
     if result["decision"] is not None:
         require_fields(result["decision"], rule=str, gains=list[list[float]])
         estimator.decision_ = Decision.restore(result["decision"])
@@ -193,7 +199,7 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         _restore_chosen(one, _part(state, part)) for part, one in zip(parts, result["members"], strict=True)
     ]
     for name in state:
-        if name.partition(".")[0] not in (*parts, "treatments"):
+        if name.partition(".")[0] not in (*parts, "treatments", "estimate"):
             raise DataError(f"the tensor {name} does not belong to the model")
     _check_agreement(estimator)
 
@@ -221,6 +227,19 @@ def _check_agreement(estimator: SheafEstimator) -> None:
         count = len(estimator.classes_)
         if estimator.decision_.gains.shape != (count, count) or not estimator.temperature_ > 0:
             raise DataError(f"there must be a decision between {count} classes and a positive temperature")
+
+
+def _restore_estimate(stored: Any, tensors: Mapping[str, Tensor]) -> Estimate:
+    """The scores, and what was said of the scored nodes where that was kept."""
+    require_fields(stored, **ESTIMATE)
+    if not tensors:
+        return Estimate(**stored)
+    scored, predictions = (tensors.get(name, torch.empty(0)) for name in ("scored", "predictions"))
+    is_list = scored.dtype == torch.int64 and scored.dim() == 1 and bool((scored >= 0).all())
+    is_table = predictions.dtype == torch.float64 and predictions.dim() == 2
+    if len(tensors) != 2 or not is_list or not is_table or len(scored) != len(predictions):
+        raise DataError("an estimate needs the numbers of the scored nodes and a row of predictions for each")
+    return Estimate(**stored, scored=scored.numpy(), predictions=predictions.numpy())
 
 
 def _restore_scaling(stored: Any) -> Scaling:

@@ -1,0 +1,190 @@
+"""`Predicted`: what the models of a run say of every node, and of those that they were tested on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polynsd.data.graph import Graph
+from polynsd.errors import DataError, PolyNSDError
+from polynsd.report.html.subject import Subject
+from polynsd.training.replica import call_model
+
+if TYPE_CHECKING:
+    from polynsd.estimator.classifier import SheafClassifier
+    from polynsd.estimator.estimate import Estimate
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+WORK = 200_000  # nodes of all models that are called
+PARTS = ("train", "val", "test", "unused")
+FIT_PARTS = ("learned from", "scored", "to predict")
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Predictions for nodes that the model had not learned from, several for a node with several splits.
+
+    Attributes:
+        node: `[n]` numbers of nodes.
+        truth: `[n]` classes, or targets.
+        said: `[n]` what was predicted.
+        confidence: `[n]` the probability of what was said; NaN of numbers.
+        note: whose predictions they are.
+    """
+
+    node: Integers
+    truth: NDArray[Any]
+    said: NDArray[Any]
+    confidence: Numbers
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What is said of every node.
+
+    Attributes:
+        classes: their names; None of numbers.
+        truth: `[N]` numbers of classes (−1 unknown), or targets (NaN unknown).
+        said: `[N]` the prediction: a class, or a number.
+        confidence: `[N]` its probability; NaN of numbers.
+        part: `[N]` what the node was to the model, a number of `parts`.
+        parts: their names.
+        tested: what the score is about.
+        note: whose predictions they are.
+    """
+
+    classes: tuple[str, ...] | None
+    truth: NDArray[Any]
+    said: NDArray[Any]
+    confidence: Numbers
+    part: Integers
+    parts: tuple[str, ...]
+    tested: Tested
+    note: str
+
+
+def predict_nodes(subject: Subject) -> Predicted:
+    """Calls the models of a run.
+
+    Raises:
+        DataError: there is nothing to call, or outputs are not finite.
+    """
+    if subject.graph is None or (subject.estimator is None and not subject.models):
+        raise DataError("there are no models and no graph to call them with.")
+    return _of_fit(subject) if subject.is_fit else _of_protocol(subject)
+
+
+@torch.no_grad()
+def _of_protocol(subject: Subject) -> Predicted:
+    data, graph = subject.data, subject.graph
+    assert graph is not None
+    is_regression = data.y.is_floating_point()
+    truth = data.y.cpu().numpy().reshape(data.num_nodes, -1)[:, 0]
+    count = max(1, min(len(subject.models), WORK // max(1, data.num_nodes)))
+    whole, rows = [], []
+    for number in range(count):
+        said, confidence = _read_output(call_model(subject.models[number], data), is_regression)
+        whole.append((said, confidence))
+        nodes = np.flatnonzero(np.asarray(subject.splits[number].test))
+        rows.append((nodes, truth[nodes], said[nodes], confidence[nodes]))
+    node, known, guess, sure = (np.concatenate(column) for column in zip(*rows, strict=True))
+    note = (
+        f"test nodes of {count} of {len(subject.models)} models" if count > 1 else "test nodes of one model"
+    )
+    if count == len(subject.models) > 1:
+        note = f"test nodes of all {count} models, each on its own split"
+    names = None if is_regression else _class_names(graph.class_names, int(truth.max()) + 1)
+    part = np.full(data.num_nodes, len(PARTS) - 1)
+    for index, name in enumerate(PARTS[:-1]):
+        part[np.asarray(getattr(subject.splits[0], name))] = index
+    return Predicted(
+        names,
+        truth,
+        *whole[0],
+        part,
+        PARTS,
+        Tested(node, known, guess, sure, note),
+        f"the model of {subject.labels[0]}",
+    )
+
+
+def _read_output(output: torch.Tensor, is_regression: bool) -> tuple[NDArray[Any], Numbers]:
+    """(prediction, confidence) of every node."""
+    if not bool(torch.isfinite(output).all()):
+        raise DataError(
+            "the outputs of a model hold NaN or infinity; its training has diverged, or its features are "
+            "too large."
+        )
+    if is_regression:
+        return output[:, 0].double().cpu().numpy(), np.full(len(output), np.nan)
+    top = output.double().softmax(-1).max(-1)
+    return top.indices.cpu().numpy(), top.values.cpu().numpy()
+
+
+def _class_names(names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    return tuple(str(c) for c in range(count)) if names is None else tuple(map(str, names))
+
+
+def _of_fit(subject: Subject) -> Predicted:
+    from polynsd.estimator.classifier import SheafClassifier
+
+    estimator, graph = subject.estimator, subject.graph
+    assert estimator is not None
+    assert graph is not None
+    scored, part = estimator.estimate_.scored, np.where(graph.is_labelled, 0, 2)
+    if scored is not None:
+        part[scored] = 1
+    if isinstance(estimator, SheafClassifier):
+        return _classes_of_fit(estimator, graph, part)
+    return _numbers_of_fit(estimator, graph, part)
+
+
+def _scored_note(estimate: Estimate) -> str:
+    kind = "kept apart" if estimate.source == "test" else "held out from training"
+    return f"the {estimate.nodes:,} rows {kind}"
+
+
+def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
+    estimate, scale = estimator.estimate_, estimator.target_scaling_
+    truth, said = (
+        np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
+        for values in (graph.y, estimator.predict(graph))
+    )
+    nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
+    if estimate.predictions is not None:  # what was said before the target was seen
+        said[nodes] = (estimate.predictions * scale.scale + scale.mean)[:, 0]
+    unsure = np.full(graph.num_nodes, np.nan)
+    tested = Tested(nodes, truth[nodes], said[nodes], unsure[nodes], _scored_note(estimate))
+    return Predicted(None, truth, said, unsure, part, FIT_PARTS, tested, "the ensemble")
+
+
+def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
+    from polynsd.estimator.classifier import sharpen
+
+    estimate, names = estimator.estimate_, [str(name) for name in estimator.classes_.tolist()]
+    place = {name: number for number, name in enumerate(names)}
+    known = np.array([*(place.get(str(name), -1) for name in graph.class_names or ()), -1])
+    truth = known[np.maximum(np.asarray(graph.y), -1)]
+    p = estimator.predict_proba(graph)
+    nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
+    if estimate.predictions is not None:  # what was said before the label was seen
+        p[nodes] = sharpen(estimate.predictions, estimator.temperature_)
+    said = estimator.decision_.predict(p)
+    confidence = np.take_along_axis(p, said[:, None], 1)[:, 0]
+    tested = Tested(nodes, truth[nodes], said[nodes], confidence[nodes], _scored_note(estimate))
+    return Predicted(tuple(names), truth, said, confidence, part, FIT_PARTS, tested, "the ensemble")
+
+
+def try_predict(subject: Subject) -> tuple[Predicted | None, str]:
+    """What is predicted, or why nothing is."""
+    try:
+        return predict_nodes(subject), ""
+    except PolyNSDError as error:
+        return None, str(error)

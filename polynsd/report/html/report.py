@@ -1,0 +1,191 @@
+"""`write_report`: runs to one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from polynsd.diagnostics import Diagnosis, diagnose
+from polynsd.errors import ConfigError, PolyNSDError
+from polynsd.report.html.blocks import Block, Section, Text, Widget
+from polynsd.report.html.comparison_section import comparison_section
+from polynsd.report.html.explorer import DRAWN, Nodes, gather_nodes
+from polynsd.report.html.graph_section import graph_section
+from polynsd.report.html.inside_sections import inside_sections
+from polynsd.report.html.page import Tabs, load_plotly, make_page
+from polynsd.report.html.predicted import try_predict
+from polynsd.report.html.quality_section import quality_section
+from polynsd.report.html.result_section import Found, find_result, result_section
+from polynsd.report.html.subject import Subject, open_subject
+from polynsd.report.html.training_section import training_section
+from polynsd.runs.files import make_folder, require_file_name, write_durably
+
+LOOKED_INTO = 3_000  # nodes of the region that is diagnosed
+TARGETS = 10  # nodes that influence is looked at from
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where graphs are, if not where they were: `dataset` of a training, `edges` and `nodes` of a fit."""
+
+    dataset: str | None = None
+    edges: Path | None = None
+    nodes: Path | None = None
+
+
+def write_report(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    sources: Sources | None = None,
+    on_step: OnStep | None = None,
+) -> Path:
+    """Writes one self-contained HTML file about finished runs; what cannot be shown is said there.
+
+    Args:
+        folders: of `polynsd train` and `polynsd fit`; with several, runs can be compared.
+        out: the file.
+        sources: where graphs are, if not where they were.
+        on_step: is called with what begins.
+
+    Raises:
+        ConfigError: Plotly is not installed, or none of the runs can be reported.
+    """
+    out = Path(out)
+    require_file_name(out)
+    if not folders:
+        raise ConfigError("name at least one run folder to report.")
+    plotly = load_plotly()
+    step = on_step or (lambda name: None)
+    subjects, refused = _open_all(folders, sources or Sources(), step)
+    given = _rival_scores(subjects)
+    found = [find_result(subject, _shared(given, subject)) for subject in subjects]
+    drawn = max(500, DRAWN // len(subjects))
+    tabs, nodes = [], []
+    for subject, result in zip(subjects, found, strict=True):
+        sections, content = _describe(subject, result, drawn, step)
+        tabs.append(sections)
+        nodes.append(content)
+    last = comparison_section(subjects, found) if len(subjects) > 1 else None
+    names = [subject.name for subject in subjects]
+    step("page")
+    page = make_page(Tabs(names, tabs, last, nodes, refused), plotly)
+    make_folder(out.parent)
+    write_durably(out, page.encode())
+    return out
+
+
+def _open_all(
+    folders: Sequence[str | Path], sources: Sources, step: OnStep
+) -> tuple[list[Subject], list[Text]]:
+    """The runs, and why others are not among them; an error where there is none."""
+    subjects, errors = [], []
+    for folder, name in zip(folders, _names(folders), strict=True):
+        step(f"{name}: graph and models")
+        try:
+            subjects.append(
+                open_subject(folder, name, dataset=sources.dataset, edges=sources.edges, nodes=sources.nodes)
+            )
+        except PolyNSDError as error:
+            errors.append(error)
+    if not subjects:
+        raise errors[0]
+    return subjects, [Text(str(error), "problem") for error in errors]
+
+
+def _names(folders: Sequence[str | Path]) -> list[str]:
+    """The last part of each path, or the path itself where that is not enough."""
+    short = [Path(folder).resolve().name for folder in folders]
+    return [
+        name if short.count(name) == 1 else str(folder) for name, folder in zip(short, folders, strict=True)
+    ]
+
+
+def _rival_scores(subjects: Sequence[Subject]) -> dict[str, tuple[Any, float]]:
+    """What runs of simpler models among those given say: (what they were scored on, score) by model."""
+    return {
+        str(subject.record.config["model"]["model"]): (_block(subject), float(subject.result["mean"]))
+        for subject in subjects
+        if not subject.is_fit and subject.record.config["model"].get("model") in ("mlp", "gcn")
+    }
+
+
+def _block(subject: Subject) -> Any:
+    """Equal for runs that were scored on the same nodes of the same graph."""
+    inputs = subject.record.inputs
+    return inputs.get("splits"), subject.metric
+
+
+def _shared(given: dict[str, tuple[Any, float]], subject: Subject) -> dict[str, float]:
+    if subject.is_fit:
+        return {}
+    own = subject.record.config["model"].get("model")
+    return {name: score for name, (block, score) in given.items() if block == _block(subject) and name != own}
+
+
+def _describe(
+    subject: Subject, found: Found, drawn: int, step: OnStep
+) -> tuple[list[Section], dict[str, Any] | None]:
+    """All tabs of a run, and what is embedded of its nodes."""
+    why = " ".join(subject.problems)
+    step(f"{subject.name}: predictions")
+    predicted, problem = try_predict(subject)
+    step(f"{subject.name}: a look inside")
+    diagnosis = _diagnose(subject)
+    step(f"{subject.name}: nodes")
+    model = subject.models[0] if subject.models else None
+    nodes: Nodes | None = None
+    drawing_note = ""
+    if subject.graph is not None:
+        try:
+            nodes = gather_nodes(subject.graph, predicted, subject.data, model, drawn)
+            drawing_note = nodes.drawing_note
+        except PolyNSDError as error:
+            drawing_note = str(error)
+    sections = [
+        result_section(subject, found),
+        graph_section(subject.graph, why, drawing_note, nodes is not None),
+        training_section(subject),
+        quality_section(subject.graph, predicted, why or problem),
+        *inside_sections(diagnosis, subject.labels[0] if subject.labels else "", why or problem),
+        explorer_section(nodes, why or problem),
+    ]
+    return sections, None if nodes is None else nodes.data
+
+
+def explorer_section(nodes: Nodes | None, problem: str) -> Section:
+    """The eighth tab."""
+    if nodes is None:
+        return Section("nodes", "Nodes", [Text(problem or "The graph could not be read.", "problem")])
+    sentence = (
+        "Type an id to see what the model says of a node, what is unusual about it, and how its neighbours "
+        "agree with it before and after the learned maps."
+    )
+    blocks: list[Block] = [Widget("explorer", sentence)]
+    if problem:
+        blocks.append(Text(problem, "problem"))
+    if nodes.note:
+        blocks.append(Text(nodes.note))
+    return Section("nodes", "Nodes", blocks)
+
+
+def _diagnose(subject: Subject) -> Diagnosis | None:
+    if not subject.models or subject.data is None:
+        return None
+    train, test = (
+        torch.as_tensor(getattr(subject.splits[0], part)) if subject.splits else None
+        for part in ("train", "test")
+    )
+    return diagnose(
+        subject.models[0],
+        subject.data,
+        train=train,
+        test=test,
+        targets=TARGETS,
+        max_nodes=LOOKED_INTO,
+    )

@@ -1,0 +1,238 @@
+"""What was asked, and what was found: the score with its interval, beside simpler answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from polynsd.errors import PolyNSDError
+from polynsd.report.fit_summary import metric_name
+from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
+from polynsd.report.html.subject import Subject
+from polynsd.report.html.traces import hover_text, points, reach
+from polynsd.report.output import PERCENT, score_with_unit
+from polynsd.stats import mean_interval
+
+
+@dataclass(frozen=True)
+class Found:
+    """The score of a run, and those of simpler answers on the same nodes.
+
+    Attributes:
+        score: of the run.
+        low: lower end of its 95 % interval; None where there is none.
+        high: upper end of it.
+        rivals: scores by what they are; None where there is none.
+        of: which nodes were scored.
+    """
+
+    score: float
+    low: float | None
+    high: float | None
+    rivals: dict[str, float | None]
+    of: str
+
+
+def find_result(subject: Subject, given: dict[str, float]) -> Found:
+    """The score of a run; `given` are those of runs of the same report on the same splits."""
+    if subject.is_fit:
+        estimate = subject.result["summary"]["estimate"]
+        rivals = {
+            "the most frequent class" if subject.metric != "r2" else "the mean": estimate["guess"],
+            "features alone": estimate["features"],
+            "plain GCN": estimate["convolution"],
+        }
+        rows = subject.result["summary"]["rows"]["scored"]
+        kind = "kept apart" if estimate["source"] == "test" else "held out from training"
+        return Found(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
+    result = subject.protocol_result
+    low, high = _interval(subject)
+    rivals = {"the most frequent class" if subject.metric != "r2" else "the mean": _guess(subject)}
+    rivals |= {"features alone": given.get("mlp"), "plain GCN": given.get("gcn")}
+    splits = len({row.split for row in result.rows})
+    seeds = len(result.rows) // splits
+    of = f"the test nodes of {splits} split{'s' * (splits > 1)}"
+    of += f", {seeds} models each" if seeds > 1 else ""
+    return Found(result.mean, low, high, rivals, of)
+
+
+def _interval(subject: Subject) -> tuple[float | None, float | None]:
+    """Over splits; of one or two none."""
+    rows = subject.protocol_result.rows
+    splits = sorted({row.split for row in rows})
+    table = [[row.test for row in rows if row.split == split] for split in splits]
+    try:
+        found = mean_interval(table)
+    except PolyNSDError:
+        return None, None
+    return found.low, found.high
+
+
+def _guess(subject: Subject) -> float | None:
+    """The score of saying the same of every node: the class that is most frequent in training."""
+    if subject.metric == "r2":
+        return 0.0
+    if subject.metric == "roc_auc":
+        return 0.5
+    if subject.metric != "accuracy" or subject.data is None:
+        return None
+    y = subject.data.y.cpu().numpy()
+    shares = []
+    for split in subject.splits:
+        train, test = (np.asarray(getattr(split, part)) for part in ("train", "test"))
+        shares.append(float((y[test] == np.bincount(y[train]).argmax()).mean()))
+    return float(np.mean(shares))
+
+
+def result_section(subject: Subject, found: Found) -> Section:
+    """The first tab."""
+    blocks: list[Block] = [Text(_headline(subject, found), "lead"), _rivals_chart(subject, found)]
+    if not subject.is_fit and len(subject.result["splits"]) > 1:
+        blocks.append(_splits_chart(subject))
+    blocks.append(_facts(subject))
+    if subject.is_fit:
+        blocks.append(_ensemble(subject))
+    missing = [name for name in ("features alone", "plain GCN") if found.rivals.get(name) is None]
+    if missing:
+        how = (
+            "no such model was tried in this fit"
+            if subject.is_fit
+            else "train --model mlp and --model gcn on the same splits, and name those runs as well"
+        )
+        blocks.append(Text(f"To compare with {' and '.join(missing)}: {how}."))
+    blocks += [Text(problem, "problem") for problem in subject.problems]
+    return Section("result", "Result", blocks)
+
+
+def _headline(subject: Subject, found: Found) -> str:
+    metric = subject.metric
+    text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
+    if found.low is not None and found.high is not None:
+        ends = [score_with_unit(metric, end).removesuffix(" %") for end in (found.low, found.high)]
+        text += f" (95 % interval {ends[0]} to {ends[1]})"
+    text += f" on {found.of}"
+    better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
+    if better:
+        scale, unit = (100, " points") if metric in PERCENT else (1, "")
+        gains = [
+            f"{gain * scale:+.{1 if unit else 3}f}{unit} against {name}".replace("-", "−")
+            for name, gain in better
+        ]
+        text += "; " + ", ".join(gains)
+    return text[0].upper() + text[1:] + "."
+
+
+def _rivals_chart(subject: Subject, found: Found) -> Chart:
+    scale = 100 if subject.metric in PERCENT else 1
+    scores = {name: score for name, score in found.rivals.items() if score is not None}
+    scores["this model"] = found.score
+    names, values = list(scores), [scale * value for value in scores.values()]
+    has_interval = found.low is not None and found.high is not None
+    trace: Trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": values,
+        "y": names,
+        "text": [f"{value:.1f}" if scale == 100 else f"{value:.3f}" for value in values],
+        "textposition": "inside",
+        "insidetextanchor": "start",
+        "marker": {"color": ["$muted"] * (len(values) - 1) + ["$0"]},
+        **hover_text("%{y}: %{x:.4g}"),
+    }
+    if found.low is not None and found.high is not None:
+        rest: list[float | None] = [None] * (len(values) - 1)
+        above, below = scale * (found.high - found.score), scale * (found.score - found.low)
+        trace["error_x"] = reach([*rest, above], [*rest, below])
+    rivals = [value for name, value in scores.items() if name != "this model"]
+    best = max(rivals, default=-math.inf)
+    sentence = "The longer the bar, the better"
+    sentence += "; the line at its end is the 95 % interval." if has_interval else "."
+    if rivals:
+        sentence += (
+            " This model is above all simpler answers."
+            if found.score > best + 1e-9
+            else " A simpler answer is as good: the graph, or the sheaf, adds nothing here."
+        )
+    unit = " in %" if scale == 100 else ""
+    axis = {"title": {"text": metric_name(subject.metric) + unit}, "rangemode": "tozero"}
+    return Chart(
+        "Against simpler answers", sentence, [trace], {"xaxis": axis, "yaxis": {"autorange": "reversed"}},
+        height=110 + 42 * len(values),
+    )  # fmt: skip
+
+
+def _splits_chart(subject: Subject) -> Chart:
+    rows = subject.protocol_result.rows
+    scale = 100 if subject.metric in PERCENT else 1
+    splits = [row.split for row in rows]
+    test, val = ([scale * getattr(row, part) for row in rows] for part in ("test", "val"))
+    hover = "split %{x}: %{y:.4g}"
+    traces = [
+        points(splits, test, "test", "$0", size=9, hover=hover),
+        points(splits, val, "validation", "$muted", size=9, hover=hover, symbol="circle-open"),
+    ]
+    tests = [row.test for row in rows]
+    best, worst = max(tests), min(tests)
+    sentence = (
+        f"Every filled point is a model on its own split; they lie between "
+        f"{score_with_unit(subject.metric, worst)} and {score_with_unit(subject.metric, best)}, which is how "
+        "much the choice of nodes matters."
+    )
+    layout = {
+        "xaxis": {"title": {"text": "split"}, "dtick": 1 if len(tests) < 16 else None},
+        "yaxis": {"title": {"text": metric_name(subject.metric) + (" in %" if scale == 100 else "")}},
+    }
+    return Chart("Split by split", sentence, traces, layout)
+
+
+def _facts(subject: Subject) -> Table:
+    record, result = subject.record, subject.result
+    facts: list[tuple[str, str]] = []
+    if subject.is_fit:
+        summary = result["summary"]
+        facts += [
+            ("predicted", f"the column '{summary['label']}' of {summary['dataset']}"),
+            ("rows", f"{summary['rows']['labelled']:,} of {summary['rows']['nodes']:,} have a label"),
+            ("scored by", metric_name(subject.metric)),
+            ("models", f"{len(summary['ensemble'])} of {summary['tried']} tried, averaged"),
+        ]
+    else:
+        config = record.config["model"]
+        facts += [
+            ("graph", str(result["dataset"])),
+            ("scored by", metric_name(subject.metric)),
+            ("splits", f"{result['protocol']}; features {result['features']}"),
+            ("model", f"{result['model']}, {result['parameters']:,} parameters"),
+            ("training rules", f"{result['rules']}, epochs chosen by validation {result['select']}"),
+        ]
+        layer = config.get("layer", {})
+        if "polynsd" in str(config.get("model")) and "degree" in layer:
+            sizes = f"{config['num_layers']} layers of {config['hidden_channels']} channels"
+            sizes += f", stalks of dimension {layer['stalk_dim']}, polynomials of degree {layer['degree']}"
+            facts.append(("sizes", sizes))
+    seconds = record.timings.get("seconds")
+    facts.append(("time", "–" if seconds is None else f"{number(round(seconds, 1))} s of training"))
+    facts.append(("finished", f"{str(record.timings.get('finished'))[:16].replace('T', ' ')} UTC"))
+    facts.append(("run", subject.name))
+    return Table("What was done", ("", ""), facts, is_wide=not subject.is_fit)
+
+
+def _ensemble(subject: Subject) -> Table:
+    members = subject.result["summary"]["ensemble"]
+    rows = [
+        (
+            percent(member["weight"], 0),
+            str(member["name"]),
+            str(member["family"]),
+            score_with_unit(subject.metric, member["val_score"]),
+        )
+        for member in members
+    ]
+    return Table(
+        "The models that are averaged",
+        ("weight", "model", "kind", "score on held-out rows"),
+        rows,
+        is_wide=True,
+    )
