@@ -48,7 +48,7 @@ class Train(MemoryOption):
     report: bool = True
     """Write report.html into the run folder, if Plotly is installed."""
     quiet: bool = False
-    """Show no progress."""
+    """Show no progress and write no report."""
     json: bool = False
     """One JSON object per event, for machines."""
     tensorboard: Path | None = None
@@ -100,7 +100,7 @@ class Train(MemoryOption):
         )
         if not self.json:
             _print_result(result, self.out)
-            if self.out is not None and self.report:
+            if self.out is not None and self.report and not self.quiet:
                 print(add_report(self.out))
         return result
 
