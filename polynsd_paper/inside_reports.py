@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 
-from polynsd.report.panels import COLOURS, Panels, handle, style
+from polynsd.report.panels import COLOURS, OTHERS, Panels, handle, style
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.inside import DISTANCES, IDENTITY, INFLUENCE_ROWS, SIZES
 from polynsd_paper.experiments.models import FAMILIES
@@ -37,6 +38,10 @@ MAP_ROWS = {
     "norm": "mean ‖T‖", "separation": "separation", "kurtosis": "kurtosis", "spread": "contrast",
     "agreement_auc": "AUC of agreement",
 }  # fmt: skip
+SHOWN = (  # the printed panels
+    ("pubmed", "polynsd-orthogonal", 4, 2), ("citeseer", "polynsd-orthogonal", 2, 4),
+    ("chameleon", "polynsd-diagonal", 4, 4), ("squirrel", "polynsd-orthogonal", 2, 3),
+)  # fmt: skip
 KINDS = {"": "trained", "shuffled_": "shuffled labels", "untrained_": "untrained"}
 
 
@@ -75,7 +80,7 @@ def _draw_energy(cells: DataFrame, path: Path, depths: Sequence[int | None]) -> 
                 chosen = chosen if depth is None else select(chosen, L=depth)
                 means = [Mean.of(values) for values in series(chosen, "own")]
                 look = {
-                    "color": METHODS.get(kind, "#9aa5b1"),
+                    "color": METHODS.get(kind, OTHERS),
                     "linestyle": {3: "--", 2: ":"}.get(depth or 0, "-"),
                 }
                 label = kind if depth is None else f"{kind}, L = {depth}"
@@ -119,11 +124,30 @@ def report_response(cells: DataFrame, results: Path) -> str:
         axis.set_xticks([*SIZES, *(n + 4 for n in SIZES)], [f"{o}={n}" for o in ("L", "d") for n in SIZES])
     handles = [handle(dataset, **style(number)) for number, dataset in enumerate(graphs)]
     path = panels.finish(figure_path(cells, results, "statistics"), "The learned filter m(λ), K = 3", handles)
+    drawn = _draw_printed_panels(every, figure_path(cells, results, "curves"))
     return _page(
         "Statistics of m(λ), mean ± std over families, d, L and seeds.",
         markdown_table(("dataset", *RESPONSES.values()), lines, left=1),
-        [path],
+        [drawn, path],
     )
+
+
+def _draw_printed_panels(cells: DataFrame, path: Path) -> Path:
+    """m(λ) of every seed in the four cells that the paper shows, and of the filter before training."""
+    panels = Panels([f"{dataset}, {model}, d = {d}, L = {L}" for dataset, model, d, L in SHOWN], (4.0, 2.6))
+    lam = np.linspace(0, 2, 200)
+    for axis, (dataset, model, d, L) in zip(panels.axes, SHOWN, strict=True):
+        chosen = select(cells, dataset=dataset, model=model, d=d, L=L)
+        thetas, alphas = series(chosen, "theta"), pool(chosen, "alpha")
+        axis.plot(lam, chebval(lam - 1, [0.25] * 4), "--", color=OTHERS)
+        for number, alpha in enumerate(alphas):
+            coefficients = [theta[number] for theta in thetas]
+            axis.plot(lam, chebval(lam - 1, coefficients) + alpha * (1 - lam / 2), color=COLOURS[number])
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.set(xlabel="λ", ylabel="m(λ)")
+    handles = [handle(f"seed {number}", color=COLOURS[number]) for number in range(3)]
+    untrained = handle("before training", color=OTHERS, linestyle="--")
+    return panels.finish(path, "Learned filters of the cells that the paper shows", [*handles, untrained])
 
 
 def report_influence(cells: DataFrame, results: Path) -> str:
@@ -159,7 +183,7 @@ def report_maps(cells: DataFrame, results: Path) -> str:
     pairs = [(d, m) for d in dict.fromkeys(cells["dataset"]) for m in dict.fromkeys(cells["model"])]
     pairs = [pair for pair in pairs if len(select(cells, dataset=pair[0], model=pair[1]))]
     names = [
-        f"{dataset}, {model}: {words}" for dataset, model in pairs for words in list(MAP_ROWS.values())[:3]
+        f"{dataset}\n{model}: {words}" for dataset, model in pairs for words in list(MAP_ROWS.values())[:3]
     ]
     panels = Panels(names, (3.4, 2.2), count=3)
     axes, lines = iter(panels.axes), []

@@ -39,8 +39,8 @@ class Diagnose(MemoryOption):
     """Which of its models, counted from 0: splits and seeds of a training, folds of a fit."""
     out: Path | None = None
     """A folder for tables and pictures; diagnostics in the run folder unless given."""
-    targets: int = 64
-    """Nodes that influence is looked at from."""
+    targets: Annotated[int | None, arg(metavar="INT")] = None
+    """Nodes that influence is looked at from; 8 to 64 by the size of the graph unless given."""
     max_nodes: int = 50_000
     """Of a larger graph a region of so many nodes is looked at."""
     seed: int = 0

@@ -23,6 +23,7 @@ from polynsd.errors import PolyNSDError, require_choice
 MEASURES = ("energy", "influence", "response", "maps", "smoothness")
 MAX_NODES = 50_000
 EDGES = 2000  # whose transports are looked at
+FEWEST, MOST, WORK = 8, 64, 2**21  # targets of influence; nodes and edges that all of them may pass
 OnStep = Callable[[str], None]
 
 
@@ -86,7 +87,7 @@ def diagnose(
     measures: Sequence[str] = MEASURES,
     train: Tensor | None = None,
     test: Tensor | None = None,
-    targets: int = 64,
+    targets: int | None = None,
     max_nodes: int = MAX_NODES,
     seed: int = 0,
     on_step: OnStep | None = None,
@@ -100,7 +101,7 @@ def diagnose(
         measures: which; all unless given.
         train: `[N]` mask of the nodes whose loss has gradients; all with a label unless given.
         test: `[N]` mask of the nodes that influence is looked at from; all unless given.
-        targets: how many of these.
+        targets: how many of these; 8 to 64 by the size of the graph unless given.
         max_nodes: of a larger graph a region of so many nodes is looked at, and the note says so.
         seed: of everything random.
         on_step: is called with the name of every measure when it begins.
@@ -117,6 +118,8 @@ def diagnose(
             "its border edges are missing"
         )
     masks = [None if mask is None else mask.cpu()[nodes].to(data.edge_index.device) for mask in (train, test)]
+    size = data.num_nodes + data.num_edges
+    count = max(FEWEST, min(MOST, WORK // max(size, 1))) if targets is None else targets
     trace, problem = _try_trace(model, data)
 
     def need(function: Callable[..., Result], **options: Any) -> Result:
@@ -126,7 +129,7 @@ def diagnose(
 
     steps: dict[str, Callable[[], Result]] = {
         "energy": lambda: need(measure_energy),
-        "influence": lambda: measure_influence(model, data, among=masks[1], targets=targets, seed=seed),
+        "influence": lambda: measure_influence(model, data, among=masks[1], targets=count, seed=seed),
         "response": lambda: need(measure_response, seed=seed),
         "maps": lambda: need(measure_maps, sample=EDGES, seed=seed),
         "smoothness": lambda: need(measure_smoothness, mask=masks[0], seed=seed),

@@ -36,6 +36,7 @@ from polynsd.diagnostics import (
 )
 from polynsd.diagnostics.energy import quotient
 from polynsd.published import published_model, published_training
+from polynsd.spectral import PolynomialFilter
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits
@@ -87,6 +88,9 @@ def _grid_numbers(model: nn.Module, data: Any) -> dict[str, float]:
     numbers |= {f"probe_{layer + 1}": value for layer, value in enumerate(published_probes(trace))}
     names = ("low", "high", "difference", "alpha", "from_uniform", "entropy", "weighted_low", "weighted_high")
     numbers |= {name: getattr(first, name) for name in names}
+    learned = trace.layers[0].filter
+    if isinstance(learned, PolynomialFilter):
+        numbers |= {f"theta_{k}": value for k, value in enumerate(learned.weights().tolist())}
     return {**numbers, "changes": float(first.sign_changes), "stack_changes": response.stack_changes}
 
 
