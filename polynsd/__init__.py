@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from polynsd.data import heterophilous_graph, minesweeper
     from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError, ShapeError
     from polynsd.estimator import GraphNodes, SheafClassifier, SheafRegressor, load_estimator
-    from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN, export_model
+    from polynsd.nn import NSD, IdentitySheaf, PolyNSD, PolySheafConv, PolySpectralGNN, SheafODE, export_model
     from polynsd.runs import Run, read_run
     from polynsd.sheaf import Diagonal, General, Identity, Orthogonal, SheafLaplacian, SheafLearner
     from polynsd.spectral import Basis, PolynomialFilter, get_basis, heat_kernel, register_basis
@@ -68,6 +68,7 @@ __all__ = [
     "SheafClassifier",
     "SheafLaplacian",
     "SheafLearner",
+    "SheafODE",
     "SheafRegressor",
     "Topology",
     "TrainConfig",
@@ -106,7 +107,10 @@ _MODULES = {
     "polynsd.data": ("heterophilous_graph", "minesweeper"),
     "polynsd.errors": ("ConfigError", "DataError", "GraphError", "PolyNSDError", "ShapeError"),
     "polynsd.estimator": ("GraphNodes", "SheafClassifier", "SheafRegressor", "load_estimator"),
-    "polynsd.nn": ("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN", "export_model"),
+    "polynsd.nn": (
+        *("NSD", "IdentitySheaf", "PolyNSD", "PolySheafConv", "PolySpectralGNN", "SheafODE"),
+        "export_model",
+    ),
     "polynsd.runs": ("Run", "read_run"),
     "polynsd.sheaf": ("Diagonal", "General", "Identity", "Orthogonal", "SheafLaplacian", "SheafLearner"),
     "polynsd.spectral": ("Basis", "PolynomialFilter", "get_basis", "heat_kernel", "register_basis"),

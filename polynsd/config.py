@@ -37,6 +37,10 @@ UPDATES = ("elu", "relu", "tanh", "identity")
 NORMS = ("none", "layer", "batch")
 TRUNK_USES = ("maps", "state", "both")
 LEARNER_INPUTS = ("state", "features", "degree")
+FIXED_SOLVERS = ("euler", "midpoint", "rk4")
+ADAPTIVE_SOLVERS = ("dopri5", "bosh3", "adaptive_heun")
+GRADIENTS = ("auto", "checkpoint", "direct", "adjoint")
+MOST_STEPS = 4096
 MOST_HOPS = 4096  # of a filter or a trunk; a change of basis has the square of a degree in entries
 MOST_LAYERS = 4096
 MOST_CHANNELS = 2**20
@@ -260,6 +264,59 @@ class LayerOptions(TypedDict, total=False):
     correction_state: str
 
 
+@dataclass(frozen=True)
+class ODEConfig:
+    """How continuous models go through time, from 0 to the horizon in every layer."""
+
+    horizon: float = 1.0
+    """T, the time over which a layer of a continuous model is integrated."""
+    solver: str = "rk4"
+    """euler, midpoint, rk4: fixed steps; dopri5, bosh3, adaptive_heun: steps by tolerance (package
+    torchdiffeq)."""
+    steps: int = 4
+    """Steps over the horizon, of solvers with fixed steps."""
+    tolerance: float = 1e-4
+    """Relative tolerance of adaptive solvers; the absolute one is a tenth of it."""
+    gradient: str = "auto"
+    """checkpoint: keep states between steps and compute the rest again; direct: keep everything; adjoint:
+    solve back in time; auto: checkpoint with fixed steps, adjoint with adaptive ones."""
+    maps_at: str = "state"
+    """The sheaf of sheaf-ode: anew at every evaluation from the state, or from that at the start alone."""
+    sign: str = "outside"
+    """Of sheaf-ode: minus outside, ẋ = −φ(q(L̃) W₁xW₂) as printed, or inside, φ(−q(L̃) W₁xW₂), as in
+    published code."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require_choice("solver", self.solver, (*FIXED_SOLVERS, *ADAPTIVE_SOLVERS))
+        require_choice("gradient", self.gradient, GRADIENTS)
+        require_choice("maps_at", self.maps_at, ("state", "start"))
+        require_choice("sign", self.sign, ("outside", "inside"))
+        require_at_least("steps", self.steps, 1)
+        require_at_most("steps", self.steps, MOST_STEPS)
+        for name in ("horizon", "tolerance"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
+        unfit = "adjoint" if self.solver in FIXED_SOLVERS else "checkpoint"
+        if self.gradient == unfit:
+            raise ConfigError(
+                f"gradient='{unfit}' does not go with solver='{self.solver}': fixed steps have checkpoint or "
+                "direct, adaptive ones adjoint or direct. Use gradient='auto'."
+            )
+
+
+class ODEOptions(TypedDict, total=False):
+    """The fields of `ODEConfig` as keyword arguments; meanings and defaults are there."""
+
+    horizon: float
+    solver: str
+    steps: int
+    tolerance: float
+    gradient: str
+    maps_at: str
+    sign: str
+
+
 class ModelOptions(LayerOptions, total=False):
     """The keyword arguments of `PolyNSD`: those of its layers, and its own."""
 
@@ -286,7 +343,7 @@ class ModelConfig:
     """A whole model: which one, how large, and its layers."""
 
     model: str = "polynsd"
-    """polynsd, nsd, identity-sheaf, poly-spectral, or a model of the zoo: gcn, mlp, h2gcn, …"""
+    """polynsd, nsd, identity-sheaf, poly-spectral, sheaf-ode, or a model of the zoo: gcn, mlp, h2gcn, …"""
     hidden_channels: int = 32
     """Per stalk coordinate for sheaf models, in total for others."""
     num_layers: int = 2
@@ -303,6 +360,8 @@ class ModelConfig:
     """One sheaf for all layers."""
     checkpoint_layers: bool = False
     """Compute layers again in the backward pass instead of keeping what they computed: less memory."""
+    ode: ODEConfig = ODEConfig()
+    """How continuous models are integrated: sheaf-ode, grand, grand-nl, cgnn."""
     layer: LayerConfig = LayerConfig(dropout=0.5)
     """The layers of sheaf models; models of the zoo use its dropout only."""
     options: dict[str, int | float | bool | str] = field(default_factory=dict, hash=False)

@@ -4,6 +4,8 @@
 |-----------------|------------------------------------------------------------------------------------|
 | `models.py`     | `PolyNSD` and its controls: encoder, sheaf layers, decoder                         |
 | `sheaf_model.py` | what models of sheaf layers share                                                 |
+| `ode.py`        | `SheafODE`: a sheaf layer in continuous time                                       |
+| `integration.py` | solvers, and gradients through them                                               |
 | `conv.py`       | `PolySheafConv`, one layer as a convolution of PyG                                 |
 | `layer.py`      | `SheafLayer`, the step that both are made of                                       |
 | `hooks.py`      | `hook_layers`: states, maps and Laplacians of a model while it computes            |
@@ -18,8 +20,10 @@
 from polynsd.nn.conv import PolySheafConv
 from polynsd.nn.export import export_model
 from polynsd.nn.hooks import LayerHook, hook_layers
+from polynsd.nn.integration import count_evaluations
 from polynsd.nn.layer import LayerResponse, SheafLayer
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN, count_parameters
+from polynsd.nn.ode import SheafODE
 from polynsd.nn.sheaf_model import SheafModel
 
 __all__ = [
@@ -32,6 +36,8 @@ __all__ = [
     "PolySpectralGNN",
     "SheafLayer",
     "SheafModel",
+    "SheafODE",
+    "count_evaluations",
     "count_parameters",
     "export_model",
     "hook_layers",

@@ -56,10 +56,10 @@ class _Step(nn.Module):
 
 
 def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-    return nullcontext(), _Modes()
+    return nullcontext(), FunctionModes()
 
 
-class _Modes:
+class FunctionModes:
     """Copies of the function modes that are active now; can be entered many times."""
 
     def __init__(self) -> None:

@@ -249,6 +249,11 @@ class SheafLayer(nn.Module):
         assert self.epsilon is not None
         return x + self.epsilon * result
 
+    def flow(self, x: Tensor, L: Laplacian, is_inside: bool = False) -> Tensor:
+        """ẋ = −φ(p(L̃) W₁ x W₂), what the update adds to a state with `gate="none"`; or φ(−p(L̃) W₁ x W₂)."""
+        z, activate = self._filter(self._mix(x), L), ACTIVATION[self.config.activation]
+        return activate(-z) if is_inside else -activate(z)
+
     @in_full_precision
     def _filter(self, h: Tensor, L: Laplacian) -> Tensor:
         return self.filter(L, h, L.lambda_max(self.config.lambda_max))

@@ -77,6 +77,10 @@ DEFAULT: dict[str, Any] = {
 }
 
 
+# What a continuous model has beside it.
+TIMES: dict[str, Any] = {"model.ode.horizon": [0.5, 1.0, 2.0, 4.0], "model.ode.steps": [1, 2, 4, 8]}
+
+
 def _start(
     layers: int, degree: int, width: int, norm: str, hops: int = 2, linear_encoder: bool = False
 ) -> dict[str, Any]:
@@ -206,6 +210,7 @@ def _used_by(model: str, options: dict[str, Any]) -> dict[str, Any]:
     if model in ZOO:
         return _of_zoo(model, options)
     preset = SHEAF_MODELS[model].preset
+    options = {**options, **(TIMES if model == "sheaf-ode" else {})}
     dropped = {f"model.layer.{name}" for name in preset}
     if preset.get("maps") == "identity":
         dropped |= {"training.sheaf_decay", "training.sheaf_rate"}

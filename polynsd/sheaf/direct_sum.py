@@ -57,7 +57,11 @@ class DirectSum:
 
     def detach(self) -> DirectSum:
         """The same operator, whose maps have no gradient."""
-        return DirectSum([part.detach() for part in self.parts])
+        return self.convert(Tensor.detach)
+
+    def convert(self, function: Callable[[Tensor], Tensor]) -> DirectSum:
+        """The same operator with the function of every tensor that follows from the maps in its place."""
+        return DirectSum([part.convert(function) for part in self.parts])
 
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """The function on every part and its coordinates, put together again."""

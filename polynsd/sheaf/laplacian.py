@@ -18,7 +18,7 @@ blkdiag(D_v).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from copy import copy
 from functools import cache
 
@@ -177,11 +177,16 @@ class SheafLaplacian:
 
     def detach(self) -> SheafLaplacian:
         """The same operator, whose maps have no gradient."""
-        still = copy(self)
-        still.maps = self.maps.detach()
-        still.blocks = self.blocks._replace(diag=self.blocks.diag.detach(), off=self.blocks.off.detach())
-        still.node_scale = None if self.node_scale is None else self.node_scale.detach()
-        return still
+        return self.convert(Tensor.detach)
+
+    def convert(self, function: Callable[[Tensor], Tensor]) -> SheafLaplacian:
+        """The same operator with the function of every tensor that follows from the maps in its place."""
+        other = copy(self)
+        other.maps = function(self.maps)
+        other.blocks = self.blocks._replace(diag=function(self.blocks.diag), off=function(self.blocks.off))
+        other.node_scale = None if self.node_scale is None else function(self.node_scale)
+        other._bound = function(self._bound) if isinstance(self._bound, Tensor) else self._bound
+        return other
 
     def coboundary(self, x: Tensor) -> Tensor:
         """δS x `[..., E, d, C]`: the weighted disagreement over every edge, seen from its lower node."""

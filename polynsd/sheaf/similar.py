@@ -67,8 +67,12 @@ class SimilarLaplacian:
 
     def detach(self) -> SimilarLaplacian:
         """The same operator, whose maps have no gradient."""
-        inverse = None if self._inverse is None else self._inverse.detach()
-        return SimilarLaplacian(self.base.detach(), self.P.detach(), inverse)
+        return self.convert(Tensor.detach)
+
+    def convert(self, function: Callable[[Tensor], Tensor]) -> SimilarLaplacian:
+        """The same operator with the function of every tensor that follows from the maps in its place."""
+        inverse = None if self._inverse is None else function(self._inverse)
+        return SimilarLaplacian(self.base.convert(function), function(self.P), inverse)
 
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """P⁻¹ function(A, P x)."""

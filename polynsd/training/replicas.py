@@ -20,6 +20,7 @@ from polynsd.config import TrainConfig
 from polynsd.data import Split
 from polynsd.devices import on_device
 from polynsd.errors import ConfigError, DataError
+from polynsd.nn.integration import failures_as_nan
 from polynsd.nn.precision import exact_products
 from polynsd.training.capture import capture_step
 from polynsd.training.compiling import compile_step
@@ -92,7 +93,7 @@ def fit_replicas(
     The global random state is left as it was.
     """
     check_replicas(replicas, data, task, chunk)
-    with torch.random.fork_rng(), on_device(data.x.device):
+    with torch.random.fork_rng(), on_device(data.x.device), failures_as_nan():
         training = _Training(replicas, data, task, chunk)
         training.run(on_epoch, stop, snapshots)
         return training.results(score_test)

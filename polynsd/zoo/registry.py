@@ -21,9 +21,11 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from polynsd.config import LayerConfig, ModelConfig, to_dict
+from polynsd.config import LayerConfig, ModelConfig, ODEConfig, to_dict
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.nn.models import NSD, IdentitySheaf, PolyNSD, PolySpectralGNN
+from polynsd.nn.ode import SheafODE
+from polynsd.nn.sheaf_model import SheafModel
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL
 
 
@@ -95,13 +97,18 @@ ZOO: dict[str, Entry] = {
     "jdsnn": Entry("sheaf_maps", "JdSNN", {"weights": True}),
     "jdsnn-now": Entry("sheaf_maps", "JdSNN", {"weights": False}),
     "vanilla-sheaf": Entry("sheaf", "VanillaSheaf"),
+    # in continuous time
+    "grand": Entry("continuous", "GRAND", {"nonlinear": False}),
+    "grand-nl": Entry("continuous", "GRAND", {"nonlinear": True}),
+    "cgnn": Entry("continuous", "CGNN"),
 }
 
-SHEAF_MODELS: dict[str, type[PolyNSD]] = {
+SHEAF_MODELS: dict[str, type[SheafModel]] = {
     "polynsd": PolyNSD,
     "nsd": NSD,
     "identity-sheaf": IdentitySheaf,
     "poly-spectral": PolySpectralGNN,
+    "sheaf-ode": SheafODE,
 }
 ALL_MODELS = (*SHEAF_MODELS, *ZOO)
 
@@ -142,7 +149,8 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
     sizes = (in_channels, config.hidden_channels, config.num_layers, out_channels)
     if config.model in ZOO:
         _refuse_sheaf_options(config)
-        options = {name: _check_option(config.model, name, value) for name, value in config.options.items()}
+        given = {**_named_times(config), **config.options}
+        options = {name: _check_option(config.model, name, value) for name, value in given.items()}
         preset = ZOO[config.model].preset
         return model_class(config.model)(*sizes, dropout=config.layer.dropout, **preset, **options)
     if config.model not in SHEAF_MODELS:
@@ -152,19 +160,29 @@ def build_model(config: ModelConfig, in_channels: int, out_channels: int) -> nn.
             f"{config.model} has its options under layer; options are for models of the zoo. "
             f"Got {config.options}."
         )
-    cls = SHEAF_MODELS[config.model]
+    cls: Any = SHEAF_MODELS[config.model]
     ignored = cls.preset.keys() - set(_named_options(config))  # the model's own values replace defaults
     layer = {name: value for name, value in to_dict(config.layer).items() if name not in ignored}
-    return cls(
-        *sizes,
-        input_dropout=config.input_dropout,
-        linear_encoder=config.linear_encoder,
-        second_linear=config.second_linear,
-        shared_filter=config.shared_filter,
-        shared_maps=config.shared_maps,
-        checkpoint_layers=config.checkpoint_layers,
-        **layer,
-    )
+    model: nn.Module = cls(*sizes, **_own_options(config, cls), **layer)
+    return model
+
+
+def _own_options(config: ModelConfig, cls: type[SheafModel]) -> dict[str, Any]:
+    """The options of a sheaf model beside those of its layers; raises for those that it does not have."""
+    known = inspect.signature(cls).parameters
+    options = {**vars(config), **vars(config.ode)}
+    sizes = ("model", "hidden_channels", "num_layers", "layer", "ode", "options")
+    named = [name for name in _named_options(config) if name in vars(config) and name not in sizes]
+    unused = [name for name in (*named, *_named_times(config)) if name not in known]
+    if unused:
+        raise ConfigError(f"{config.model} has no use for {', '.join(unused)}; leave it out.")
+    return {name: options[name] for name in known if name in options and name not in sizes}
+
+
+def _named_times(config: ModelConfig) -> dict[str, Any]:
+    """Options of the integration in time with another value than the default."""
+    default = ODEConfig()
+    return {name: value for name, value in vars(config.ode).items() if value != getattr(default, name)}
 
 
 def layer_defaults(model: str) -> dict[str, Any]:
@@ -181,7 +199,7 @@ def model_label(config: ModelConfig) -> str:
 
 def _refuse_sheaf_options(config: ModelConfig) -> None:
     """Raises for options of sheaf models, which a model of the zoo would ignore."""
-    used = ("model", "hidden_channels", "num_layers", "layer", "options", "dropout")
+    used = ("model", "hidden_channels", "num_layers", "layer", "ode", "options", "dropout")
     ignored = [name for name in _named_options(config) if name not in used]
     if ignored:
         raise ConfigError(f"{config.model} has no use for {', '.join(ignored)}; leave it out.")
