@@ -76,7 +76,8 @@ def integrate(
 
     Raises:
         IntegrationError: the state is not finite in the end, or an adaptive solver did not reach its
-            tolerance; inside `failures_as_nan` the result is NaN instead.
+            tolerance. Fixed steps are looked at where no gradient is wanted: a step of training does not
+            wait for values. Inside `failures_as_nan` there is no error, and the result is NaN.
     """
     given = {name: tensor for name, tensor in inputs.items() if tensor is not None}
     function, tensors = _as_function(module, derivative, given)
@@ -84,12 +85,17 @@ def integrate(
     if ode.solver in ADAPTIVE_SOLVERS:
         return _solve_adaptively(function, x, tensors, ode)
     end = _take_steps(function, x, tensors, ode)
-    if _raises_failures.get() and can_read_values() and not is_transformed() and not end.isfinite().all():
+    if _can_look() and not end.isfinite().all():
         raise IntegrationError(
             f"the state is not finite at t={ode.horizon:g} after {ode.steps} steps of {ode.solver}; use a "
             "shorter horizon, more steps, or smaller features."
         )
     return end
+
+
+def _can_look() -> bool:
+    is_evaluated = not torch.is_grad_enabled() and not is_transformed()
+    return is_evaluated and _raises_failures.get() and can_read_values()
 
 
 # Fixed steps

@@ -28,7 +28,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text(encoding="utf-8
 OTHER = {int: 2, float: 0.7}
 WORDS = {  # other values of options that are words
     "features": "sgc", "norm": "layer", "maps": "diagonal", "dual_norm": "degree", "map_activation": "tanh",
-    "normalization": "sheaf",
+    "normalization": "sheaf", "solver": "euler",
 }  # fmt: skip
 GIVEN = [(name, option) for name in ZOO for option in model_options(name)]
 WITH_MAPS = [name for name in ZOO if hasattr(model_class(name), "sheaf_parameters")]
