@@ -53,6 +53,15 @@ PUBLISHED_MODEL: dict[str, Any] = {
     "shared_maps": False,
     "checkpoint_layers": False,
 }
+PUBLISHED_ODE: dict[str, Any] = {
+    "horizon": 1.0,
+    "solver": "rk4",
+    "steps": 4,
+    "tolerance": 1e-4,
+    "gradient": "auto",
+    "maps_at": "state",
+    "sign": "outside",
+}
 PUBLISHED_TRAINING: dict[str, Any] = {
     "epochs": 500,
     "patience": 100,
@@ -67,11 +76,18 @@ PUBLISHED_TRAINING: dict[str, Any] = {
 
 
 def published_model(
-    model: str = "polynsd", *, layer: Mapping[str, Any] | None = None, **options: Any
+    model: str = "polynsd",
+    *,
+    layer: Mapping[str, Any] | None = None,
+    ode: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> ModelConfig:
-    """A model with the published value of every option that is not given; `layer` has those of layers."""
-    layers = {"layer": {**PUBLISHED_LAYER, **(layer or {})}}
-    return from_options(ModelConfig, {**PUBLISHED_MODEL, "model": model, **options, **layers})
+    """A model with the published value of every option that is not given.
+
+    `layer` has the options of layers, `ode` those of the integration in time.
+    """
+    parts = {"layer": {**PUBLISHED_LAYER, **(layer or {})}, "ode": {**PUBLISHED_ODE, **(ode or {})}}
+    return from_options(ModelConfig, {**PUBLISHED_MODEL, "model": model, **options, **parts})
 
 
 def published_training(**options: Any) -> TrainConfig:

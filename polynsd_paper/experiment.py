@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_TRAINING
+from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_ODE, PUBLISHED_TRAINING
 from polynsd.search.space import Fixed, Space
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem, Source
@@ -131,6 +131,7 @@ _PUBLISHED = {
     for part, options in (
         ("model", PUBLISHED_MODEL),
         ("model.layer", PUBLISHED_LAYER),
+        ("model.ode", PUBLISHED_ODE),
         ("training", PUBLISHED_TRAINING),
     )
     for name, value in options.items()

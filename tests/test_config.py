@@ -22,10 +22,19 @@ from polynsd import (
     PolySpectralGNN,
     TrainConfig,
 )
-from polynsd.config import LayerOptions, ModelOptions, from_options, load_config, save_config, to_dict
+from polynsd.config import (
+    LayerOptions,
+    ModelOptions,
+    ODEConfig,
+    from_options,
+    load_config,
+    save_config,
+    to_dict,
+)
 from polynsd.published import (
     PUBLISHED_LAYER,
     PUBLISHED_MODEL,
+    PUBLISHED_ODE,
     PUBLISHED_TRAINING,
     published_layer,
     published_model,
@@ -122,7 +131,8 @@ def test_published_orders_of_operations_differ_between_families():
     ("published", "kind", "others"),
     [
         (PUBLISHED_LAYER, LayerConfig, set()),
-        (PUBLISHED_MODEL, ModelConfig, {"model", "layer", "options"}),
+        (PUBLISHED_MODEL, ModelConfig, {"model", "layer", "ode", "options"}),
+        (PUBLISHED_ODE, ODEConfig, set()),
         (PUBLISHED_TRAINING, TrainConfig, set()),
     ],
 )
@@ -134,7 +144,7 @@ def test_published_values_name_every_option(published, kind, others):
 def test_options_that_are_given_replace_published_ones():
     model = published_model("nsd", num_layers=6, layer={"maps": "general", "fixed_channels": ["laplacian"]})
     assert to_dict(model) == {
-        **PUBLISHED_MODEL, "model": "nsd", "num_layers": 6, "options": {},
+        **PUBLISHED_MODEL, "model": "nsd", "num_layers": 6, "options": {}, "ode": PUBLISHED_ODE,
         "layer": {**PUBLISHED_LAYER, "maps": "general", "fixed_channels": ("laplacian",)},
     }  # fmt: skip
     assert to_dict(published_training(epochs=7)) == {**PUBLISHED_TRAINING, "epochs": 7}

@@ -171,7 +171,11 @@ MODEL_ROWS: dict[str, ModelRow] = {
     "identity-sheaf": ModelRow("identity-sheaf", group="identity-sheaf"),
     "identity-sheaf-1": ModelRow("identity-sheaf", NARROW, group="identity-sheaf"),
     "poly-spectral": ModelRow("poly-spectral", {"model.hidden_channels": 96}, group="poly-spectral"),
-    **{name: ModelRow(name, group=entry.class_name) for name, entry in ZOO.items()},
+    **{
+        name: ModelRow(name, group=entry.class_name)
+        for name, entry in ZOO.items()
+        if entry.file != "continuous"  # they have a table of their own
+    },
     "polynsd-constant": CONSTANT,
     "identity-sheaf-shortcut": ModelRow(
         "identity-sheaf", group="identity-sheaf", ranges=_DEEPER, own_starts=CONSTANT_STARTS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.config import LayerConfig, ModelConfig, ODEConfig, TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.search import Choice, Fixed, Range, Space, get_space
 from polynsd.search.spaces import PUBLISHED
@@ -145,9 +145,9 @@ def test_every_option_has_a_dotted_name_and_free_ones_exist():
     assert set(names) >= FREE
     assert names["model.layer.map_dropout"] is float
     assert names["model.layer.fixed_channels"] is tuple
-    counts = [len(vars(kind())) for kind in (ModelConfig, LayerConfig, TrainConfig)]
+    counts = [len(vars(kind())) for kind in (ModelConfig, LayerConfig, ODEConfig, TrainConfig)]
     of_zoo = [name for name in names if name.startswith("model.options.")]
-    assert len(names) - len(of_zoo) == sum(counts) - 2  # `layer` and `options` themselves are none
+    assert len(names) - len(of_zoo) == sum(counts) - 3  # `layer`, `ode` and `options` themselves are none
     assert sorted(of_zoo) == sorted(f"model.options.{name}" for name in all_model_options())
     assert names["model.options.heads"] is int
 
