@@ -46,7 +46,7 @@ class Mean(NamedTuple):
         return self.mean + self.half
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.std:.2f}"
+        return f"{self.mean:.3g} ± {self.std:.2g}"
 
 
 def pool(cells: DataFrame, name: str) -> Numbers:

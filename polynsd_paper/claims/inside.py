@@ -67,8 +67,8 @@ def check_energy(records: DataFrame) -> Finding:
         rising, falling = rising + (slope.low > 0), falling + (slope.high < 0)
         lower, higher = lower + (gap.low > 0), higher + (gap.high < 0)
         texts.append(
-            f"{dataset} {maps}: slope of NSD {slope.mean:+.3f}, level NSD {theirs.mean():.3f}, PolyNSD "
-            f"{ours.mean():.3f}; at the published place {probe[0]:.3f} and {probe[1]:.3f}"
+            f"{dataset} {maps}: slope of NSD {slope.mean:+.3g}, level NSD {theirs.mean():.3g}, PolyNSD "
+            f"{ours.mean():.3g}; at the published place {probe[0]:.3g} and {probe[1]:.3g}"
         )
     evidence = "; ".join(texts)
     parts = (
@@ -155,8 +155,8 @@ def check_specialisation(records: DataFrame) -> Finding:
             grows, total = grows + (own.low > 0), total + 1
             beyond += own.low > max(control.mean for control in controls)
             texts.append(
-                f"{dataset} {own.mean:+.3f} per layer (untrained {controls[0].mean:+.3f}, shuffled labels "
-                f"{controls[1].mean:+.3f})"
+                f"{dataset} {own.mean:+.3g} per layer (untrained {controls[0].mean:+.3g}, shuffled labels "
+                f"{controls[1].mean:+.3g})"
             )
         verdict = CONFIRMED if total and beyond == total else REFUTED if not grows else PARTLY
         parts.append(Finding(verdict, f"{name}: {'; '.join(texts)}").require(total, 2, "graphs", share=1.0))

@@ -116,7 +116,7 @@ ENERGY = Experiment(
     {"model": (*GRID_ROWS, IDENTITY), "d": SIZES, "L": SIZES},
     _grid_cell,
     seeds=GRID_SEEDS,
-    minutes="a minute of a CPU core per cell of chameleon; others not measured yet",
+    minutes="two minutes of a CPU core per cell of chameleon; others not measured yet",
     paper="the energy trajectories",
     report="polynsd_paper.inside_reports:report_energy",
 )

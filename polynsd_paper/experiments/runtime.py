@@ -47,7 +47,7 @@ ROWS: dict[str, dict[str, Any]] = {
     **{name: {"model": name} for name in ("gcn", "sage")},
 }
 WARM_UP, REPEATS = 10, 50
-SECONDS = 60.0  # of one measurement; a slower step is repeated less often, three times at least
+SECONDS = 20.0  # of one measurement; a slower step is repeated less often, three times at least
 
 
 def _cell(dataset: str, machine: str, model: str) -> Cell:
