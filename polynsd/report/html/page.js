@@ -39,7 +39,7 @@
     margin: { l: 56, r: 14, t: 8, b: 46 }, height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif', size: 12.5, color: "$text" },
     hoverlabel: { bgcolor: "$card", bordercolor: "$muted", font: { color: "$ink" } },
-    legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } }, bargap: 0.3, hovermode: "closest",
+    legend: { orientation: "h", traceorder: "normal", itemsizing: "constant", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } }, bargap: 0.3, hovermode: "closest",
     ...own, xaxis: axis(own.xaxis), yaxis: axis(own.yaxis),
   });
   const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: { scale: 2 } };
@@ -53,6 +53,8 @@
   };
   const isShown = (element) => element.getClientRects().length > 0;
   const drawVisible = () => {
+    // what was drawn in a window of another width
+    for (const plot of all(".js-plotly-plot")) if (isShown(plot) && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
     for (const element of all(".plot[data-chart]")) if (!drawn.has(element) && isShown(element)) draw(element);
     for (const element of all(".drawing")) if (!drawn.has(element) && isShown(element)) openDrawing(element);
     for (const element of all(".explorer")) if (!element.dataset.ready && isShown(element)) openExplorer(element);
@@ -100,7 +102,7 @@
       ex.push(place.x[place.edges[e]], place.x[place.edges[e + 1]], null);
       ey.push(place.y[place.edges[e]], place.y[place.edges[e + 1]], null);
     }
-    const size = Math.max(4, Math.min(11, 160 / Math.sqrt(place.nodes.length + 1)));
+    const size = Math.max(5, Math.min(12, 220 / Math.sqrt(place.nodes.length + 1)));
     const points = (chosen, more) => ({
       type, mode: "markers", x: chosen.map((j) => place.x[j]), y: chosen.map((j) => place.y[j]), customdata: chosen.map((j) => place.nodes[j]),
       text: chosen.map((j) => summary(nodes, place.nodes[j])), hovertemplate: "%{text}<extra></extra>", ...more,
@@ -302,7 +304,7 @@
       tab.setAttribute("aria-selected", String(isOpen));
       tab.tabIndex = isOpen ? 0 : -1;
       document.getElementById(tab.getAttribute("aria-controls")).classList.toggle("open", isOpen);
-      if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+      if (isOpen) tab.parentNode.scrollLeft = tab.offsetLeft - (tab.parentNode.clientWidth - tab.clientWidth) / 2;
     }
     drawVisible();
     try { history.replaceState(null, "", `#${key}`); } catch { /* a file in a sandbox has no history */ }
