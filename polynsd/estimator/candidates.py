@@ -57,7 +57,7 @@ PLAIN: Options = {
 
 
 def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[str, Any]) -> list[Candidate]:
-    """Everything there is to try on a graph: cheap families first, of networks the deep ones.
+    """Everything there is to try on a graph: cheap families first, of networks on numbers the deep ones.
 
     Args:
         inputs: the graph.
@@ -83,8 +83,9 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     bases = [candidate for candidate in cheap if candidate.family in ("smoothed", "trees")]
     bases = sorted(bases, key=lambda base: base.family != "trees")[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
-    # Deep networks need most of the allowance, so they are tried before it is spent.
-    networks = sorted(sort_families(networks), key=lambda network: network.family != "deep")
+    networks = sort_families(networks)
+    if not _has_words(inputs):  # few numbers may need depth, and deep networks most of the allowance: first
+        networks.sort(key=lambda network: network.family != "deep")
     return [*sort_families(cheap), *networks]
 
 
@@ -170,10 +171,15 @@ WORDS = _Regularised((0.5, 0.8), (0.5, 0.2), {})
 NUMBERS = _Regularised((0.0, 0.2), (0.2, 0.5), {"epochs": 500, "decay": 1e-5})
 
 
+def _has_words(inputs: Inputs) -> bool:
+    """Whether most features are those of a bag of words."""
+    words, numbers = len(inputs.treatments.sparse), len(inputs.treatments.dense)
+    return words >= MANY_WORDS and words > numbers
+
+
 def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
     """Networks on features of one treatment; words, of which there are many, need dropout, numbers do not."""
-    words, numbers = len(inputs.treatments.sparse), len(inputs.treatments.dense)
-    kind = WORDS if words >= MANY_WORDS and words > numbers else NUMBERS
+    kind = WORDS if _has_words(inputs) else NUMBERS
     named = partial(_network, treatment=treatment)
     plain: Options = {"norm": "none", "channels": 64, "rate": 0.01, **kind.training}
     for drop in kind.drops:

@@ -330,7 +330,7 @@ class Search:
         usual = next((n for n in networks if n.family == "convolution"), networks[0])
         plain = epoch_seconds(usual, self.data.inputs, len(self.data.folds), self._on_gpu)
         if self._on_gpu:
-            return min(4 * (plain / 0.002) ** 0.3, 15.0)
+            return min(3.5 * (plain / 0.0012) ** 0.8, 15.0)
         return min(45 * (plain / 0.025) ** 0.4, 180.0)
 
     @property
