@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polynsd.kernels.ops import blocks
-from polynsd.nn import PolyNSD
+from polynsd.nn import PolyNSD, SheafLayer, hook_layers
 from polynsd.nn.assembly import Laplacian
 from polynsd.nn.inputs import GraphInput
 from polynsd.sheaf.direct_sum import DirectSum
@@ -173,20 +173,19 @@ class Transport(NamedTuple):
 @torch.no_grad()
 def find_transports(part: NetworkPart, node: int) -> list[Transport]:
     """The learned transport along every edge of a node, layer by layer."""
-    model, topology = part.model, part.topology
-    graph = part.graph(torch.ones(topology.num_edges, dtype=torch.double))
-    state = model.start(apply_first_layer(part))
-    context = state.flatten(-2) if model.config.trunk_sees("features") else None
+    topology = part.topology
     half = torch.arange(int(topology.rowptr[node]), int(topology.rowptr[node + 1]))
-    found, sheaf = [], None
-    for layer in model.layers:
-        if sheaf is None or not model.shared_maps:
-            sheaf = layer.learn(state, *graph, context)  # type: ignore[operator]
-        h, T = layer.mixed(state), couplings(sheaf.laplacian, half)  # type: ignore[operator]
+    found: list[Transport] = []
+
+    def look(layer: SheafLayer, x: Tensor, L: Laplacian, trunk: Tensor | None) -> Tensor:
+        h, T = layer.mixed(x), couplings(L, half)
         before = h[topology.col[half]]
         arrays = (topology.col[half], T, h[node], before, T @ before)
         found.append(Transport(*(t.numpy() for t in arrays)))
-        state = layer.diffuse(state, *sheaf)  # type: ignore[operator]
+        return layer.update(x, L, trunk)
+
+    with hook_layers(part.model, look):
+        part.finish(apply_first_layer(part), torch.ones(topology.num_edges, dtype=torch.double))
     return found
 
 
