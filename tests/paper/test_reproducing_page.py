@@ -14,7 +14,7 @@ from polynsd import cli, heterophilous_graph
 from polynsd.cli import main
 from polynsd.data import save_graph
 from polynsd.search.space import Space
-from polynsd.training.configuration import option_types
+from polynsd.training.configuration import option_hints, option_types
 from polynsd.zoo import registry
 from polynsd_paper.experiment import fast, with_budget
 from polynsd_paper.experiments.models import ModelRow
@@ -45,7 +45,7 @@ def mine(monkeypatch):
     exec(compile(MODEL, "mine.py", "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(registry.ZOO, "mine", registry.Entry("mine", "Mine"))
-    cached = (registry.all_model_options, registry.model_options, option_types)
+    cached = (registry.all_model_options, registry.model_options, option_types, option_hints)
     for function in cached:
         function.cache_clear()
     yield "mine"
