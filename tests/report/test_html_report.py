@@ -113,7 +113,7 @@ def test_effects_of_a_node_are_gradient_times_value(runs):
 
     subject = open_subject(runs.ours, "ours")
     model, data = subject.models[0], subject.data
-    (of_nodes, of_features), *_ = _effects(model, data, np.array([7]))
+    (of_nodes, of_features), *_ = _effects(model, data, [7])
     x = data.x.clone().requires_grad_()
     top = model(x, data.edge_index)[7].topk(2).values
     (gradient,) = torch.autograd.grad(top[0] - top[1], x)

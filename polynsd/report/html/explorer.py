@@ -25,7 +25,8 @@ from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
 from polynsd.report.html.quality_section import local_homophily
-from polynsd.report.html.reasons import explain_nodes
+from polynsd.report.html.reasons import Choice, explain_ensemble, explain_model
+from polynsd.report.html.subject import Subject
 from polynsd.topology import as_topology
 
 Integers = NDArray[np.int64]
@@ -51,10 +52,10 @@ class Nodes:
     note: str
 
 
-def gather_nodes(
-    graph: Graph, predicted: Predicted | None, data: Any, model: nn.Module | None, drawn: int = DRAWN
-) -> Nodes:
-    """All that is embedded of the nodes of a run."""
+def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
+    """All that is embedded of the nodes of a run whose graph is there."""
+    graph, data, model = subject.graph, subject.data, subject.models[0] if subject.models else None
+    assert graph is not None
     shown = _choose_nodes(graph, drawn)
     listed = np.arange(graph.num_nodes) if graph.num_nodes <= SEARCHABLE else shown
     position = np.full(graph.num_nodes, -1)
@@ -77,7 +78,12 @@ def gather_nodes(
     }
     if predicted is not None:
         content |= _list_predictions(graph, predicted, listed)
-        content["explained"] = explain_nodes(predicted, data, model, shown, position, names)
+        chosen = Choice(predicted, shown, position, names)
+        content["explained"] = (
+            explain_model(model, data, chosen)
+            if subject.estimator is None
+            else explain_ensemble(subject.estimator, graph, chosen)
+        )
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."
         if len(listed) < graph.num_nodes

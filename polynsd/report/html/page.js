@@ -254,13 +254,14 @@
     };
     const reasons = (i) => {
       const why = (nodes.explained || {})[i];
-      if (!why) return part("What moved the prediction", explained.length ? "This node is not among those that were explained in detail; clear the search to see these." : "It is explained for models with sheaf layers.");
+      if (!why) return part("What moved the prediction", explained.length ? "This node is not among those that were explained in detail; clear the search to see these." : "It is explained for models with sheaf layers, and for fits to tables.");
       const most = Math.max(Math.abs(why.own), Math.abs(why.others), 1e-12);
       const content = [table(["", "effect", ""], [["its own features", signed(why.own), bar(why.own, most)], ["other nodes", signed(why.others), bar(why.others, most)]])];
       const width = (rows, place) => Math.max(...rows.map((row) => Math.abs(row[place])), 1e-12);
       if (why.features && why.features.length) content.push(table(["its feature", "value", "effect", ""], why.features.map(([name, value, effect]) => [make("span", name), plain(value), signed(effect), bar(effect, width(why.features, 2))])));
       if (why.nodes.length) content.push(table(["other node", "effect", ""], why.nodes.map(([k, effect]) => [link(k), signed(effect), bar(effect, width(why.nodes, 1))])));
-      return part("What moved the prediction", "Effects are in units of the margin, gradient times value: + speaks for what was said, − against it.", ...content);
+      const rest = why.left_out ? ` ${Math.round(100 * why.left_out)} % of the ensemble has no gradients and is left out.` : "";
+      return part("What moved the prediction", "Effects are first-order, gradient times value: + speaks for what was said, − against it." + rest, ...content);
     };
     const neighbourPart = (i, row) => {
       if (!row.length) return part("Neighbours", "It has none here: it is predicted from its own features.");
@@ -281,9 +282,9 @@
       const at = row.map((_, n) => { const angle = (2 * Math.PI * n) / row.length - Math.PI / 2; return [Math.cos(angle), Math.sin(angle)]; });
       const lines = row.map((entry, n) => ({ type: "scatter", mode: "lines", x: [0, at[n][0]], y: [0, at[n][1]], hoverinfo: "skip", line: { color: "$muted", width: entry.length > 1 ? 1 + 9 * entry[1] : 1.5 } }));
       const points = { type: "scatter", mode: "markers+text", x: [0, ...at.map((p) => p[0])], y: [0, ...at.map((p) => p[1])], customdata: [i, ...row.map((entry) => entry[0])],
-        text: [i, ...row.map((entry) => entry[0])].map((k) => escapeText(short(nodes.ids[k], 10))), textposition: ["middle center", ...at.map((p) => (p[1] < -0.3 ? "bottom center" : p[1] > 0.3 ? "top center" : p[0] < 0 ? "middle left" : "middle right"))],
+        text: ["", ...row.map((entry) => escapeText(short(nodes.ids[entry[0]], 10)))], textposition: ["middle center", ...at.map((p) => (p[1] < -0.3 ? "bottom center" : p[1] > 0.3 ? "top center" : p[0] < 0 ? "middle left" : "middle right"))],
         hovertext: [i, ...row.map((entry) => entry[0])].map((k) => summary(nodes, k)), hovertemplate: "%{hovertext}<extra></extra>",
-        marker: { size: [22, ...row.map(() => 15)], color: [shade(i), ...row.map((entry) => shade(entry[0]))], line: { width: 1.5, color: "$card" } } };
+        marker: { opacity: 1, size: [24, ...row.map(() => 15)], color: [shade(i), ...row.map((entry) => shade(entry[0]))], line: { width: 1.5, color: "$card" } } };
       const hidden = { visible: false, range: [-1.55, 1.55], fixedrange: true };
       Plotly.react(box, paint([...lines, points]), { ...layoutOf({ showlegend: false }, 270), xaxis: hidden, yaxis: { ...hidden, scaleanchor: "x", range: [-1.3, 1.3] }, margin: { l: 0, r: 0, t: 0, b: 0 } }, { ...CONFIG, displayModeBar: false });
       if (!box.dataset.clicks) { box.dataset.clicks = "1"; box.on("plotly_click", (event) => { const k = event.points[0].customdata; if (Number.isInteger(k) && k !== i) show(k); }); }

@@ -60,7 +60,8 @@ def make_page(tabs: Tabs, plotly: str) -> str:
     panels, buttons = [], []
     for number, section in enumerate(tabs.sections[0]):
         bodies = [
-            f'<div class="run" data-run="{run}">{_blocks(sections[number].blocks, charts, run)}</div>'
+            f'<div class="run" data-run="{run}"><p class="run-name" dir="auto">{_escape(tabs.names[run])}</p>'
+            f"{_blocks(sections[number].blocks, charts, run)}</div>"
             for run, sections in enumerate(tabs.sections)
         ]
         panels.append(_panel(section, "".join(bodies)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-WORK = 200_000  # nodes of all models that are called
+WORK = 60_000  # nodes of all models that are called
 PARTS = ("train", "val", "test", "unused")
 FIT_PARTS = ("learned from", "scored", "to predict")
 

@@ -138,12 +138,11 @@ def _describe(
     step(f"{subject.name}: a look inside")
     diagnosis = _diagnose(subject)
     step(f"{subject.name}: nodes")
-    model = subject.models[0] if subject.models else None
     nodes: Nodes | None = None
     drawing_note = ""
     if subject.graph is not None:
         try:
-            nodes = gather_nodes(subject.graph, predicted, subject.data, model, drawn)
+            nodes = gather_nodes(subject, predicted, drawn)
             drawing_note = nodes.drawing_note
         except PolyNSDError as error:
             drawing_note = str(error)
@@ -153,7 +152,7 @@ def _describe(
         training_section(subject),
         quality_section(subject.graph, predicted, why or problem),
         *inside_sections(diagnosis, subject.labels[0] if subject.labels else "", why or problem),
-        explorer_section(nodes, why or problem),
+        explorer_section(nodes, "" if predicted is not None else why or problem),
     ]
     return sections, None if nodes is None else nodes.data
 

@@ -141,10 +141,11 @@ def _rivals_chart(subject: Subject, found: Found) -> Chart:
         "marker": {"color": ["$muted"] * (len(values) - 1) + ["$0"]},
         **hover_text("%{y}: %{x:.4g}"),
     }
+    traces = [trace]
     if found.low is not None and found.high is not None:
-        rest: list[float | None] = [None] * (len(values) - 1)
-        above, below = scale * (found.high - found.score), scale * (found.score - found.low)
-        trace["error_x"] = reach([*rest, above], [*rest, below])
+        ends = reach([scale * (found.high - found.score)], [scale * (found.score - found.low)])
+        interval = points(values[-1:], [0.0], "interval", "$ink", size=1)
+        traces.append({**interval, "y": names[-1:], "error_x": ends, "showlegend": False})
     rivals = [value for name, value in scores.items() if name != "this model"]
     best = max(rivals, default=-math.inf)
     sentence = "The longer the bar, the better"
@@ -157,10 +158,8 @@ def _rivals_chart(subject: Subject, found: Found) -> Chart:
         )
     unit = " in %" if scale == 100 else ""
     axis = {"title": {"text": metric_name(subject.metric) + unit}, "rangemode": "tozero"}
-    return Chart(
-        "Against simpler answers", sentence, [trace], {"xaxis": axis, "yaxis": {"autorange": "reversed"}},
-        height=110 + 42 * len(values),
-    )  # fmt: skip
+    layout = {"xaxis": axis, "yaxis": {"autorange": "reversed"}, "showlegend": False}
+    return Chart("Against simpler answers", sentence, traces, layout, height=110 + 42 * len(values))
 
 
 def _splits_chart(subject: Subject) -> Chart:
