@@ -33,6 +33,7 @@ def architecture(row: str) -> str:
     name = row.removesuffix("+adjacency")
     if name in MODEL_ROWS:
         return MODEL_ROWS[name].group
+    name = name.partition("-ode")[0]  # in continuous time
     return "polynsd" if name.startswith("polynsd") else name  # rows of the long search are in no other table
 
 

@@ -56,7 +56,11 @@ ALL_ROWS = {**MODEL_ROWS, **WITH_ADJACENCY}
 
 def searched_cell(dataset: str, model: str, protocol: str = "geom-gcn") -> Cell:
     """A model of `ALL_ROWS` on a standard or filtered graph."""
-    row = ALL_ROWS[model]
+    return row_cell(dataset, model, ALL_ROWS[model], protocol)
+
+
+def row_cell(dataset: str, model: str, row: ModelRow, protocol: str = "geom-gcn") -> Cell:
+    """A row of any table on a standard or filtered graph."""
     features = "raw" if dataset in WIKIPEDIA else None  # better on validation than the dataset's own rule
     source = Source(dataset, protocol=protocol, features=row.features or features)
     is_small = dataset in WEBKB
