@@ -35,6 +35,7 @@ CELLS = {  # what every dataset of an experiment has
         *({"model": m, option: n} for m in SHEAVES for option, n in SIZES),
         *({"model": m, "K": K} for m in OURS for K in (2, 4, 6, 8, 16)),
     ],
+    "continuous": [{"model": f"{m}-ode-{maps}"} for m in ("polynsd", "nsd") for maps in FAMILIES],
     "city": [{"model": m} for m in ("polynsd-diagonal", "nsd-diagonal", "sage", "chebnet", "sgformer")],
 }
 
@@ -121,6 +122,7 @@ SCENARIOS = {  # the mean of a cell by what the claim says; verdicts of good, eq
     "C52": (gain(0.05), Y, N, N, N),
     "C53": (gain(0.3), Y, N, N, P),
     "C54": (gain(0.05), Y, N, N, N),
+    "C62": (gain(0.05), Y, N, N, P),
     "C66": (heterophily, Y, N, N, N),
     "C67": (gain(0.05, base=0.93), Y, N, N, N),
     "C68": (noisy, Y, N, N, N),
