@@ -65,3 +65,13 @@ def to_scipy(x: Tensor) -> Any:
 
     row, col, values = (part.detach().cpu().numpy() for part in list_entries(x))
     return sparse.csr_array(sparse.coo_array((values, (row, col)), shape=tuple(x.shape)))
+
+
+def check_pointers(matrix: Any) -> None:
+    """Raises a `ValueError` unless the arrays of a CSR or CSC matrix of SciPy point into each other.
+
+    SciPy checks nothing where the last pointer is negative, and its loops then write beyond their arrays.
+    """
+    if matrix.indptr[-1] < 0:
+        raise ValueError(f"the last pointer is {matrix.indptr[-1]}")
+    matrix.check_format(full_check=True)

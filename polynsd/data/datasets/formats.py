@@ -28,17 +28,18 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
 from polynsd.data.datasets.sizes import (
     require_gzip_memory,
-    require_matlab_memory,
     require_tensor_memory,
     require_text_memory,
 )
 from polynsd.data.splits import PARTS, Masks
 from polynsd.errors import DataError
 from polynsd.memory import require_memory
+from polynsd.sparse import check_pointers
 
 Array = NDArray[Any]
 Files = Mapping[str, Path]
@@ -174,7 +175,7 @@ def _read_shchur(files: Files) -> RawGraph:
 
 def _to_csr(data: Array, indices: Array, indptr: Array, shape: Array) -> sparse.csr_matrix:
     matrix = sparse.csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
-    matrix.check_format(full_check=True)
+    check_pointers(matrix)
     return matrix
 
 
@@ -189,10 +190,7 @@ def _read_arrays(path: Path, names: Sequence[str]) -> list[Array]:
 
 def _read_facebook(files: Files) -> RawGraph:
     """Column 1 of the table is the gender, 0 where it is missing; the others are categories."""
-    from scipy.io import loadmat
-
-    require_matlab_memory(files["data"])
-    content = loadmat(files["data"], variable_names=("A", "local_info"))
+    content = read_matlab(files["data"], ("A", "local_info"))
     table = content["local_info"].astype(np.int64)
     rows = np.arange(len(table))
     columns = [

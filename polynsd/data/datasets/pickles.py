@@ -22,6 +22,7 @@ from scipy import sparse
 
 from polynsd.errors import DataError
 from polynsd.memory import require_memory
+from polynsd.sparse import check_pointers
 
 T = TypeVar("T")
 
@@ -162,5 +163,5 @@ def _to_csr(matrix: _Matrix) -> sparse.csr_matrix:
     state = vars(matrix)
     shape = state.get("_shape", state.get("shape"))
     csr = sparse.csr_matrix(tuple(state[name] for name in ("data", "indices", "indptr")), shape=shape)
-    csr.check_format(full_check=True)
+    check_pointers(csr)
     return csr

@@ -8,8 +8,11 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from limits import cases
+from scipy import sparse
+from scipy.io import loadmat, savemat
 from test_sources import EDGES, LABELS, MASKS, PICKLED, WRITERS, Evil, X, graph_of, write_planetoid
 
+from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.pickles import read_pickle
 from polynsd.errors import DataError
 
@@ -83,3 +86,16 @@ def test_damaged_downloads_are_read_or_refused(tmp_path):
             read.add(reader)
         path.write_bytes(whole)
     assert len(read) > 3
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1", "?"])
+def test_matlab_files_hold_what_scipy_finds_in_them(dtype, compress, tmp_path):
+    matrix = sparse.random(7, 5, 0.4, format="csc", random_state=0).astype(dtype)
+    table = (100 * np.random.default_rng(0).normal(size=(3, 4))).astype(dtype)
+    savemat(tmp_path / "m.mat", {"A": matrix, "text": "words", "b": table}, do_compression=compress)
+    expected, found = loadmat(tmp_path / "m.mat"), read_matlab(tmp_path / "m.mat", ("A", "b"))
+    assert np.array_equal(found["b"], expected["b"])
+    assert np.array_equal(found["A"].toarray(), expected["A"].toarray())
+    with pytest.raises(DataError, match="there is no C in it"):
+        read_matlab(tmp_path / "m.mat", ("C",))
