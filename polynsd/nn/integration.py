@@ -36,7 +36,7 @@ from polynsd.memo import can_read_values
 from polynsd.nn.checkpoint import CheckpointError, FunctionModes
 from polynsd.optional import load_optional
 
-MOST_ADAPTIVE_STEPS = 1_000
+MOST_ADAPTIVE_STEPS = 250
 ABSOLUTE = 0.1  # the absolute tolerance, as a share of the relative one
 
 Inputs = Mapping[str, Tensor]

@@ -77,8 +77,12 @@ DEFAULT: dict[str, Any] = {
 }
 
 
-# What a continuous model has beside it.
-TIMES: dict[str, Any] = {"model.ode.horizon": [0.5, 1.0, 2.0, 4.0], "model.ode.steps": [1, 2, 4, 8]}
+# What a continuous model has beside it, or otherwise.
+TIMES: dict[str, Any] = {
+    "model.ode.horizon": [0.5, 1.0, 2.0, 4.0],
+    "model.ode.steps": [1, 2, 4, 8],
+    "model.num_layers": [1, 2],
+}
 
 
 def _start(

@@ -18,7 +18,10 @@ from polynsd.training.task import METRIC_OF, Task
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-NOT_FINITE = "the training loss is not finite; lower learning_rate or check the features' scale."
+NOT_FINITE = (
+    "the training loss is not finite; lower learning_rate, check the features' scale or, in continuous time, use "
+    "a shorter horizon or more steps."
+)
 SEEDS = 2**32  # that generators of weights and hashes of dropout distinguish
 
 
