@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 NOT_FINITE = (
-    "the training loss is not finite; lower learning_rate, check the features' scale or, in continuous time, use "
-    "a shorter horizon or more steps."
+    "the training loss is not finite; lower learning_rate, check the features' scale or, in continuous "
+    "time, use a shorter horizon or more steps."
 )
 SEEDS = 2**32  # that generators of weights and hashes of dropout distinguish
 
