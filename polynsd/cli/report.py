@@ -36,7 +36,7 @@ class Report(MemoryOption):
         from polynsd.report.html import Sources, write_report
         from polynsd.report.progress import ProgressReporter
 
-        steps = 4 * len(self.runs) + 1
+        steps = 5 * len(self.runs) + 1
         with ProgressReporter(steps, unit="steps", quiet=self.quiet) as progress:
             path = write_report(
                 self.runs,

@@ -15,9 +15,10 @@ from polynsd.data import Graph
 from polynsd.data.datasets.archive import save_graph
 from polynsd.data.splits import Masks
 from polynsd.errors import ConfigError
-from polynsd.report.html import report, write_report
-from polynsd.report.html.blocks import Text
+from polynsd.report.html import explorer, report, write_report
+from polynsd.report.html.blocks import Text, plot_text, shorten
 from polynsd.report.html.layout import place_nodes
+from polynsd.report.html.page import encode_data
 from polynsd.report.html.predicted import try_predict
 from polynsd.report.html.subject import open_subject
 from polynsd.training import protocol
@@ -136,6 +137,38 @@ def test_rivals_are_runs_on_the_same_splits(runs, page):
     assert "against plain GCN" in text
     assert "gcn against ours" in text
     assert "fit cannot be compared with ours: the dataset is" in text
+
+
+def test_simpler_models_are_trained_where_that_is_quick(runs):
+    subject = open_subject(runs.ours, "ours")
+    found = report._find_result(subject, {}, lambda _: None)
+    assert set(found.rivals) == {"the most frequent class", "features alone", "plain GCN"}
+    assert all(0 <= score <= 1 for score in found.rivals.values())
+    assert "every split" in found.note
+    subject.data.num_nodes = 10**6
+    assert report._find_result(subject, {}, lambda _: None).rivals["plain GCN"] is None
+
+
+def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatch):
+    subject = open_subject(runs.ours, "ours")
+    predicted, _ = try_predict(subject)
+    nodes = explorer.gather_nodes(subject, predicted, drawn=20)
+    assert len(nodes.data["ids"]) == 60
+    assert len(nodes.data["neighbours"]["rows"]) == len(nodes.data["features"]["rows"]) == 20
+    assert "20 of 60 nodes are drawn" in nodes.drawing_note
+    monkeypatch.setattr(explorer, "SEARCHABLE", 30)
+    nodes = explorer.gather_nodes(subject, predicted, drawn=20)
+    assert len(nodes.data["ids"]) == len(nodes.data["said"]) == 20
+    assert "20 of 60 nodes can be found" in nodes.note
+
+
+def test_text_of_a_user_stays_text():
+    hostile = {"name": "</script><!-- \u2028 & \ud800", "id": "x" * 10_000}
+    encoded = encode_data(hostile)
+    assert not set("<>&\u2028") & set(encoded)
+    assert json.loads(encoded)["id"] == hostile["id"]
+    assert len(shorten(hostile["id"], 120)) == 120
+    assert plot_text("<b>a</b>\n%{x}") == "&lt;b&gt;a&lt;/b&gt; %{x}"
 
 
 def test_without_models_the_rest_is_there(tmp_path):

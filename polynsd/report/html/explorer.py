@@ -176,17 +176,27 @@ def _neighbours(
     order = np.lexsort((v, u))
     u, v = u[order], v[order]
     found = _transport(data, model, u, v) if model is not None and data is not None else None
-    starts = np.searchsorted(u, np.arange(graph.num_nodes + 1))
-    rows = []
-    for node in shown.tolist():
-        half = np.arange(starts[node], starts[node + 1])
-        half = half[position[v[half]] >= 0]
-        if found is not None and len(half) > NEIGHBOURS:
-            half = half[np.argsort(-found[0][half], kind="stable")]
-        half = half[:NEIGHBOURS]
-        numbers = () if found is None else (round_numbers(values[half], 2) for values in found)
-        rows.append([list(entry) for entry in zip(position[v[half]].tolist(), *numbers, strict=True)])
+    kept = np.flatnonzero(_strongest_first(u, v, position, shown, None if found is None else found[0]))
+    columns = [position[v[kept]].tolist(), *(round_numbers(values[kept], 2) for values in found or ())]
+    entries = [list(entry) for entry in zip(*columns, strict=True)]
+    ends = np.searchsorted(u[kept], np.stack([shown, shown + 1])).tolist()
+    rows = [entries[start:end] for start, end in zip(*ends, strict=True)]
     return {"rows": rows, "has_transport": found is not None}
+
+
+def _strongest_first(
+    u: Integers, v: Integers, position: Integers, shown: Integers, share: NDArray[np.float64] | None
+) -> NDArray[np.bool_]:
+    """Which half-edges (u, v), sorted by u, are shown: of every drawn node those with the largest share."""
+    is_shown = np.zeros(len(position), dtype=bool)
+    is_shown[shown] = True
+    chosen = np.flatnonzero(is_shown[u] & (position[v] >= 0))
+    weight = np.zeros(len(chosen)) if share is None else share[chosen]
+    chosen = chosen[np.lexsort((-weight, u[chosen]))]
+    rank = np.arange(len(chosen)) - np.searchsorted(u[chosen], u[chosen])
+    kept = np.zeros(len(u), dtype=bool)
+    kept[chosen[rank < NEIGHBOURS]] = True
+    return kept
 
 
 @torch.no_grad()

@@ -237,11 +237,12 @@
       chip("neighbours", String(nodes.degree[i]));
       return box;
     };
+    const neighboursOf = (j) => [...nodes.neighbours.rows[j]].sort((a, b) => (b[1] || 0) - (a[1] || 0));
     const parts = (i) => {
       const box = make("div", undefined, "parts"), j = detail.get(i);
       box.append(reasons(i));
       if (j === undefined) { box.append(part("Features and neighbours", "They are embedded for a sample of the nodes only, and this one is not among them.")); return box; }
-      const row = nodes.neighbours.rows[j], middle = make("div", undefined, "column");
+      const row = neighboursOf(j), middle = make("div", undefined, "column");
       if (row.length) {
         const ego = make("div", undefined, "ego plot");
         ego.setAttribute("role", "img");
@@ -278,7 +279,7 @@
       return part("Features", "Those that are most unusual, in standard deviations from the mean of all nodes.", table(["feature", "value", "unusual by", ""], rows));
     };
     const drawEgo = (box, i) => {
-      const row = nodes.neighbours.rows[detail.get(i)], shade = (k) => (nodes.classes ? `$${nodes.said[k] % 10}` : "$0");
+      const row = neighboursOf(detail.get(i)), shade = (k) => (nodes.classes ? `$${nodes.said[k] % 10}` : "$0");
       const at = row.map((_, n) => { const angle = (2 * Math.PI * n) / row.length - Math.PI / 2; return [Math.cos(angle), Math.sin(angle)]; });
       const lines = row.map((entry, n) => ({ type: "scatter", mode: "lines", x: [0, at[n][0]], y: [0, at[n][1]], hoverinfo: "skip", line: { color: "$muted", width: entry.length > 1 ? 1 + 9 * entry[1] : 1.5 } }));
       const points = { type: "scatter", mode: "markers+text", x: [0, ...at.map((p) => p[0])], y: [0, ...at.map((p) => p[1])], customdata: [i, ...row.map((entry) => entry[0])],

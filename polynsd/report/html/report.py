@@ -19,13 +19,14 @@ from polynsd.report.html.inside_sections import inside_sections
 from polynsd.report.html.page import Tabs, load_plotly, make_page
 from polynsd.report.html.predicted import try_predict
 from polynsd.report.html.quality_section import quality_section
+from polynsd.report.html.references import MODELS, describe_references, train_references
 from polynsd.report.html.result_section import Found, find_result, result_section
 from polynsd.report.html.subject import Subject, open_subject
 from polynsd.report.html.training_section import training_section
 from polynsd.runs.files import make_folder, require_file_name, write_durably
 
 LOOKED_INTO = 3_000  # nodes of the region that is diagnosed
-TARGETS = 10  # nodes that influence is looked at from
+TARGETS = 8  # nodes that influence is looked at from
 OnStep = Callable[[str], None]
 
 
@@ -64,7 +65,7 @@ def write_report(
     step = on_step or (lambda name: None)
     subjects, refused = _open_all(folders, sources or Sources(), step)
     given = _rival_scores(subjects)
-    found = [find_result(subject, _shared(given, subject)) for subject in subjects]
+    found = [_find_result(subject, given, step) for subject in subjects]
     drawn = max(500, DRAWN // len(subjects))
     tabs, nodes = [], []
     for subject, result in zip(subjects, found, strict=True):
@@ -106,12 +107,23 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
     ]
 
 
+def _find_result(subject: Subject, given: dict[str, tuple[Any, float]], step: OnStep) -> Found:
+    """The score of a run beside those of simpler models: runs that were named, or quick trainings."""
+    rivals = _shared(given, subject)
+    is_simple = not subject.is_fit and subject.record.config["model"].get("model") in MODELS
+    if rivals or is_simple or subject.is_fit:
+        return find_result(subject, rivals)
+    step(f"{subject.name}: simpler models")
+    scores = train_references(subject)
+    return find_result(subject, scores, describe_references(subject) if scores else "")
+
+
 def _rival_scores(subjects: Sequence[Subject]) -> dict[str, tuple[Any, float]]:
     """What runs of simpler models among those given say: (what they were scored on, score) by model."""
     return {
         str(subject.record.config["model"]["model"]): (_block(subject), float(subject.result["mean"]))
         for subject in subjects
-        if not subject.is_fit and subject.record.config["model"].get("model") in ("mlp", "gcn")
+        if not subject.is_fit and subject.record.config["model"].get("model") in MODELS
     }
 
 

@@ -26,6 +26,7 @@ class Found:
         high: upper end of it.
         rivals: scores by what they are; None where there is none.
         of: which nodes were scored.
+        note: how rivals were trained.
     """
 
     score: float
@@ -33,10 +34,11 @@ class Found:
     high: float | None
     rivals: dict[str, float | None]
     of: str
+    note: str = ""
 
 
-def find_result(subject: Subject, given: dict[str, float]) -> Found:
-    """The score of a run; `given` are those of runs of the same report on the same splits."""
+def find_result(subject: Subject, given: dict[str, float], note: str = "") -> Found:
+    """The score of a run; `given` are those of simpler models on the same splits."""
     if subject.is_fit:
         estimate = subject.result["summary"]["estimate"]
         rivals = {
@@ -55,7 +57,7 @@ def find_result(subject: Subject, given: dict[str, float]) -> Found:
     seeds = len(result.rows) // splits
     of = f"the test nodes of {splits} split{'s' * (splits > 1)}"
     of += f", {seeds} models each" if seeds > 1 else ""
-    return Found(result.mean, low, high, rivals, of)
+    return Found(result.mean, low, high, rivals, of, note)
 
 
 def _interval(subject: Subject) -> tuple[float | None, float | None]:
@@ -94,6 +96,8 @@ def result_section(subject: Subject, found: Found) -> Section:
     blocks.append(_facts(subject))
     if subject.is_fit:
         blocks.append(_ensemble(subject))
+    if found.note:
+        blocks.append(Text(found.note))
     missing = [name for name in ("features alone", "plain GCN") if found.rivals.get(name) is None]
     if missing:
         how = (
