@@ -12,7 +12,7 @@ import torch
 from published_block import published
 from torch.nn.functional import dropout
 
-from polynsd import ConfigError, PolyNSD, TrainConfig, heterophilous_graph
+from polynsd import ConfigError, PolyNSD, SheafODE, TrainConfig, heterophilous_graph
 from polynsd.data import stratified_split
 from polynsd.training import CapturedStep, Replica, capture, fit, fit_replicas, get_task
 
@@ -74,6 +74,13 @@ def trajectory(mode, kind=PolyNSD, rules=None, **options):
 def test_captured_training_goes_the_same_way(maps, normalization):
     options = {"maps": maps, "normalization": normalization}
     assert trajectory("on", **options) == trajectory("off", **options)
+
+
+@needs_cuda
+@pytest.mark.parametrize("maps_at", ["state", "start"])
+def test_captured_training_in_continuous_time_goes_the_same_way(maps_at):
+    options = {"maps_at": maps_at, "steps": 2}
+    assert trajectory("on", SheafODE, **options) == trajectory("off", SheafODE, **options)
 
 
 @needs_cuda
