@@ -29,6 +29,7 @@ from polynsd.estimator.newton import (
     cross_entropy,
     gradient_size,
     minimise,
+    principal_axes,
     squared_error,
     zero_models,
 )
@@ -124,10 +125,11 @@ class LinearCandidate:
         models = zero_models(design, len(y), len(folds), num_outputs)
         reference = gradient_size(design, loss, shares, models)
         held_out = Folds(folds.train[:, rows], folds.val[:, rows])
+        axes = principal_axes(design)
         best: tuple[float, float, Models] | None = None
         since = 0
         for penalty in PENALTIES:
-            models = minimise(design, loss, shares, penalty, models, reference)
+            models = minimise(design, loss, shares, penalty, models, reference, axes)
             score = score_out_of_fold(models.outputs, y, held_out, task)
             since += 1
             if best is None or score > best[0]:

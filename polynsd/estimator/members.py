@@ -24,8 +24,8 @@ FAMILIES = (
     "labels",
     "links",
     "convolution",
-    "filter",
     "sheaf",
+    "filter",
     "deep",
     "zoo",
 )

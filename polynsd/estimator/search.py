@@ -134,7 +134,7 @@ class Search:
         for group in groups:
             if isinstance(group[0], Network):
                 networks.append(group)
-            elif not (isinstance(group[0], LinkCandidate) and self._is_far_behind(group[0].family)):
+            elif not (isinstance(group[0], LinkCandidate) and self._is_behind(group[0].family)):
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
@@ -155,11 +155,11 @@ class Search:
         )
         return alone < smoothed - FAR_BEHIND
 
-    def _is_far_behind(self, family: str) -> bool:
-        """Whether what was tried of a family is far behind the best."""
+    def _is_behind(self, family: str) -> bool:
+        """Whether what was tried of a family is behind the best by more than noise."""
         scores = [attempt.score for attempt in self.complete if attempt.family == family]
         top = max((attempt.score for attempt in self.complete), default=-math.inf)
-        return bool(scores) and max(scores) < top - max(FAR_BEHIND, self.judge.noise(top))
+        return bool(scores) and max(scores) < top - max(2 * SMALLEST_MARGIN, self.judge.noise(top))
 
     def _rank_treatments(self) -> dict[str, int]:
         """The place of every treatment of features in the order of what linear models make of them."""

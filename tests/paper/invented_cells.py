@@ -43,6 +43,7 @@ def invent_cell(
         "split_numbers": tuple(range(len(scores))),
         "parameters": 100,
         "seconds": 1.0,
+        "measured": {},
         "device": "cpu",
         "train_share": 0.48,
         "test_share": 0.2,

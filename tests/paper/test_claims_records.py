@@ -168,10 +168,11 @@ def test_the_verdict_follows_the_records(name):
 
 
 READERS = [claim for claim in BY_ID.values() if claim.needs]
+MEASURED = {"C29", "C44", "C45", "C63", *(f"C{number}" for number in range(56, 62))}  # test_inside.py
 
 
 def test_every_claim_that_reads_records_is_tried():
-    assert {claim.id for claim in READERS} == {*SCENARIOS, "C43"}
+    assert {claim.id for claim in READERS} == {*SCENARIOS, *MEASURED, "C43"}
 
 
 @pytest.mark.parametrize("claim", READERS, ids=lambda claim: claim.id)
