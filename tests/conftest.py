@@ -27,7 +27,7 @@ TRACED_CASES = 3
 TRACED_EXAMPLES = 20
 OURS = ("polynsd", "polynsd_paper")
 OTHERS = (
-    *("hypothesis", "torch", "torch_geometric.data", "torch_geometric.datasets", "sklearn.utils", "pandas"),
+    *("hypothesis", "torch_geometric.data", "torch_geometric.datasets", "sklearn.utils", "pandas"),
     *("matplotlib.pyplot", "numba", "optuna", "triton"),
 )
 
@@ -37,15 +37,16 @@ def pytest_configure(config):
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return
     with untraced():
+        import torch
+
+        if not torch.cuda.is_available():
+            os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
         for package in OTHERS:
             if find_spec(package.partition(".")[0]) is not None:
                 import_module(package)
-    import torch
     from hypothesis import settings
 
     torch.set_num_threads(1)
-    if not torch.cuda.is_available():
-        os.environ.setdefault("TRITON_INTERPRET", "1")  # before the kernels are imported
     settings.register_profile("repeatable", deadline=None, derandomize=True)
     settings.register_profile("explore", deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
