@@ -27,7 +27,6 @@ BASES = [
 ]  # fmt: skip
 QUICK = {("texas", "diagonal", basis) for basis in BASES} | {
     ("chameleon", "diagonal", "legendre"), ("chameleon", "general", "monomial"),
-    ("squirrel", "diagonal", "chebyshev1"),
     ("minesweeper", "general", "jacobi(0.5, -0.5)"),
 }  # fmt: skip
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}

@@ -34,7 +34,8 @@ OTHERS = [  # settings whose code is another than that of the defaults
     ("sgformer", {"heads": 2, "attention_layers": 2}),
     ("jdsnn", {"maps": "diagonal", "dual_norm": "degree"}),
 ]
-MODELS = [*[(name, {}) for name in ZOO], *OTHERS]
+CONTINUOUS = ("grand", "grand-nl", "cgnn")  # one step of the solver will do
+MODELS = [*[(name, {"steps": 1} if name in CONTINUOUS else {}) for name in ZOO], *OTHERS]
 every_model = pytest.mark.parametrize("name", ZOO)
 every_setting = pytest.mark.parametrize(("name", "options"), MODELS)
 TASK, RULES = get_task("accuracy"), TrainConfig(epochs=3, patience=3)
