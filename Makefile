@@ -13,7 +13,7 @@ LOCKS  := requirements/lock.txt requirements/torch.txt
 help:
 	@echo "make demo       train PolyNSD and its controls on an embedded graph (about a minute)"
 	@echo "make test       run the test suite"
-	@echo "make coverage   the same with the coverage of branches, which must be 95 % (a quarter of an hour)"
+	@echo "make coverage   the same with the coverage of branches, which must be 95 % (some ten minutes)"
 	@echo "make fuzz       damaged files and killed processes, many more than in make test (about an hour)"
 	@echo "make lint       ruff (style, formatting) and import-linter (which folder may import which)"
 	@echo "make typecheck  mypy --strict over polynsd/ and polynsd_paper/"
@@ -38,7 +38,8 @@ test: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 coverage: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=
+	$(BIN)/coverage report
 
 fuzz: $(READY)
 	POLYNSD_FUZZ_CASES=$(FUZZ) $(BIN)/python -m pytest -m 'fuzz or kills'

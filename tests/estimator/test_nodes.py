@@ -8,7 +8,6 @@ from polynsd import DataError, ShapeError
 from polynsd.estimator import GraphNodes, TransformFeatures
 
 model_selection = pytest.importorskip("sklearn.model_selection")
-pytestmark = pytest.mark.usefixtures("no_tracer")
 
 
 def test_rows_are_nodes_of_one_graph():

@@ -11,8 +11,6 @@ from polynsd.errors import ConfigError
 from polynsd.nn.export import OnAnyGraph, UnmergedTopology
 from polynsd.topology import Topology
 
-pytestmark = pytest.mark.usefixtures("no_tracer")
-
 # a ring with a chord in one direction only, a parallel edge and a self-loop
 UNTIDY = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 3, 2, 1], [1, 2, 3, 4, 0, 3, 0, 3, 1, 2]])
 

@@ -17,7 +17,6 @@ from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.measured import curves, slopes
 from polynsd_paper.tables import measured_section
 
-pytestmark = pytest.mark.usefixtures("no_tracer")
 CHEAP = {"hidden_channels": 4}
 
 
