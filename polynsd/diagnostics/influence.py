@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import dijkstra
 from torch import Tensor, nn
 
 from polynsd.diagnostics.result import finish_figure, make_frame, new_figure
-from polynsd.diagnostics.trace import as_data, evaluating, graph_input
+from polynsd.diagnostics.trace import as_data, graph_input
 from polynsd.errors import DataError, require_at_least, require_choice
 from polynsd.nn import PolyNSD, SheafLayer, hook_layers
 from polynsd.nn.assembly import Laplacian
@@ -34,7 +34,7 @@ from polynsd.nn.features import encode_features
 from polynsd.palette import COLOURS
 from polynsd.sparse import require_dense
 from polynsd.topology import as_topology
-from polynsd.training.replica import call_model
+from polynsd.training.replica import call_model, eval_mode
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +162,7 @@ def measure_influence(
     row, col = (t.cpu().numpy() for t in (topology.row, topology.col))
     adjacency = sparse.csr_array((np.ones(len(row), np.float32), (row, col)), shape=(data.num_nodes,) * 2)
     paths = list(PATHS) if any(_learns_maps(module) for module in model.modules()) else ["full"]
-    with evaluating(model), torch.no_grad():  # of parameters; vjp has its own
+    with eval_mode(model), torch.no_grad():  # of parameters; vjp has its own
         norms = {path: Gradients(model, data, of, is_frozen=path == "frozen") for path in paths}
         totals: dict[str, list[Numbers]] = {path: [] for path in paths}
         sizes = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +13,7 @@ from polynsd.errors import ConfigError, DataError, ShapeError
 from polynsd.nn import PolyNSD, SheafLayer, hook_layers
 from polynsd.nn.assembly import Laplacian
 from polynsd.nn.inputs import GraphInput, prepare_graph
-from polynsd.training.replica import call_model
+from polynsd.training.replica import call_model, eval_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +65,7 @@ def trace_layers(model: nn.Module, graph: Any) -> Trace:
         layers.append(layer)
         return result
 
-    with evaluating(model), hook_layers(model, look):
+    with eval_mode(model), hook_layers(model, look):
         output = call_model(model, data)
         if not layers:
             raise ConfigError(
@@ -80,7 +78,7 @@ def trace_layers(model: nn.Module, graph: Any) -> Trace:
                     f"the state X_{number} of the model holds NaN or infinity, so nothing can be measured "
                     "from there on; its training has diverged, or its features are too large."
                 )
-    with evaluating(model):
+    with eval_mode(model):
         laplacians.append(_sheaf_seen_next(model, states, laplacians, data))
     return Trace(tuple(states), tuple(laplacians), tuple(layers), output)
 
@@ -123,17 +121,6 @@ def as_data(graph: Any, model: nn.Module) -> Any:
             "another graph, or the features were treated otherwise."
         )
     return data
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode inside the `with` block."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 def untrained_copy(model: nn.Module, seed: int = 0) -> nn.Module:

@@ -23,7 +23,7 @@ TINY = 1e-30
 INTERCEPT_PENALTY = 1e-4  # bounds the intercept of a class that a fold does not have
 TOLERANCE = 3e-3  # of the gradient, against that of the model without weights
 NEWTON_STEPS, CG_STEPS, HALVINGS = 30, 50, 12
-WIDEST = 4096  # columns of a dense design whose ZᵀZ is formed
+WIDEST = 3072  # columns of a dense design whose ZᵀZ is formed
 LARGEST_FORCING = 0.25  # Newton's equation is solved to this share of its right side, or better
 
 
@@ -109,7 +109,7 @@ def minimise(
         if bool((size <= TOLERANCE * reference).all()):
             break
         forcing = (size / reference.clamp(min=TINY)).sqrt().clamp(max=LARGEST_FORCING) * size
-        solve = _preconditioner(axes, _mean_bend(loss, weights, outputs), penalty)
+        solve = _preconditioner(axes, loss, weights, outputs, penalty)
         step, change = _newton_step(design, loss, weights, penalty, outputs, gradient, forcing, solve)
         length = _line_search(loss, weights, penalty, theta, outputs, step, change)[:, None]
         theta, outputs = theta + length * step, outputs + length * change
@@ -158,10 +158,13 @@ def _mean_bend(loss: Loss, weights: Tensor, outputs: Tensor) -> float:
     return float((weights * diagonal).sum() / weights.shape[1])
 
 
-def _preconditioner(axes: Axes | None, bend: float, penalty: float) -> Callable[[Tensor], Tensor]:
-    """θ → (h ZᵀZ / n + λ)⁻¹ θ, intercepts by themselves."""
+def _preconditioner(
+    axes: Axes | None, loss: Loss, weights: Tensor, outputs: Tensor, penalty: float
+) -> Callable[[Tensor], Tensor]:
+    """θ → (h ZᵀZ / n + λ)⁻¹ θ, intercepts by themselves; θ itself where there are no axes."""
     if axes is None:
         return lambda theta: theta
+    bend = _mean_bend(loss, weights, outputs)
     scale = 1 / (bend * axes.sizes[:, None] + penalty)
 
     def solve(theta: Tensor) -> Tensor:

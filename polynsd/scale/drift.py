@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from polynsd.errors import ConfigError
 from polynsd.scale.halo import Halo, Halos
-from polynsd.scale.inference import core_output, eval_mode
+from polynsd.scale.inference import core_output
 from polynsd.scale.partition import members
 from polynsd.scale.reach import receptive_field
 from polynsd.training import Task
+from polynsd.training.replica import eval_mode
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -24,11 +24,11 @@ from polynsd.devices import on_device
 from polynsd.errors import DataError, require_at_least, require_choice
 from polynsd.nn.precision import autocast, grad_scaler
 from polynsd.scale.halo import PartHalos
-from polynsd.scale.inference import core_output, eval_mode
+from polynsd.scale.inference import core_output
 from polynsd.scale.reach import resolve_depth
 from polynsd.training import Epoch, FitResult, Replica, Task, get_task
 from polynsd.training.optimizer import ParameterRule, parameter_rules, trainable
-from polynsd.training.replica import NOT_FINITE, check_replicas
+from polynsd.training.replica import NOT_FINITE, check_replicas, eval_mode
 from polynsd.training.task import METRIC_OF
 
 if TYPE_CHECKING:

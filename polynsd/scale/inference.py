@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from polynsd.nn.precision import autocast
 from polynsd.scale.halo import Halo, Halos
 from polynsd.scale.partition import members, partition
 from polynsd.scale.reach import layer_reach, resolve_depth
-from polynsd.training.replica import call_model
+from polynsd.training.replica import call_model, eval_mode
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -92,17 +91,6 @@ def _predict_by_layers(model: PolyNSD, halos: Halos, cores: Sequence[Tensor], de
 def core_output(model: nn.Module, halo: Halo, device: torch.device) -> Tensor:
     """[num_core, out] what a model says of the core of a halo."""
     return call_model(model, halo.to(device).data)[: halo.num_core]
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; afterwards it is in the mode it was in."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 def _hops(model: nn.Module, depth: int | str, layerwise: bool) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,6 +91,17 @@ def call_model(model: nn.Module, data: Data) -> Tensor:
     if data.edge_attr is not None and isinstance(model, SheafModel) and model.config.edge_dim:
         extra["edge_attr"] = data.edge_attr
     return model(data.x, data.edge_index, **extra)
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode; afterwards it is in the mode it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def check_replicas(replicas: Sequence[Replica], data: Data, task: Task, chunk: int | None) -> None:

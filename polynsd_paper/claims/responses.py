@@ -6,6 +6,7 @@ moves them all, α: at uniform θ ΔG = 0.288 − 0.8 α. How far θ itself was 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,46 +110,36 @@ def check_changes(records: DataFrame) -> Finding:
     return _enough(Finding(found.verdict, f"{found.evidence}; {note}"), cells)
 
 
-def _means_by(cells: pd.DataFrame, option: str, name: str) -> list[float]:
-    return [float(np.abs(pool(select(cells, **{option: size}), name).mean())) for size in SIZES]
+def _means_by_regime(cells: DataFrame, option: str) -> Iterator[tuple[str, str, list[float]]]:
+    """(regime, what was measured and how it goes, means by size) for |α| and |ΔG|."""
+    for regime, datasets in REGIMES.items():
+        chosen = select(cells, dataset=datasets)
+        for name, words in (("alpha", "|α|"), ("difference", "|ΔG|")) if len(chosen) else ():
+            means = [float(np.abs(pool(select(chosen, **{option: size}), name).mean())) for size in SIZES]
+            listed = ", ".join(f"{mean:.2f}" for mean in means)
+            yield regime, f"{regime} {words} at {option} = 2, 3, 4: {listed}", means
+
+
+def _combine_parts(parts: Sequence[Finding], cells: DataFrame) -> Finding:
+    return combine(*(_enough(part, cells) for part in parts or [Finding(PARTLY, "")]))
 
 
 @check("C60")
 def check_depth_of_responses(records: DataFrame) -> Finding:
     """|α| and ΔG by the number of layers."""
-    cells = grid_cells(records)
-    parts = []
-    for regime, datasets in REGIMES.items():
-        chosen = select(cells, dataset=datasets)
-        if not len(chosen):
-            continue
-        for name, words in (("alpha", "|α|"), ("difference", "|ΔG|")):
-            means = _means_by(chosen, "L", name)
-            shrinks, grows = (np.diff(means) < 0).all(), means[-1] > means[0]
-            verdict = CONFIRMED if shrinks else REFUTED if grows else PARTLY
-            listed = ", ".join(f"{mean:.2f}" for mean in means)
-            parts.append(Finding(verdict, f"{regime} {words} at L = 2, 3, 4: {listed}"))
-    return (
-        combine(*(_enough(part, cells) for part in parts)) if parts else _enough(Finding(PARTLY, ""), cells)
-    )
+    cells, parts = grid_cells(records), []
+    for _, text, means in _means_by_regime(cells, "L"):
+        shrinks, grows = (np.diff(means) < 0).all(), means[-1] > means[0]
+        parts.append(Finding(CONFIRMED if shrinks else REFUTED if grows else PARTLY, text))
+    return _combine_parts(parts, cells)
 
 
 @check("C61")
 def check_stalks_of_responses(records: DataFrame) -> Finding:
     """|α| and ΔG by the dimension of the stalks."""
-    cells = grid_cells(records)
-    parts = []
-    for regime, datasets in REGIMES.items():
-        chosen = select(cells, dataset=datasets)
-        if not len(chosen):
-            continue
-        for name, words in (("alpha", "|α|"), ("difference", "|ΔG|")):
-            means = _means_by(chosen, "d", name)
-            change = means[-1] / means[0] - 1 if means[0] else np.nan
-            holds = change < -FLAT if regime == "heterophilic" else abs(change) <= FLAT
-            listed = ", ".join(f"{mean:.2f}" for mean in means)
-            text = f"{regime} {words} at d = 2, 3, 4: {listed} ({change:+.0%})"
-            parts.append(Finding(CONFIRMED if holds else REFUTED, text))
-    return (
-        combine(*(_enough(part, cells) for part in parts)) if parts else _enough(Finding(PARTLY, ""), cells)
-    )
+    cells, parts = grid_cells(records), []
+    for regime, text, means in _means_by_regime(cells, "d"):
+        change = means[-1] / means[0] - 1 if means[0] else np.nan
+        holds = change < -FLAT if regime == "heterophilic" else abs(change) <= FLAT
+        parts.append(Finding(CONFIRMED if holds else REFUTED, f"{text} ({change:+.0%})"))
+    return _combine_parts(parts, cells)

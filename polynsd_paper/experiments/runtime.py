@@ -24,12 +24,12 @@ from torch import nn
 from polynsd.bench.measures import peak_memory, replayed, require_device, times_of
 from polynsd.bench.steps import TimedTraining
 from polynsd.diagnostics import trace_layers
-from polynsd.diagnostics.trace import evaluating
 from polynsd.nn import PolyNSD
 from polynsd.published import published_model, published_training
 from polynsd.topology import as_topology
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem, Source
+from polynsd.training.replica import eval_mode
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.experiments.models import FAMILIES
 
@@ -123,7 +123,7 @@ def _parts(
     trace = trace_layers(model, data)
     graph = trace.laplacians[0].topology
     parts = {"maps_ms": 0.0, "assembly_ms": 0.0, "filter_ms": 0.0}
-    with evaluating(model):
+    with eval_mode(model):
         for layer, x, L in zip(trace.layers, trace.states, trace.laplacians, strict=False):
             learn = measure(partial(layer.learn, x, graph))
             learner = layer.learner

@@ -13,10 +13,10 @@ from polynsd.diagnostics import measure_influence, measure_maps, sample_region
 from polynsd.diagnostics.geometry import auc, embed, separation
 from polynsd.diagnostics.holonomy import find_cycles, find_half_edges, measure_holonomy
 from polynsd.diagnostics.influence import Gradients
-from polynsd.diagnostics.trace import evaluating
 from polynsd.errors import ConfigError
 from polynsd.published import PUBLISHED_LAYER
 from polynsd.testing import random_tensor
+from polynsd.training.replica import eval_mode
 from polynsd.zoo import GCN
 
 HOPS = [0, 1, 1, 1, 2, 3, None]  # of node 0 in the small graph
@@ -48,7 +48,7 @@ def test_influence_is_the_norm_of_the_jacobian(kind):
         assert found.range() == pytest.approx(totals @ np.arange(4) / totals.sum())
         assert found.relative()[1] == pytest.approx(totals[1] / 3 / totals[0])
     assert found.silent == 0
-    with evaluating(model), torch.no_grad():
+    with eval_mode(model), torch.no_grad():
         gradients = Gradients(model, data, "jacobian", is_frozen=True)
         one_by_one = gradients(np.array([0, 3]))
         gradients.is_batched = True  # as on a GPU

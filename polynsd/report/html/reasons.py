@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.data.graph import Graph
-from polynsd.diagnostics.trace import as_data, evaluating, graph_input
+from polynsd.diagnostics.trace import as_data, graph_input
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.explanation import largest
 from polynsd.nn import PolyNSD
 from polynsd.nn.features import encode_features
 from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.predicted import Predicted
+from polynsd.training.replica import eval_mode
 
 if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
@@ -139,7 +140,7 @@ def _effects(model: PolyNSD, data: Any, nodes: list[int]) -> list[tuple[Numbers,
     """For every node: the effects `[N]` of all nodes, and `[F]` those of its own features."""
     encoder: Any = model.encoder
     found = []
-    with evaluating(model), torch.enable_grad():
+    with eval_mode(model), torch.enable_grad():
         with torch.no_grad():
             pre = encode_features(encoder, data.x, 0.0, False)
         pre = pre.detach().requires_grad_()
