@@ -130,6 +130,10 @@ COMMANDS = {
     "data make": Command(
         "polynsd.cli.data:DataMake", "Generate a synthetic graph: heterophily, minesweeper, streets, chain."
     ),
+    "federated partition": Command(
+        "polynsd.cli.federated:FederatedPartition",
+        "Divide a graph among clients: an archive for each, and a manifest.",
+    ),
 }
 
 
