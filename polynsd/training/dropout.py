@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from polynsd.devices import wide_dtype
 from polynsd.errors import ConfigError
 from polynsd.kernels.ops.linear import linear
 from polynsd.kernels.ops.training import dropout, hash32
@@ -88,3 +89,23 @@ class DropoutStream(_Interception):
         if not self._used[call]:
             return input
         return dropout(input, self._keys[call], self._rates[call])
+
+
+class EndlessDropout(_Interception):
+    """The dropout of passes whose calls are not known beforehand; rates are those of the calls.
+
+    Args:
+        seed: an integer tensor without dimensions, one per replica under `torch.vmap`.
+        epoch: an integer tensor without dimensions, the number of the pass.
+    """
+
+    def __init__(self, seed: Tensor, epoch: Tensor) -> None:
+        super().__init__()
+        self._key, self._call = hash32(hash32(seed) + epoch), 0
+
+    def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+        if not training or p == 0:
+            return input
+        self._call += 1
+        rate = torch.full((), p, dtype=wide_dtype(input.device), device=input.device)
+        return dropout(input, hash32(self._key + self._call), rate)

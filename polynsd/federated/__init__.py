@@ -1,0 +1,35 @@
+"""Learning over clients that keep their graphs to themselves (docs/federated.md).
+
+| module           | holds                                                                              |
+|------------------|------------------------------------------------------------------------------------|
+| `config.py`      | `FederatedConfig`                                                                  |
+| `payload.py`     | `Payload`, what travels; `ClientData`, what does not                               |
+| `client.py`      | `LocalClient`: one client, `initial_payload`                                       |
+| `methods.py`     | `Method`, FedAvg, FedProx, FedAdam; `build_method`                                 |
+| `branches.py`    | the networks of a client and its loss                                              |
+| `backbones.py`, `attention.py` | sheaf models and graph networks with scores of edges                 |
+| `masks.py`, `pretraining.py`   | where the scores come from                                           |
+| `losses.py`      | cross entropy, HSIC, negative entropy                                              |
+| `batch.py`       | clients that train together                                                        |
+"""
+
+from polynsd.federated.branches import LocalGraph, LocalOutput
+from polynsd.federated.client import LocalClient, initial_payload
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.methods import Method, ServerState, average, build_method, register_method
+from polynsd.federated.payload import ClientData, Payload
+
+__all__ = [
+    "ClientData",
+    "FederatedConfig",
+    "LocalClient",
+    "LocalGraph",
+    "LocalOutput",
+    "Method",
+    "Payload",
+    "ServerState",
+    "average",
+    "build_method",
+    "initial_payload",
+    "register_method",
+]

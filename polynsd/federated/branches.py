@@ -1,0 +1,121 @@
+"""The networks of one client, and what one local epoch minimises.
+
+    s = mask(G),   Z_c = g_c(G, s),   Z_b = g_b(G, stop(1 − s))
+    L_c = CE(Z_c) + λ HSIC(Z_c, stop(Z_b)),   L_b = NE(Z_b) + λ HSIC(stop(Z_c), Z_b),   L_s = CE(g_s(G))
+
+What is stopped has no gradient, so L_c reaches g_c and the mask (and the sheaf that it reads), L_b reaches
+g_b, and one backward pass of their sum does for all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from polynsd.federated.backbones import Backbone, SheafBackbone, build_backbone, build_sheaf
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.losses import cross_entropy, hsic, negative_entropy
+from polynsd.federated.masks import EdgeScorer, FedATHMask, transport_features
+from polynsd.federated.payload import ClientData
+from polynsd.topology import Topology, as_topology
+from polynsd.training.replica import eval_mode
+
+
+class LocalGraph(NamedTuple):
+    """A client's graph as its networks see it."""
+
+    topology: Topology
+    x: Tensor  # [n, F]
+    y: Tensor  # [n]
+    train: Tensor  # bool [n]
+    nodes: Tensor  # [n] 1; 0 for rows that only fill up a batch
+    halves: Tensor  # [H] the same of half-edges
+    first: Tensor  # bool [H], whether the half-edge (v, u) has v < u
+    transports: Tensor  # [H, m] of a sheaf that was trained beforehand; [H, 0] where there is none
+
+    @classmethod
+    def of(cls, data: ClientData, transports: Tensor | None = None) -> LocalGraph:
+        """The graph of a client."""
+        topology = as_topology(data.edge_index, data.num_nodes)
+        nodes, halves = (data.x.new_ones(count) for count in (data.num_nodes, topology.num_half_edges))
+        transports = halves.new_empty(len(halves), 0) if transports is None else transports
+        first = topology.row < topology.col
+        return cls(topology, data.x, data.y, data.train, nodes, halves, first, transports)
+
+
+class LocalOutput(NamedTuple):
+    """What the branches of a client compute."""
+
+    logits: Tensor  # [n, classes] of the causal branch
+    embedding: Tensor  # [n, *] its penultimate state
+    scores: Tensor | None  # [H] of half-edges
+    biased: Tensor | None  # [n, classes] logits of the biased branch
+    sheaf: Tensor | None  # [n, classes] logits of the branch that supplies maps
+
+
+class Branches(nn.Module):
+    """Causal branch, biased branch, mask, and the sheaf that a full mask reads; only the first travels."""
+
+    def __init__(
+        self, causal: Backbone, config: FederatedConfig, num_features: int, num_classes: int
+    ) -> None:
+        super().__init__()
+        self.config, self.causal = config, causal
+        self.biased: Backbone | None = None
+        self.mask: EdgeScorer | FedATHMask | None = None
+        self.sheaf: SheafBackbone | None = None
+        if config.masks == "none":
+            return
+        self.biased = build_backbone(config, num_features, num_classes)
+        if config.masks == "fedath":
+            self.mask = FedATHMask(num_features, num_classes, config.channels, config.dropout)
+        else:
+            d = config.stalk_dim
+            self.mask = EdgeScorer(d if config.maps == "diagonal" else d * d)
+        if config.masks == "full":
+            self.sheaf = build_sheaf(config, num_features, num_classes, sheaf_of(config))
+
+    def forward(self, graph: LocalGraph) -> LocalOutput:
+        """All that the branches compute in one pass."""
+        scores, sheaf = self.score(graph)
+        causal = self.causal.run(graph.x, graph.topology, scores)
+        biased = None
+        if self.biased is not None and scores is not None:
+            biased = self.biased.run(graph.x, graph.topology, (1 - scores).detach()).logits
+        return LocalOutput(causal.logits, causal.embedding, scores, biased, sheaf)
+
+    def score(self, graph: LocalGraph) -> tuple[Tensor | None, Tensor | None]:
+        """The scores of half-edges, and the logits of the sheaf branch where it trains."""
+        if self.mask is None:
+            return None, None
+        if isinstance(self.mask, FedATHMask):
+            return self.mask(graph.x, graph.topology, graph.halves), None
+        logits, transports = None, graph.transports
+        if self.config.masks == "current":
+            assert isinstance(self.causal, SheafBackbone)
+            with torch.no_grad(), eval_mode(self.causal):
+                maps = self.causal.maps(graph.x, graph.topology)
+            transports = transport_features(maps, graph.topology, graph.first)
+        elif self.sheaf is not None:
+            logits, _, maps = self.sheaf.run(graph.x, graph.topology)  # type: ignore[assignment]
+            transports = transport_features(maps, graph.topology, graph.first)
+        return self.mask(transports, graph.halves), logits
+
+    def loss(self, graph: LocalGraph, output: LocalOutput) -> Tensor:
+        """L_c + L_b + L_s, as far as the branches are there."""
+        total = cross_entropy(output.logits, graph.y, graph.train)
+        if output.sheaf is not None:
+            total = total + cross_entropy(output.sheaf, graph.y, graph.train)
+        if output.biased is None:
+            return total
+        causal, biased = output.logits, output.biased
+        dependence = hsic(causal, biased.detach(), graph.nodes) + hsic(causal.detach(), biased, graph.nodes)
+        entropy = negative_entropy(biased, graph.nodes, self.config.entropy)
+        return total + entropy + self.config.penalty * dependence
+
+
+def sheaf_of(config: FederatedConfig) -> str:
+    """The model whose maps masks read, where the causal branch is none: its own kind, or PolyNSD."""
+    return config.backbone if config.backbone in ("polynsd", "nsd") else "polynsd"
