@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -42,6 +42,29 @@ def parse_mapping(words: list[str]) -> dict[str, Any]:
     if len(words) % 2:
         raise ValueError(f"expected names and values in turn, such as heads 4; got {' '.join(words)!r}.")
     return {name: parse_word(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def move_options(arguments: Sequence[str], names: Collection[str], begun: Mapping[str, Any]) -> list[str]:
+    """`--degree 8` as `--options degree 8`, for options of these names.
+
+    A mapping that is given replaces the one of a file. Where it is not given, those moved join the file's,
+    `begun`.
+    """
+    moved, rest, words = list[str](), list[str](), list(arguments)
+    while words:
+        flag, is_joined, value = (word := words.pop(0)).partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        has_value = bool(is_joined) or (bool(words) and not words[0].startswith("--"))
+        if flag.startswith("--") and name in names and has_value:
+            moved += [name, value if is_joined else words.pop(0)]
+        else:
+            rest.append(word)
+    if not moved:
+        return rest
+    if "--options" in rest:
+        place = rest.index("--options") + 1
+        return [*rest[:place], *moved, *rest[place:]]
+    return [*rest, "--options", *(str(word) for pair in begun.items() for word in pair), *moved]
 
 
 def parse_word(word: str) -> int | float | bool | str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from polynsd.cli.options import MemoryOption
+from polynsd.cli.options import MemoryOption, move_options
 from polynsd.cli.report import add_report
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
@@ -19,7 +19,7 @@ from polynsd.training.configuration import Configuration, get_rules, read_config
 from polynsd.training.problem import Source
 from polynsd.training.protocol import fit_splits
 from polynsd.training.result import ProtocolResult
-from polynsd.zoo import layer_defaults
+from polynsd.zoo import ZOO, layer_defaults, model_options
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,26 @@ class Train(MemoryOption):
     """Options of training."""
 
     @classmethod
+    def rewrite(cls, arguments: Sequence[str]) -> list[str]:
+        """`--degree 8` as `--options degree 8`, where the model is one of the zoo that has this option."""
+        named = _parse_known(arguments)
+        if named is None:
+            return list(arguments)
+        begun = ModelConfig() if named.config is None else read_configuration(named.config).model
+        model = named.model or begun.model
+        if model not in ZOO:
+            return list(arguments)
+        names = model_options(model).keys() & {*vars(LayerConfig()), "input_dropout"}
+        return move_options(arguments, names, begun.options)
+
+    @classmethod
     def default_for(cls, arguments: Sequence[str]) -> Train:
         """The defaults of the model under the rules that the arguments name, which options replace."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-        parser.add_argument("--rules", default="default")
-        parser.add_argument("--dataset", default=None)
-        parser.add_argument("--config", default=None)
-        parser.add_argument("--model", default=ModelConfig.model)
-        try:
-            options, _ = parser.parse_known_args(list(arguments))
-        except argparse.ArgumentError:  # an option without its value: tyro will say so
+        options = _parse_known(arguments)
+        if options is None:
             return cls()
         if options.config is None:
-            model = ModelConfig(layer=LayerConfig(**layer_defaults(options.model)))
+            model = ModelConfig(layer=LayerConfig(**layer_defaults(options.model or ModelConfig.model)))
             training = get_rules(options.rules, options.dataset).training
             return cls(rules=options.rules, model=model, training=training)
         if options.rules != "default":
@@ -103,6 +110,19 @@ class Train(MemoryOption):
             if self.out is not None and self.report and not self.quiet:
                 print(add_report(self.out))
         return result
+
+
+def _parse_known(arguments: Sequence[str]) -> argparse.Namespace | None:
+    """The options that others depend on; None where one has no value, which tyro will say."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--rules", default="default")
+    parser.add_argument("--dataset", default=None)
+    parser.add_argument("--config", default=None)
+    parser.add_argument("--model", default=None)
+    try:
+        return parser.parse_known_args(list(arguments))[0]
+    except argparse.ArgumentError:
+        return None
 
 
 def _print_result(result: ProtocolResult, out: Path | None) -> None:

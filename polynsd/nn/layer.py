@@ -146,7 +146,7 @@ class SheafLayer(nn.Module):
         if self.shortcut is not None:
             self.shortcut.reset_parameters()
             if isinstance(self.filter, PolynomialFilter):
-                self.filter.start_as_adjacency()
+                self.filter.start_as(0.0, -1.0)  # the adjacency
         if self.addition is not None:
             self.addition.reset_parameters()
 

@@ -66,10 +66,7 @@ class DirectSum:
     def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
         """The function on every part and its coordinates, put together again."""
         pieces = self.check_signal(x).split([part.stalk_dim for part in self.parts], -2)
-        results = [
-            part.apply(function, piece) if isinstance(part, SimilarLaplacian) else function(part, piece)
-            for part, piece in zip(self.parts, pieces, strict=True)
-        ]
+        results = [part.apply(function, piece) for part, piece in zip(self.parts, pieces, strict=True)]
         return torch.cat(results, -2)
 
     def __matmul__(self, x: Tensor) -> Tensor:

@@ -175,6 +175,10 @@ class SheafLaplacian:
     def __matmul__(self, x: Tensor) -> Tensor:
         return kernels.block_product(self.blocks, self.check_signal(x))
 
+    def apply(self, function: Callable[[SheafLaplacian, Tensor], Tensor], x: Tensor) -> Tensor:
+        """The function on the operator and a signal of its shape."""
+        return function(self, self.check_signal(x))
+
     def detach(self) -> SheafLaplacian:
         """The same operator, whose maps have no gradient."""
         return self.convert(Tensor.detach)

@@ -1,5 +1,5 @@
-"""Polynomial bases (`bases.py`), learnable spectral filters (`filter.py`), bounds of λ_max (`bounds.py`),
-distributions of eigenvalues (`density.py`).
+"""Polynomial bases (`bases.py`), learnable spectral filters (`filter.py`) and what they act on
+(`operator.py`), bounds of λ_max (`bounds.py`), distributions of eigenvalues (`density.py`).
 """
 
 from polynsd.spectral.bases import Basis, basis_names, get_basis, register_basis
@@ -8,10 +8,10 @@ from polynsd.spectral.density import SpectralDensity, estimate_density
 from polynsd.spectral.filter import (
     Diffusion,
     PolynomialFilter,
-    SpectralOperator,
     chebyshev_truncation,
     heat_kernel,
 )
+from polynsd.spectral.operator import SpectralOperator, SymmetricOperator
 
 __all__ = [
     "Basis",
@@ -19,6 +19,7 @@ __all__ = [
     "PolynomialFilter",
     "SpectralDensity",
     "SpectralOperator",
+    "SymmetricOperator",
     "basis_names",
     "chebyshev_truncation",
     "estimate_density",

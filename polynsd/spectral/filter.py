@@ -1,4 +1,4 @@
-"""`PolynomialFilter`: a learnable frequency response applied to a sheaf Laplacian.
+"""`PolynomialFilter`: a learnable frequency response applied to a Laplacian, of a sheaf or any other.
 
     y = p(L̃) x + α c(L) x,   p = Σ_k θ_k B_k,   L̃ = (2 / λ_max) L − I.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,7 @@ from torch import Tensor, nn
 from polynsd import kernels
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.spectral.bases import Basis, get_basis
-
-if TYPE_CHECKING:
-    from polynsd.kernels import BlockOperator
+from polynsd.spectral.operator import SpectralOperator
 
 Response = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # f(λ) on an array of eigenvalues
 
@@ -54,23 +52,6 @@ def chebyshev_truncation(response: Response, degree: int, lam_max: float = 2.0) 
     phi = 2 / count * np.cos(np.outer(np.arange(degree + 1), angle)) @ values
     phi[0] /= 2
     return np.asarray(phi)
-
-
-class SpectralOperator(Protocol):
-    """What a filter needs to know of an operator."""
-
-    @property
-    def blocks(self) -> BlockOperator:
-        """The operator as tensors."""
-        ...
-
-    def lambda_max(self, method: str = "analytic") -> Tensor | float:
-        """An upper bound of the spectrum."""
-        ...
-
-    def check_signal(self, x: Tensor) -> Tensor:
-        """Returns the signal; raises unless it has the operator's shape."""
-        ...
 
 
 class PolynomialFilter(nn.Module):
@@ -130,12 +111,15 @@ class PolynomialFilter(nn.Module):
         if self.alpha is not None:
             nn.init.zeros_(self.alpha)
 
-    def start_as_adjacency(self) -> None:
-        """Starts from p(ξ) = −ξ; convex weights and degree 0 have no such p and stay as they are."""
-        if self.coefficients == "convex" or self.degree == 0:
+    def start_as(self, *series: float) -> None:
+        """Starts from p = Σ_k series_k T_k: (0, −1) is the adjacency −ξ, (1, 1) is 1 + ξ = 2λ/λ_max.
+
+        Convex weights and too low a degree have no such p and stay as they are.
+        """
+        if self.coefficients == "convex" or self.degree + 1 < len(series):
             return
         wanted = np.zeros(self.degree + 1)
-        wanted[1] = -1.0
+        wanted[: len(series)] = series
         theta = np.linalg.solve(self._change_of_basis(), wanted)
         with torch.no_grad():
             self.theta.copy_(torch.as_tensor(theta))
@@ -229,9 +213,9 @@ class Diffusion(nn.Module):
 def _on_parts(
     L: SpectralOperator, function: Callable[[SpectralOperator, Tensor], Tensor], x: Tensor
 ) -> Tensor:
-    """The function on an operator and a signal, part by part where the operator is a direct sum."""
+    """The function on an operator and a signal, part by part where the operator says so."""
     apply = getattr(L, "apply", None)
-    return function(L, L.check_signal(x)) if apply is None else apply(function, x)
+    return function(L, x) if apply is None else apply(function, x)
 
 
 def _scale(lam_max: Tensor | float) -> Tensor | float:

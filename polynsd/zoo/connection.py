@@ -29,9 +29,7 @@ class ConnNSD(SheafModel):
     """x⁺ = (1 + tanh ε) x − φ(L (I ⊗ W₁) dropout(x) W₂), L the connection Laplacian (Barbero et al., 2022).
 
     `in_channels` must be at least `stalk_dim`; the connection sees all features, also with `input_dropout`.
-
-    Args:
-        stalk_dim: d, the dimension of the local tangent spaces.
+    The arguments are those of `SheafModel`; d is the dimension of the local tangent spaces.
     """
 
     def make_layer(self) -> nn.Module:

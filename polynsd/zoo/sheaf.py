@@ -2,6 +2,9 @@
 and `VanillaSheaf`, which is this block without a sheaf.
 
 States are `[N, d, C]`: d stalk coordinates with C = `hidden_channels` numbers each.
+
+Each of these models takes steps along a Laplacian L. A polynomial of any degree and basis may stand in place
+of L (`StepFilter`): `degree`, `basis` and `coefficients`. With the defaults a model is as published.
 """
 
 from __future__ import annotations
@@ -12,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from polynsd.config import LayerConfig
-from polynsd.errors import require_at_least, require_choice
-from polynsd.kernels import BlockOperator, block_product
+from polynsd.config import MOST_HOPS, LayerConfig
+from polynsd.errors import ConfigError, require_at_least, require_at_most, require_choice
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import check_features, linear
 from polynsd.nn.layer import SheafLayer, mix
@@ -22,6 +24,8 @@ from polynsd.nn.models import NSD
 from polynsd.nn.precision import in_full_precision
 from polynsd.published import PUBLISHED_LAYER
 from polynsd.sheaf.laplacian import NORMALIZATIONS, SheafLaplacian
+from polynsd.spectral.filter import COEFFICIENTS, Diffusion, PolynomialFilter
+from polynsd.spectral.operator import SpectralOperator
 from polynsd.topology import Topology, as_topology
 from polynsd.zoo.layers import CONVOLUTIONS, INPUT_DROPOUT, Options, ZooModel
 from polynsd.zoo.matrices import refuse_weights
@@ -33,6 +37,33 @@ SPACE: Options = {
     "input_dropout": INPUT_DROPOUT,
 }
 PUBLISHED: Options = {"num_layers": 2, "hidden_channels": 32, "stalk_dim": 3}
+BASIS = "chebyshev1"
+
+
+class StepFilter(PolynomialFilter):
+    """A polynomial in place of L that starts as L itself, p(λ) = 2λ/λ_max, where its coefficients are free.
+
+    λ_max = 2 under the normalisations of sheaves.
+    """
+
+    def reset_parameters(self) -> None:
+        """Starts from p(ξ) = 1 + ξ; convex weights start uniform."""
+        super().reset_parameters()
+        self.start_as(1.0, 1.0)
+
+
+def build_step(degree: int, basis: str, coefficients: str) -> Diffusion | StepFilter:
+    """What stands in place of L: L itself for degree 1 with its own coefficients, otherwise a polynomial."""
+    require_choice("coefficients", coefficients, ("own", *COEFFICIENTS))
+    require_at_most("degree", degree, MOST_HOPS)
+    if coefficients != "own" or degree != 1:
+        return StepFilter(basis, degree, "free" if coefficients == "own" else coefficients)
+    if basis != BASIS:
+        raise ConfigError(
+            f"basis={basis!r} is that of a polynomial, and the published step has none; give degree=2 or "
+            "more, or coefficients='free'."
+        )
+    return Diffusion()
 
 
 class SheafModel(ZooModel):
@@ -43,6 +74,11 @@ class SheafModel(ZooModel):
 
     Args:
         stalk_dim: d.
+        degree: K of the polynomial of L in place of L.
+        basis: that it is written in, e.g. `legendre`, `jacobi(0.5, 0)`.
+        coefficients: `own`: for degree 1 the published step, L itself, and for others free coefficients that
+            start there; `convex`, `free` (learned for degree 1 too), `interpolation` as in
+            `PolynomialFilter`.
     """
 
     space: ClassVar[Options] = SPACE
@@ -50,13 +86,15 @@ class SheafModel(ZooModel):
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
-        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3,
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, degree: int = 1,
+        basis: str = BASIS, coefficients: str = "own",
     ) -> None:  # fmt: skip
         super().__init__(dropout, input_dropout)
         require_at_least("hidden_channels", hidden_channels, 1)
         require_at_least("stalk_dim", stalk_dim, 1)
         require_at_least("num_layers", num_layers, 1)
         self.in_channels, self.channels, self.stalk_dim = in_channels, hidden_channels, stalk_dim
+        self.filter_options = degree, basis, coefficients
         layers = [self.make_layer() for _ in range(num_layers)]
         self.encoder = linear(in_channels, stalk_dim * hidden_channels)
         self.layers = nn.ModuleList(layers)
@@ -65,6 +103,10 @@ class SheafModel(ZooModel):
     def make_layer(self) -> nn.Module:
         """One step; a subclass knows what it is called with."""
         raise NotImplementedError
+
+    def make_filter(self) -> Diffusion | StepFilter:
+        """What stands in place of L in one step."""
+        return build_step(*self.filter_options)
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights(type(self).__name__, edge_weight)
@@ -108,41 +150,44 @@ class Mixing(nn.Module):
 
 
 class DiffusionBlock(nn.Module):
-    """x⁺ = LayerNorm( (1 + tanh ε) x − φ(L M₂ φ(M₁ h)) ) with mixings M₁, M₂ and φ = ELU.
+    """x⁺ = LayerNorm( (1 + tanh ε) x − φ(p(L) M₂ φ(M₁ h)) ) with mixings M₁, M₂ and φ = ELU.
 
-    h is the state x after dropout; LayerNorm acts on the C channels of every stalk coordinate.
+    h is the state x after dropout; LayerNorm acts on the C channels of every stalk coordinate. p(L) = L
+    unless the model has a polynomial.
     """
 
-    def __init__(self, stalk_dim: int, channels: int) -> None:
+    def __init__(self, model: SheafModel) -> None:
         super().__init__()
+        stalk_dim, channels = model.stalk_dim, model.channels
+        self.filter = model.make_filter()
         self.first, self.second = Mixing(stalk_dim, channels), Mixing(stalk_dim, channels)
         self.epsilon = nn.Parameter(torch.zeros(stalk_dim, 1))
         self.norm = nn.LayerNorm(channels)
 
     def reset_parameters(self) -> None:
-        for module in (self.first, self.second, self.norm):
+        for module in (self.filter, self.first, self.second, self.norm):
             module.reset_parameters()
         nn.init.zeros_(self.epsilon)
 
-    def forward(self, x: Tensor, h: Tensor, L: BlockOperator) -> Tensor:
+    def forward(self, x: Tensor, h: Tensor, L: SpectralOperator) -> Tensor:
         """One step of the state x, where h diffuses."""
-        diffused = functional.elu(block_product(L, self.second(functional.elu(self.first(h)))))
+        diffused = functional.elu(self.filter(L, self.second(functional.elu(self.first(h)))))
         return self.norm((1 + self.epsilon.tanh()) * x - diffused)
 
 
 def nsd_layer(model: SheafModel) -> SheafLayer:
     """A layer of Neural Sheaf Diffusion that is given its Laplacian: `layer.diffuse(x, L)`."""
     own = {"stalk_dim": model.stalk_dim, "maps": "general", "dropout": model.dropout}
-    return SheafLayer(model.channels, LayerConfig(**PUBLISHED_LAYER | NSD.preset | own), learns_maps=False)
+    config = LayerConfig(**PUBLISHED_LAYER | NSD.preset | own)
+    return SheafLayer(model.channels, config, model.make_filter(), learns_maps=False)
 
 
 def identity_laplacian(
-    topology: Topology, like: Tensor, normalization: str = "sheaf-augmented"
-) -> BlockOperator:
-    """The blocks of the Laplacian of the constant sheaf, F = I, found once per graph."""
-    maps = torch.ones(topology.num_half_edges, 1, 1, dtype=like.dtype, device=like.device)
-    # scalars act on stalks of any dimension
-    return SheafLaplacian(topology, maps, normalization, constant="identity").blocks
+    topology: Topology, state: Tensor, normalization: str = "sheaf-augmented"
+) -> SheafLaplacian:
+    """The Laplacian of the constant sheaf, F = I, on states like this one; its blocks are found once."""
+    maps = torch.ones(topology.num_half_edges, 1, 1, dtype=state.dtype, device=state.device)
+    return SheafLaplacian(topology, maps, normalization, stalk_dim=state.size(-2), constant="identity")
 
 
 class VanillaSheaf(SheafModel):
@@ -150,23 +195,27 @@ class VanillaSheaf(SheafModel):
 
         x⁺ = LayerNorm( (1 + tanh ε) x − φ(L M₂ φ(M₁ dropout(x))) ),      M_i x = (I ⊗ W_i) x W'_i
 
+    The other arguments are those of `SheafModel`.
+
     Args:
-        stalk_dim: d.
         normalization: of L: `sheaf-augmented`, `sheaf`, `degree` or `none`.
     """
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
-        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3,
-        normalization: str = "sheaf-augmented",
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, degree: int = 1,
+        basis: str = BASIS, coefficients: str = "own", normalization: str = "sheaf-augmented",
     ) -> None:  # fmt: skip
         require_choice("normalization", normalization, NORMALIZATIONS)
-        sizes = in_channels, hidden_channels, num_layers, out_channels
-        super().__init__(*sizes, dropout=dropout, input_dropout=input_dropout, stalk_dim=stalk_dim)
+        super().__init__(
+            in_channels, hidden_channels, num_layers, out_channels, dropout=dropout,
+            input_dropout=input_dropout, stalk_dim=stalk_dim, degree=degree, basis=basis,
+            coefficients=coefficients,
+        )  # fmt: skip
         self.normalization = normalization
 
     def make_layer(self) -> nn.Module:
-        return DiffusionBlock(self.stalk_dim, self.channels)
+        return DiffusionBlock(self)
 
     def diffuse(self, state: Tensor, topology: Topology, x: Tensor) -> Tensor:
         L = identity_laplacian(topology, state, self.normalization)

@@ -17,10 +17,13 @@ from polynsd.sheaf.families import MapFamily, Orthogonal, get_family
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import ACTIVATIONS, SheafLearner
+from polynsd.spectral.filter import Diffusion
+from polynsd.spectral.operator import SymmetricOperator
 from polynsd.topology import Topology
 from polynsd.zoo.layers import NEGATIVE_SLOPE, Options
 from polynsd.zoo.neighbours import Neighbourhood, softmax_with_self
 from polynsd.zoo.sheaf import (
+    BASIS,
     PUBLISHED,
     SPACE,
     DiffusionBlock,
@@ -37,21 +40,33 @@ class SheafAttentionLayer(nn.Module):
     """A_v m = α_vv m_v + Σ_u α_vu F_vᵀ F_u m_u,      α_v = softmax over u of LeakyReLU(a · [h_v ‖ h_u]).
 
     The maps F are orthogonal and learned from h; u runs over the neighbours of v and v itself.
+
+    A is not symmetric: its eigenvalues may be complex, where polynomials are not bounded by their values on
+    an interval. A polynomial filter therefore acts on L = I − S, where S has the geometric mean √(α_vu α_uv)
+    in place of α_vu. Where α is reversible, c_v α_vu = c_u α_uv, A is similar to S. Rows of α add up to 1,
+    hence −I ⪯ S ⪯ I and λ_max = 2.
     """
 
-    def __init__(self, stalk_dim: int, channels: int) -> None:
+    def __init__(self, model: SheafModel) -> None:
         super().__init__()
+        stalk_dim, channels = model.stalk_dim, model.channels
+        self.filter = model.make_filter()
         self.learner = SheafLearner(stalk_dim, channels, Orthogonal(), stalk_dim)
         self.score = nn.Linear(stalk_dim * channels, 2, bias=False)  # the halves of a
         self.mixing = Mixing(stalk_dim, channels)
 
     def forward(self, h: Tensor, topology: Topology) -> tuple[Tensor, Tensor]:
-        """(A m, m) with m = (I ⊗ W₁) h W₂."""
-        m, F = self.mixing(h), self.learner(h, topology)
-        others, own = self.attention(h, topology)
-        transport = others[..., None, None] * blocks.transport(F, edges.swap_halves(F, topology.pattern))
-        messages = transport @ edges.at_columns(m, topology.pattern)
-        return own[..., None, None] * m + edges.sum_at_nodes(messages, topology.pattern), m
+        """(A m, m) with m = (I ⊗ W₁) h W₂; with a polynomial (m − p(L) m, m)."""
+        pattern, m, F = topology.pattern, self.mixing(h), self.learner(h, topology)
+        others, own = (alpha[..., None, None] for alpha in self.attention(h, topology))
+        transport = blocks.transport(F, edges.swap_halves(F, pattern))
+        if isinstance(self.filter, Diffusion):
+            messages = (others * transport) @ edges.at_columns(m, pattern)
+            return own * m + edges.sum_at_nodes(messages, pattern), m
+        product = others * edges.swap_halves(others, pattern)
+        mean = product.clamp(min=torch.finfo(product.dtype).tiny).sqrt()  # the root has no slope at 0
+        L = SymmetricOperator(BlockOperator(pattern, 1 - own, -mean * transport), 2.0)
+        return m - self.filter(L, m), m
 
     def attention(self, h: Tensor, topology: Topology) -> tuple[Tensor, Tensor]:
         """α_vu `[H]` on half-edges and α_vv `[N]`."""
@@ -69,23 +84,28 @@ class SheafAttention(SheafModel):
         SAN:   x⁺ = φ(A (I ⊗ W₁) h W₂)
         ANSD:  x⁺ = x + φ((A − I) (I ⊗ W₁) h W₂)
 
-    with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU.
+    with A = Λ ∘ Â_F of `SheafAttentionLayer`, h = dropout(x) and φ = ELU. A polynomial p makes it I − p(L).
+
+    The other arguments are those of `SheafModel`; d ≥ 2.
 
     Args:
-        stalk_dim: d, at least 2.
         residual: ANSD instead of SAN.
     """
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
-        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, residual: bool = False,
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, degree: int = 1,
+        basis: str = BASIS, coefficients: str = "own", residual: bool = False,
     ) -> None:  # fmt: skip
-        sizes = in_channels, hidden_channels, num_layers, out_channels
-        super().__init__(*sizes, dropout=dropout, input_dropout=input_dropout, stalk_dim=stalk_dim)
+        super().__init__(
+            in_channels, hidden_channels, num_layers, out_channels, dropout=dropout,
+            input_dropout=input_dropout, stalk_dim=stalk_dim, degree=degree, basis=basis,
+            coefficients=coefficients,
+        )  # fmt: skip
         self.residual = residual
 
     def make_layer(self) -> nn.Module:
-        return SheafAttentionLayer(self.stalk_dim, self.channels)
+        return SheafAttentionLayer(self)
 
     def sheaf_parameters(self) -> list[nn.Parameter]:
         """The parameters of the map learners."""
@@ -128,10 +148,10 @@ class RiSNN(SheafModel):
 
         x⁺ = (1 + tanh ε) x − φ(L_F (I ⊗ W₁) dropout(x) W₂)
 
-    Every layer has its own learner; from the second on, learners see the state after dropout.
+    Every layer has its own learner; from the second on, learners see the state after dropout. The other
+    arguments are those of `SheafModel`.
 
     Args:
-        stalk_dim: d.
         maps: the family: `general`, `diagonal`, `orthogonal`, ….
         time: whether a learner sees the maps of the layer before it; if not, F = I in G everywhere.
     """
@@ -141,11 +161,14 @@ class RiSNN(SheafModel):
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
-        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, maps: str = "general",
-        time: bool = True,
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, degree: int = 1,
+        basis: str = BASIS, coefficients: str = "own", maps: str = "general", time: bool = True,
     ) -> None:  # fmt: skip
-        sizes = in_channels, hidden_channels, num_layers, out_channels
-        super().__init__(*sizes, dropout=dropout, input_dropout=input_dropout, stalk_dim=stalk_dim)
+        super().__init__(
+            in_channels, hidden_channels, num_layers, out_channels, dropout=dropout,
+            input_dropout=input_dropout, stalk_dim=stalk_dim, degree=degree, basis=basis,
+            coefficients=coefficients,
+        )  # fmt: skip
         self.family, self.time = get_family(maps), time
         self.learners = nn.ModuleList(
             RotationInvariantLearner(self.family, stalk_dim) for _ in range(num_layers)
@@ -224,10 +247,10 @@ class JdSNN(SheafModel):
     The published variant "Init", whose first maps come from 500 steps of joint diffusion of the features'
     principal components, is missing: the first maps are the identity or learned.
 
-    `num_layers` counts steps of the state; the maps take one less, so one layer has the first maps.
+    `num_layers` counts steps of the state; the maps take one less, so one layer has the first maps. The other
+    arguments are those of `SheafModel`.
 
     Args:
-        stalk_dim: d.
         maps: the first maps: `identity`, or a family that is learned from the encoded features.
         weights: whether maps are mixed by W_l and W_r.
         dual_norm: of the maps' diffusion: `matrix` or `degree`.
@@ -239,13 +262,17 @@ class JdSNN(SheafModel):
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
-        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, maps: str = "identity",
-        weights: bool = True, dual_norm: str = "matrix", map_activation: str = "identity",
+        dropout: float = 0.0, input_dropout: float = 0.0, stalk_dim: int = 3, degree: int = 1,
+        basis: str = BASIS, coefficients: str = "own", maps: str = "identity", weights: bool = True,
+        dual_norm: str = "matrix", map_activation: str = "identity",
     ) -> None:  # fmt: skip
         require_choice("dual_norm", dual_norm, DUAL_NORMS)
         require_choice("map_activation", map_activation, ACTIVATIONS)
-        sizes = in_channels, hidden_channels, num_layers, out_channels
-        super().__init__(*sizes, dropout=dropout, input_dropout=input_dropout, stalk_dim=stalk_dim)
+        super().__init__(
+            in_channels, hidden_channels, num_layers, out_channels, dropout=dropout,
+            input_dropout=input_dropout, stalk_dim=stalk_dim, degree=degree, basis=basis,
+            coefficients=coefficients,
+        )  # fmt: skip
         family = get_family(maps)
         learner = SheafLearner(stalk_dim, hidden_channels, family, stalk_dim) if family.is_learned else None
         self.learner = learner
@@ -254,7 +281,7 @@ class JdSNN(SheafModel):
         )
 
     def make_layer(self) -> nn.Module:
-        return DiffusionBlock(self.stalk_dim, self.channels)
+        return DiffusionBlock(self)
 
     def sheaf_parameters(self) -> list[nn.Parameter]:
         """The parameters that shape the maps."""
@@ -269,14 +296,14 @@ class JdSNN(SheafModel):
             state = block(state, h, L)
             if index < len(self.flows):
                 maps = self.flows[index](maps, h, topology)
-                L = SheafLaplacian(topology, maps).blocks
+                L = SheafLaplacian(topology, maps)
         return state
 
-    def first_maps(self, state: Tensor, topology: Topology) -> tuple[Tensor, BlockOperator]:
+    def first_maps(self, state: Tensor, topology: Topology) -> tuple[Tensor, SheafLaplacian]:
         """[H, d, d] F⁰, and its Laplacian."""
         d = self.stalk_dim
         if self.learner is None:
             eye = torch.eye(d, dtype=state.dtype, device=state.device)
             return eye.expand(topology.num_half_edges, d, d), identity_laplacian(topology, state)
         maps = blocks.to_dense(self.learner(state, topology), d)
-        return maps, SheafLaplacian(topology, maps).blocks
+        return maps, SheafLaplacian(topology, maps)

@@ -4,6 +4,7 @@ import torch
 from torch.nn.functional import elu, layer_norm, leaky_relu, linear
 
 from polynsd.sheaf import get_family
+from polynsd.spectral import Diffusion
 from polynsd.testing.dense import dense_laplacian
 from polynsd.testing.samples import example_graph, random_tensor
 from polynsd.topology import Topology
@@ -45,6 +46,13 @@ def apply_dense(L, x):
     return (L @ x.flatten(0, 1)).reshape(x.shape)
 
 
+def polynomial(model, index, L):
+    """What stands in place of L in a layer: p(L) by its eigenvalues, or L itself."""
+    p = model.layers[index].filter
+    values, Q = torch.linalg.eigh(L)
+    return L if isinstance(p, Diffusion) else Q @ (p.response(values)[:, None] * Q.mT)
+
+
 def nsd_step(w, at, x, L):
     mixed_x = torch.einsum("ij,njc,kc->nik", w[at + "stalk_mixing"], x, w[at + "channel_mixing"])
     return (1 + w[at + "epsilon"].tanh()) * x - elu(apply_dense(L, mixed_x))
@@ -69,7 +77,7 @@ def identity_maps(topology, d):
 def vanilla(model, w, x, state, topology):
     L = dense_laplacian(topology, identity_maps(topology, D), model.normalization)
     for index in range(len(model.layers)):
-        state = block_step(w, f"layers.{index}.", state, L)
+        state = block_step(w, f"layers.{index}.", state, polynomial(model, index, L))
     return state
 
 
@@ -100,32 +108,35 @@ def dense_connection(x, topology, d):
 def conn_nsd(model, w, x, state, topology):
     L = dense_connection(x, topology, model.stalk_dim)
     for index in range(len(model.layers)):
-        state = nsd_step(w, f"layers.{index}.", state, L)
+        state = nsd_step(w, f"layers.{index}.", state, polynomial(model, index, L))
     return state
 
 
 def attention_matrix(w, at, x, topology):
-    """Λ ∘ Â_F as one matrix `[N d, N d]`."""
+    """Λ ∘ Â_F as one matrix `[N d, N d]`, and with geometric means of both directions in Λ."""
     N, d, _ = x.shape
     a, flat = w[at + "score.weight"], x.flatten(1)
     weight, F, halves = w[at + "learner.maps.linear.weight"], {}, half_edges(topology)
     for _, v, u, _ in halves:
         raw = torch.tanh(weight @ torch.cat([flat[v], flat[u]]))
         F[v, u] = get_family("orthogonal").build(raw, d)
-    A = x.new_zeros(N, d, N, d)
+    alphas, transport = x.new_zeros(N, N), x.new_zeros(N, d, N, d)
     for v in range(N):
         near = [v, *(u for _, w_, u, _ in halves if w_ == v)]
         logits = torch.stack([leaky_relu(a[0] @ flat[v] + a[1] @ flat[u], 0.2) for u in near])
         for u, alpha in zip(near, logits.softmax(0), strict=True):
-            A[v, :, u] = alpha * (EYE[:d, :d] if u == v else F[v, u].mT @ F[u, v])
-    return A.reshape(N * d, N * d)
+            alphas[v, u], transport[v, :, u] = alpha, EYE[:d, :d] if u == v else F[v, u].mT @ F[u, v]
+    both = (alphas, (alphas * alphas.mT).sqrt())
+    return [(weights[:, None, :, None] * transport).reshape(N * d, N * d) for weights in both]
 
 
 def san(model, w, x, state, topology):
     for index in range(len(model.layers)):
         at = f"layers.{index}."
-        A, m = attention_matrix(w, at, state, topology), mixed(w, at + "mixing.", state)
+        (A, S), m = attention_matrix(w, at, state, topology), mixed(w, at + "mixing.", state)
         eye = torch.eye(len(A), dtype=A.dtype)
+        if not isinstance(model.layers[index].filter, Diffusion):
+            A = eye - polynomial(model, index, eye - S)
         state = state + elu(apply_dense(A - eye, m)) if model.residual else elu(apply_dense(A, m))
     return state
 
@@ -140,7 +151,8 @@ def risnn(model, w, x, state, topology):
         vectors = torch.stack(gradients).flatten(1) if gradients else state.new_zeros(0, d * d)
         at = f"learners.{index}.linear."
         maps = dense_maps_of(linear(vectors, w[at + "weight"], w[at + "bias"]).tanh(), str(model.family), d)
-        state = nsd_step(w, f"layers.{index}.", state, dense_laplacian(topology, maps, "sheaf-augmented"))
+        L = polynomial(model, index, dense_laplacian(topology, maps, "sheaf-augmented"))
+        state = nsd_step(w, f"layers.{index}.", state, L)
     return state
 
 
@@ -172,7 +184,8 @@ def jdsnn(model, w, x, state, topology):
         F = dense_maps_of(linear(pairs, weight).tanh(), str(model.learner.family), d)
     for index in range(len(model.layers)):
         before = state
-        state = block_step(w, f"layers.{index}.", state, dense_laplacian(topology, F, "sheaf-augmented"))
+        L = polynomial(model, index, dense_laplacian(topology, F, "sheaf-augmented"))
+        state = block_step(w, f"layers.{index}.", state, L)
         if index < len(model.layers) - 1:
             F = dual_step(model, w, f"flows.{index}.", F, before, topology)
     return state

@@ -21,8 +21,10 @@ from sheaf_formulas import (
 )
 
 from polynsd import ConfigError
+from polynsd.kernels import block_product
 from polynsd.nn.precision import autocast
 from polynsd.sheaf import get_family
+from polynsd.spectral import Diffusion
 from polynsd.testing.dense import inverse_root
 from polynsd.testing.samples import GRAPHS, example_graph, random_maps, random_tensor
 from polynsd.zoo import ZOO, model_class
@@ -43,6 +45,12 @@ CASES = {
     "jdsnn-now": ("jdsnn-now", jdsnn, {"channels": D, "dual_norm": "degree"}),
     "vanilla-sheaf": ("vanilla-sheaf", vanilla, {}),
     "vanilla-sheaf, sheaf": ("vanilla-sheaf", vanilla, {"normalization": "sheaf"}),
+    "conn-nsd, filtered": ("conn-nsd", conn_nsd, {"degree": 4, "basis": "legendre"}),
+    "san, filtered": ("san", san, {"degree": 4}),
+    "ansd, filtered": ("ansd", san, {"degree": 1, "coefficients": "free"}),
+    "risnn, filtered": ("risnn", risnn, {"degree": 8, "coefficients": "convex"}),
+    "jdsnn, filtered": ("jdsnn", jdsnn, {"channels": D, "degree": 3, "coefficients": "interpolation"}),
+    "vanilla-sheaf, filtered": ("vanilla-sheaf", vanilla, {"degree": 0}),
 }
 
 
@@ -53,6 +61,48 @@ def test_a_model_is_its_formula(case, graph):
     model = build(name, layers=3, **options)
     x, topology = example(graph)
     torch.testing.assert_close(model(x, topology), truth(formula, model, x, topology), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_degree_one_with_its_own_coefficients_is_the_published_step(name, monkeypatch):
+    """Bit for bit: L x by the same kernel; and no parameter more."""
+    model, (x, topology) = build(name, degree=1, coefficients="own"), example("complete")
+    assert not any("filter" in key for key in model.state_dict())
+    found = model(x, topology)
+    monkeypatch.setattr(Diffusion, "forward", lambda self, L, x, lam_max=None: block_product(L.blocks, x))
+    assert torch.equal(model(x, topology), found)
+    assert torch.equal(build(name)(x, topology), found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_polynomial_starts_as_the_published_step(name):
+    """Whatever its degree and basis; of attention where it is the same in both directions of an edge."""
+    torch.manual_seed(0)
+    own, filtered = (
+        model_class(name)(5, CHANNELS, 2, 2, **ZOO[name].preset, **options).double().eval()
+        for options in ({}, {"degree": 7, "basis": "gegenbauer(1.5)"})
+    )
+    filtered.load_state_dict(own.state_dict(), strict=False)
+    if name in ("san", "ansd"):
+        for layer in (*own.layers, *filtered.layers):
+            torch.nn.init.zeros_(layer.score.weight)
+    x, topology = example("complete")
+    torch.testing.assert_close(filtered(x, topology), own(x, topology), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_attention_with_geometric_means_is_bounded_by_its_bound(graph):
+    model, topology, seen = build("san", degree=2), example_graph(graph), []
+    layer = model.layers[0]
+    layer.filter.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    with torch.no_grad():
+        layer(2 * random_tensor(topology.num_nodes, D, CHANNELS), topology)
+    N, (A,) = topology.num_nodes, seen
+    matrix = torch.stack([A @ e.reshape(N, D, 1) for e in torch.eye(N * D).double()], -1).reshape(N * D, -1)
+    torch.testing.assert_close(matrix, matrix.mT)
+    values = torch.linalg.eigvalsh(matrix)
+    assert values.min() > -1e-12
+    assert values.max() < A.lambda_max()
 
 
 @pytest.mark.parametrize("maps", [None, "diagonal", "general"])
@@ -116,7 +166,17 @@ def test_half_precision_reaches_linear_maps_only(name):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"stalk_dim": 0}, {"dropout": 1.0}, {"input_dropout": -0.1}, {"num_layers": 0}]
+    "wrong",
+    [
+        {"stalk_dim": 0},
+        {"dropout": 1.0},
+        {"input_dropout": -0.1},
+        {"num_layers": 0},
+        {"degree": -1},
+        {"degree": 10**9},
+        {"basis": "legendre"},
+        {"coefficients": "own "},
+    ],
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_values_are_named(name, wrong):

@@ -33,6 +33,9 @@ OTHERS = [  # settings whose code is another than that of the defaults
     ("polynormer", {"local_attention": True, "heads": 2}),
     ("sgformer", {"heads": 2, "attention_layers": 2}),
     ("jdsnn", {"maps": "diagonal", "dual_norm": "degree"}),
+    ("conn-nsd", {"degree": 3}),
+    ("ansd", {"degree": 3}),
+    ("vanilla-sheaf", {"degree": 3, "coefficients": "convex", "normalization": "degree"}),
 ]
 CONTINUOUS = ("grand", "grand-nl", "cgnn")  # one step of the solver will do
 MODELS = [*[(name, {"steps": 1} if name in CONTINUOUS else {}) for name in ZOO], *OTHERS]

@@ -28,8 +28,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text(encoding="utf-8
 OTHER = {int: 2, float: 0.7}
 WORDS = {  # other values of options that are words
     "features": "sgc", "norm": "layer", "maps": "diagonal", "dual_norm": "degree", "map_activation": "tanh",
-    "normalization": "sheaf", "solver": "euler",
+    "normalization": "sheaf", "solver": "euler", "basis": "legendre", "coefficients": "convex",
 }  # fmt: skip
+NEEDED = {"basis": {"degree": 3, "coefficients": "convex"}}  # what gives an option a meaning
 GIVEN = [(name, option) for name in ZOO for option in model_options(name)]
 WITH_MAPS = [name for name in ZOO if hasattr(model_class(name), "sheaf_parameters")]
 
@@ -75,7 +76,8 @@ def test_no_option_is_decoration(name, option):
         output = model(data.x.double(), data.edge_index).detach()
         return sum(p.numel() for p in model.parameters()), output
 
-    (count, usual), (other_count, other) = said(), said(**{option: another(name, option)})
+    needed = NEEDED.get(option, {})
+    (count, usual), (other_count, other) = said(**needed), said(**needed, **{option: another(name, option)})
     assert count != other_count or not torch.allclose(usual, other)
 
 
@@ -188,6 +190,23 @@ def test_the_command_line_takes_names_and_values_in_turn(tmp_path):
     run = read_run(tmp_path / "run")
     assert run.result["model"] == "tuned-gat"
     assert run.config["model"]["options"] == {"heads": 4, "norm": "layer", "residual": False}
+
+
+def test_options_of_layers_are_those_of_a_model_of_the_zoo_that_has_them(tmp_path):
+    begun = tmp_path / "best.yaml"
+    begun.write_text("model: {model: risnn, options: {maps: diagonal}}\n")
+    for number, (words, expected) in enumerate(
+        [
+            (["--model", "conn-nsd", "--degree", "4", "--stalk-dim=2"], {"degree": 4, "stalk_dim": 2}),
+            (
+                ["--model", "ansd", "--basis", "legendre", "--options", "degree", "2"],
+                {"basis": "legendre", "degree": 2},
+            ),
+            (["--config", str(begun), "--degree", "3"], {"maps": "diagonal", "degree": 3}),
+        ]
+    ):
+        main(["train", *GRAPH, *words, "--out", str(tmp_path / str(number))])
+        assert read_run(tmp_path / str(number)).config["model"]["options"] == expected
 
 
 @pytest.mark.parametrize(

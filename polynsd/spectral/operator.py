@@ -1,0 +1,86 @@
+"""What a filter can be applied to: `SpectralOperator`; `SymmetricOperator`, made of blocks or of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polynsd import kernels
+from polynsd.errors import GraphError
+from polynsd.kernels import BlockOperator
+from polynsd.topology import Topology
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+ROUNDING = 1e-6  # of a matrix that counts as symmetric, relative to its largest entry
+
+
+class SpectralOperator(Protocol):
+    """A symmetric positive semidefinite operator that gives its blocks and a bound of its spectrum.
+
+    That is all that `PolynomialFilter` and `Diffusion` need; `polynsd.testing.check_spectral_operator` holds
+    an operator to it. One that is a filtered operator in other coordinates, as a direct sum is, may have a
+    method `apply(function, x)` that calls `function(part, piece)` for each of its parts, which have blocks.
+    """
+
+    @property
+    def blocks(self) -> BlockOperator:
+        """(A x)_v = diag_v x_v + Σ_{h = (v, u)} off_h x_u with off_{(u, v)} = off_{(v, u)}ᵀ."""
+        ...
+
+    def lambda_max(self) -> Tensor | float:
+        """An upper bound of the spectrum, without gradient; a tensor broadcasts against signals."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricOperator:
+    """A symmetric positive semidefinite operator on signals `[..., N, d, C]`, given as it is.
+
+    Attributes:
+        blocks: the operator; blocks on stalks are `[d, d]`, `[d, 1]` (diagonal) or `[1, 1]` (a number).
+        bound: λ_max, not below the largest eigenvalue.
+    """
+
+    blocks: BlockOperator
+    bound: Tensor | float
+
+    @classmethod
+    def from_matrix(
+        cls, matrix: sp.sparray | sp.spmatrix, bound: float | None = None, dtype: torch.dtype | None = None
+    ) -> SymmetricOperator:
+        """From a symmetric sparse matrix of SciPy, for signals `[N, 1, C]`.
+
+        The bound is the largest sum of absolute values in a row unless given.
+
+        Raises:
+            GraphError: the matrix is not symmetric, or holds what is not a number.
+        """
+        entries = matrix.tocsr(copy=True)
+        entries.sum_duplicates()
+        size, skew = (float(abs(part).max()) if part.nnz else 0.0 for part in (entries, entries - entries.T))
+        if not np.isfinite(size) or skew > ROUNDING * size:
+            raise GraphError(
+                f"a filter needs a finite symmetric matrix; the largest entry here is {size:g}, and A − Aᵀ "
+                f"holds {skew:g}. Take (A + Aᵀ) / 2, or a Laplacian of directed edges: magnetic_laplacian."
+            )
+        topology, coo = Topology.from_scipy(entries), entries.tocoo()
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        is_off = topology.half_of_input >= 0
+        off = torch.zeros(topology.num_half_edges, dtype=dtype)
+        off[topology.half_of_input[is_off]] = torch.as_tensor(coo.data).to(dtype)[is_off]
+        diag = torch.as_tensor(entries.diagonal().copy()).to(dtype)
+        blocks = BlockOperator(topology.pattern, diag[:, None, None], off[:, None, None])
+        rows = np.asarray(abs(entries).sum(1)).ravel()
+        return cls(blocks, float(rows.max(initial=0.0)) if bound is None else bound)
+
+    def lambda_max(self) -> Tensor | float:
+        return self.bound
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return kernels.block_product(self.blocks, x)
