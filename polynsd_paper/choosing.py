@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
-from polynsd.stats import compare
+from polynsd.stats import Shares, compare
 from polynsd_paper.claims.comparisons import (
     Gap,
     Gaps,
@@ -30,7 +30,7 @@ from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED
 from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
 from polynsd_paper.leaderboards import complete
-from polynsd_paper.records import by_split
+from polynsd_paper.records import by_split, split_shares
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -126,7 +126,7 @@ def controls_text(cells: DataFrame, comparisons: Sequence[MapComparison]) -> lis
     sentences = [
         "Test score in % ± population deviation over ten splits, or over five graphs where they are "
         "generated. *By maps*: learned maps − same reach; *by the trunk*: same reach − identity maps, which "
-        "have none; in points, with 95 % intervals of the corrected resampled t-test over splits, or of "
+        "have none; in points, with 95 % intervals corrected for overlapping splits, or of "
         "Student's over graphs. **Bold**: the interval does not contain zero.",
     ]
     if block:
@@ -216,8 +216,10 @@ def changes_table(records: DataFrame) -> str:
 
 def _validation_gap(first: DataFrame, second: DataFrame) -> Gap:
     """First − second of the rows of two records."""
-    train, test = first[["train_share", "test_share"]].iloc[0]
-    gap = compare(by_split(first, "val"), by_split(second, "val"), train, test_share=1 - train - test)
+    shares = split_shares(first.iloc[0])
+    assert shares is not None
+    scored = Shares(shares.train, 0.0, shares.val)  # validation is what is measured here
+    gap = compare(by_split(first, "val"), by_split(second, "val"), scored)
     return Gap(gap.difference, gap.low, gap.high)
 
 

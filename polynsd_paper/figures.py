@@ -14,16 +14,16 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from polynsd.errors import DataError
 from polynsd.report.output import PERCENT
 from polynsd.report.panels import BASELINE, COLOURS, OTHERS, OURS, Panels, handle, style
-from polynsd.stats import compare, variance_factor
+from polynsd.stats import compare, corrected_interval
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.formatting import SOURCE_NAMES, metric_name, natural_order, unit
 from polynsd_paper.leaderboards import is_polynsd, rank_rows
 from polynsd_paper.published import HERE, SOURCES, collect_numbers, parse_cell, published
+from polynsd_paper.records import split_shares
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -42,17 +42,15 @@ Style = dict[str, Any]
 
 
 def half_width(cell: Series[Any]) -> float:
-    """Of the interval of the mean, t_{n−1} s √(1/n + n_test/n_train); 0 for a single split.
+    """Of the interval of the mean, corrected for splits that share nodes; 0 for fewer than three splits.
 
-    Splits share nodes, so s/√n would be far too narrow (Nadeau and Bengio, 2003). Graphs of their own, as in
-    `synthetic`, share none; there it is too wide.
+    Graphs of their own, as in `synthetic`, share none; there it is too wide.
     """
-    means = unit(cell["metric"]) * cell["scores"].mean(axis=1)
-    n = len(means)
-    if n < 2 or np.isnan(cell["train_share"]):
+    shares = split_shares(cell)
+    if len(cell["scores"]) < LEAST_SPLITS or shares is None:
         return 0.0
-    factor = variance_factor(n, cell["train_share"], cell["test_share"])
-    return float(student.ppf((1 + LEVEL) / 2, n - 1) * means.std(ddof=1) * np.sqrt(factor))
+    low, high = corrected_interval(cell["scores"], shares, LEVEL)
+    return unit(cell["metric"]) * (high - low) / 2
 
 
 def interval(cell: Series[Any]) -> Span:
@@ -289,11 +287,10 @@ def _draw_row(axis: Any, row: DataFrame, height: Mapping[str, float], has_base: 
 def _difference(cell: Series[Any], base: Series[Any]) -> Span:
     """Of the difference to the base, around the mean; no width where no paired test is possible."""
     scale, splits = unit(cell["metric"]), len(cell["scores"])
-    can_test = LEAST_SPLITS <= splits == len(base["scores"]) and not np.isnan(cell["train_share"])
-    if cell["is_partial"] or not can_test:
+    shares = split_shares(cell)
+    if cell["is_partial"] or shares is None or not LEAST_SPLITS <= splits == len(base["scores"]):
         return scale * cell["mean"], scale * cell["mean"]
-    shares = {"test_share": cell["test_share"], "level": LEVEL}
-    test = compare(cell["scores"], base["scores"], cell["train_share"], **shares)
+    test = compare(cell["scores"], base["scores"], shares, level=LEVEL)
     low, high = (scale * (base["mean"] + end) for end in (test.low, test.high))
     return _possible(cell["metric"], low, high)
 

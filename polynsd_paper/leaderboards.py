@@ -18,7 +18,7 @@ from polynsd.optional import load_optional
 from polynsd.stats import compare, holm, significance
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
-from polynsd_paper.records import Array, option_names
+from polynsd_paper.records import Array, option_names, split_shares
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -97,7 +97,7 @@ def paired_scores(column: DataFrame) -> dict[str, Array]:
     """
     column = complete(column)
     widest = max(column["split_numbers"], key=len, default=())
-    if len(widest) < LEAST_SPLITS or column["train_share"].isna().any():
+    if len(widest) < LEAST_SPLITS or any(split_shares(cell) is None for _, cell in column.iterrows()):
         return {}
     same = column[[numbers == widest for numbers in column["split_numbers"]]]
     return dict(zip(same["row"], same["scores"], strict=True))
@@ -109,9 +109,10 @@ def winners(board: DataFrame) -> set[tuple[str, str]]:
     for dataset, column in board.groupby("dataset", sort=False):
         scores = paired_scores(column)
         if len(scores) > 1:
-            train, test = complete(column)[["train_share", "test_share"]].iloc[0]
+            shares = split_shares(complete(column).iloc[0])
+            assert shares is not None  # otherwise no scores are paired
             groups = {model: architecture(model) for model in scores}
-            tests = significance(scores, train, groups=groups, test_share=test)
+            tests = significance(scores, shares, groups=groups)
             texts = dict(zip(column["row"], column["cell"], strict=True))
             found |= {(str(dataset), texts[model]) for model in tests if tests[model].bold}
     return found
@@ -143,10 +144,9 @@ def _pairs(column: DataFrame) -> Iterator[dict[str, Any]]:
     for ours in OURS:
         for other in dict.fromkeys((f"nsd-{ours.partition('-')[2]}", *CONTROLS, best)):
             if ours in scores and other in scores:
-                shares = tested.loc[ours]
-                test = compare(
-                    scores[ours], scores[other], shares["train_share"], test_share=shares["test_share"]
-                )
+                shares = split_shares(tested.loc[ours])
+                assert shares is not None
+                test = compare(scores[ours], scores[other], shares)
                 yield {"model": ours, "against": other, "is_best_other": other == best, **asdict(test)}
 
 

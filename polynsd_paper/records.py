@@ -35,12 +35,13 @@ from polynsd.optional import load_optional
 from polynsd.published import published_model, published_training
 from polynsd.runs.files import make_folder, write_durably
 from polynsd.search.space import Space
+from polynsd.stats import Shares
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment, cell_text
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 FOLDER = "records"  # below the folder of results
 FIRST_SPLITS = "first"  # in the settings of a record that has only some of the splits: how many
@@ -287,6 +288,12 @@ def _record_columns(record: Record, options: Iterable[str]) -> dict[str, Any]:
         "search_val": search.get("val", math.nan),
         "is_searched": bool(search),
     }
+
+
+def split_shares(cell: Series[Any]) -> Shares | None:
+    """Shares of the nodes that the splits of a record train, validate and test on; None where unknown."""
+    train, test = cell["train_share"], cell["test_share"]
+    return None if math.isnan(train) else Shares(train, max(1 - train - test, 0.0), test)
 
 
 def option_names(records: DataFrame) -> list[str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polynsd.bench.estimators import ESTIMATOR, METHODS, Record
 from polynsd.errors import DataError
-from polynsd.stats import compare, mean_interval
+from polynsd.stats import compare, student_interval
 from polynsd.stats.ranking import dataset_ranks
 from polynsd.stats.scores import LEAST_SPLITS
 
@@ -99,8 +99,8 @@ class Board:
         if len(first) < LEAST_SPLITS:
             return Difference(graph, rival, points, None)
         # Two splits share most labelled or most test nodes: what tells them apart is the smaller part.
-        parts = sorted((self.labels, 1 - self.labels))
-        result = compare(first[:, None], second[:, None], parts[1], test_share=parts[0])
+        smaller, larger = sorted((self.labels, 1 - self.labels))
+        result = compare(first[:, None], second[:, None], (larger, 0.0, smaller))
         return Difference(graph, rival, points, (result.low, result.high))
 
 
@@ -229,8 +229,8 @@ def _lead_text(board: Board, method: str) -> str:
         return DASH
     if len(leads) < LEAST_SPLITS:
         return f"{leads.mean():+.1f}"
-    found = mean_interval(leads[:, None])
-    return f"{found.mean:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+    low, high = student_interval(leads)
+    return f"{leads.mean():+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def _seconds_text(seconds: Sequence[float]) -> str:

@@ -1,25 +1,40 @@
 """Is a difference more than noise? Tests for scores over splits and seeds, and over datasets."""
 
-from polynsd.stats.paired import Comparison, SignedRank, compare, holm, signed_rank, variance_factor
+from polynsd.stats.families import MARGIN, Family, Outcome, holm, judge_family
+from polynsd.stats.paired import (
+    Comparison,
+    Errors,
+    Shares,
+    compare,
+    corrected_interval,
+    standard_errors,
+)
 from polynsd.stats.ranking import Friedman, Ranking, critical_difference, friedman, rank_models
-from polynsd.stats.scores import Interval, mean_interval
+from polynsd.stats.scores import student_interval
+from polynsd.stats.signed_rank import SignedRank, signed_rank
 from polynsd.stats.significance import Significance, bold_rule, significance
 
 __all__ = [
+    "MARGIN",
     "Comparison",
+    "Errors",
+    "Family",
     "Friedman",
-    "Interval",
+    "Outcome",
     "Ranking",
+    "Shares",
     "SignedRank",
     "Significance",
     "bold_rule",
     "compare",
+    "corrected_interval",
     "critical_difference",
     "friedman",
     "holm",
-    "mean_interval",
+    "judge_family",
     "rank_models",
     "signed_rank",
     "significance",
-    "variance_factor",
+    "standard_errors",
+    "student_interval",
 ]

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from polynsd.errors import ShapeError, require_at_least, require_choice
-from polynsd.stats.paired import holm, signed_rank
+from polynsd.stats.families import holm
 from polynsd.stats.scores import Array, require_finite, require_inside, round_scores
+from polynsd.stats.signed_rank import signed_rank
 
 POST_HOC = ("nemenyi", "wilcoxon-holm")
 

@@ -1,13 +1,12 @@
-"""Scores of a model as an array [splits, seeds]: checks, one number per split, the interval of the mean."""
+"""Scores of a model as an array [splits, seeds]: checks, and one number per split."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from polynsd.errors import ConfigError, DataError, ShapeError, require_at_least
+from polynsd.errors import ConfigError, DataError, ShapeError
 
 Array = NDArray[np.float64]
 
@@ -39,6 +38,17 @@ def split_means(scores: ArrayLike, name: str = "scores") -> Array:
     return score_table(scores, name).mean(axis=1)
 
 
+def student_interval(values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
+    """The interval of the mean of independent values, such as one per graph, by Student's t."""
+    require_inside("level", level)
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or len(sample) < LEAST_SPLITS:
+        raise DataError(f"an interval needs {LEAST_SPLITS} values or more; got shape {list(sample.shape)}.")
+    error = float(sample.std(ddof=1)) / len(sample) ** 0.5
+    reach = error * float(stats.t.ppf((1 + level) / 2, len(sample) - 1))
+    return float(sample.mean()) - reach, float(sample.mean()) + reach
+
+
 def round_scores(values: Array) -> Array:
     """The values without rounding errors, so that equal scores are ties."""
     return np.round(values, DECIMALS) + 0.0  # no negative zeros
@@ -59,38 +69,3 @@ def require_inside(name: str, value: float) -> None:
     """Raises unless 0 < value < 1."""
     if not 0.0 < value < 1.0:
         raise ConfigError(f"{name} must lie in (0, 1); got {value!r}.")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean with the ends of its confidence interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def mean_interval(
-    scores: ArrayLike, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> Interval:
-    """Percentile interval of the mean of scores [splits, seeds], the same for the same `seed`.
-
-    It describes one model. Two models on the same splits are paired, so overlapping intervals say
-    nothing about their difference: `compare` does.
-    """
-    require_inside("level", level)
-    table = score_table(scores)
-    low, high = np.quantile(resampled_means(table, resamples, seed), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(table.mean()), float(low), float(high))
-
-
-def resampled_means(table: Array, resamples: int, seed: int) -> Array:
-    """Means of `resamples` tables: as many splits drawn with replacement, and seeds of each drawn split."""
-    require_at_least("resamples", resamples, 1)
-    splits, seeds = table.shape
-    draw = np.random.default_rng(seed)
-    means = np.zeros(resamples)
-    for _ in range(splits):  # a split at a time keeps memory at resamples × seeds
-        split = draw.integers(splits, size=(resamples, 1))
-        means += table[split, draw.integers(seeds, size=(resamples, seeds))].mean(axis=1)
-    return means / splits

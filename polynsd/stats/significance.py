@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from polynsd.errors import ConfigError, require_at_least
-from polynsd.stats.paired import compare, holm
+from polynsd.stats.families import holm
+from polynsd.stats.paired import compare
 from polynsd.stats.scores import require_inside, round_scores, split_means
 
 
@@ -21,7 +22,7 @@ class Significance:
         is_best: whether the mean is the greatest of the column; of equal ones, the first listed.
         p: of the difference to the best, Holm-adjusted over the column; 1 for the best itself.
         within_noise: whether the best is not significantly better, p > α.
-        bold: whether it is the best and significantly better than the best model of any other group.
+        bold: whether it is the best and significantly better than every model of all other groups.
     """
 
     mean: float
@@ -34,27 +35,25 @@ class Significance:
 def bold_rule(alpha: float = 0.05) -> str:
     """The sentence under a table."""
     return (
-        "Bold: the best mean of its column, only where it is significantly better than the best model of any "
-        "other architecture (corrected resampled t-test over splits, seeds averaged, Holm-adjusted over the "
-        f"column, α = {alpha:g})."
+        "Bold: the best mean of its column, only where it is significantly better than every model of every "
+        "other architecture (t-test over splits, corrected for their overlap, seeds averaged, Holm-adjusted "
+        f"over the column, α = {alpha:g})."
     )
 
 
 def significance(
     scores: Mapping[str, ArrayLike],
-    train_share: float,
+    shares: tuple[float, float, float],
     *,
     groups: Mapping[str, str] | None = None,
-    test_share: float | None = None,
     alpha: float = 0.05,
 ) -> dict[str, Significance]:
     """Compares every model of a column with the best mean.
 
     Args:
         scores: by model, [splits, seeds] on the same splits, higher is better.
-        train_share: share of the nodes that a split trains on.
+        shares: shares of the nodes that a split trains, validates and tests on.
         groups: the architecture of each model, of which several may be variants; left out, each is its own.
-        test_share: share of the nodes that a split tests on; see `compare`.
         alpha: level of the tests.
     """
     require_inside("alpha", alpha)
@@ -68,16 +67,17 @@ def significance(
     }
     best = max(means, key=means.__getitem__)
     others = [name for name in scores if name != best]
-    p = [compare(scores[best], scores[name], train_share, test_share=test_share).p for name in others]
+    p = [compare(scores[best], scores[name], shares).p for name in others]
     adjusted = dict(zip(others, holm(p).tolist(), strict=True)) | {best: 1.0}
-    rival = max((name for name in others if group[name] != group[best]), key=means.__getitem__, default=best)
+    rivals = [name for name in others if group[name] != group[best]]
+    is_ahead = bool(rivals) and all(adjusted[name] <= alpha for name in rivals)
     return {
         name: Significance(
             mean=means[name],
             is_best=name == best,
             p=adjusted[name],
             within_noise=adjusted[name] > alpha,
-            bold=name == best and adjusted[rival] <= alpha,
+            bold=name == best and is_ahead,
         )
         for name in scores
     }

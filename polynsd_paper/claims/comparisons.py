@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polynsd.stats import compare
+from polynsd.stats import compare, student_interval
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import CONFIRMED, NOT_TESTABLE, PARTLY, REFUTED, Finding
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.formatting import NOT_RUN, join_unique
 from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete
+from polynsd_paper.records import split_shares
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -157,21 +158,17 @@ def points_text(share: float, digits: int = 1) -> str:
 
 def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:
     """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
-    if math.isnan(cell["train_share"]) or len(np.asarray(a)) < LEAST_SPLITS:
+    shares = split_shares(cell)
+    if shares is None or len(np.asarray(a)) < LEAST_SPLITS:
         return None
-    comparison = compare(a, b, cell["train_share"], test_share=cell["test_share"])
+    comparison = compare(a, b, shares)
     return Gap(comparison.difference, comparison.low, comparison.high)
 
 
 def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:
     """By Student's t over scores on independent graphs; None for fewer than three."""
-    from scipy import stats
-
     d = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    if len(d) < 3:
-        return None
-    reach = float(stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d)))
-    return Gap(float(d.mean()), float(d.mean()) - reach, float(d.mean()) + reach)
+    return None if len(d) < LEAST_SPLITS else Gap(float(d.mean()), *student_interval(d))
 
 
 class Gaps:

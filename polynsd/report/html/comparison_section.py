@@ -17,8 +17,6 @@ from polynsd.report.html.traces import hover_text, marked_line, titled_axes
 from polynsd.report.output import PERCENT, score_with_unit
 from polynsd.stats import compare
 
-USUAL_TRAIN_SHARE = 0.48  # of the nodes, where splits are not at hand
-
 
 def comparison_section(subjects: Sequence[Subject], found: Sequence[Found]) -> Section:
     """The last tab, where there are several runs."""
@@ -100,7 +98,7 @@ def _difference(first: Subject, other: Subject) -> Text:
     count = f"{len(shared)} shared split{'s' * (len(shared) > 1)}"
     text = f"{_signed(scale * float((ours - theirs).mean()))}{unit} on {count}"
     try:
-        found = compare(ours, theirs, _train_share(first))
+        found = compare(ours, theirs, first.split_shares)
     except PolyNSDError:
         return Text(f"{other.name} against {first.name}: {text}; too few splits for an interval.")
     word = "more than chance" if found.low > 0 or found.high < 0 else "which may be chance"
@@ -111,7 +109,3 @@ def _difference(first: Subject, other: Subject) -> Text:
 
 def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
-
-
-def _train_share(subject: Subject) -> float:
-    return float(np.asarray(subject.splits[0].train).mean()) if subject.splits else USUAL_TRAIN_SHARE

@@ -13,7 +13,7 @@ from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace
 from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import hover_text, points, reach
 from polynsd.report.output import PERCENT, score_with_unit
-from polynsd.stats import mean_interval
+from polynsd.stats import corrected_interval
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,9 @@ def _interval(subject: Subject) -> tuple[float | None, float | None]:
     splits = sorted({row.split for row in rows})
     table = [[row.test for row in rows if row.split == split] for split in splits]
     try:
-        found = mean_interval(table)
+        return corrected_interval(table, subject.split_shares)
     except PolyNSDError:
         return None, None
-    return found.low, found.high
 
 
 def _guess(subject: Subject) -> float | None:

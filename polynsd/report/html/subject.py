@@ -6,16 +6,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
 from polynsd.data import Graph, Split
+from polynsd.data.splits import PARTS
 from polynsd.diagnostics.opened_run import find_network, find_problem, load_models
 from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.runs import RunRecord, read_run
+from polynsd.stats import Shares
 from polynsd.training.result import ProtocolResult
 
 if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
+
+USUAL_SHARES = Shares(0.48, 0.32, 0.20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,14 @@ class Subject:
     def protocol_result(self) -> ProtocolResult:
         """The scores of a run of `polynsd train`."""
         return ProtocolResult.from_dict(self.result)
+
+    @property
+    def split_shares(self) -> Shares:
+        """Of the nodes; those of the usual splits where the run's own are not at hand."""
+        if not self.splits:
+            return USUAL_SHARES
+        sizes = [float(np.asarray(getattr(self.splits[0], part)).sum()) for part in PARTS]
+        return Shares(*(size / sum(sizes) for size in sizes))
 
     def with_problem(self, problem: Exception | str) -> Subject:
         return replace(self, problems=(*self.problems, str(problem)))
