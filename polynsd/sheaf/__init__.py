@@ -7,6 +7,7 @@
 | `learner.py`      | raw numbers of the maps from the states at both ends of an edge             |
 | `laplacian.py`    | L = δᵀδ and its normalisations as a matrix-free operator                    |
 | `similar.py`      | operators that a change of basis makes symmetric: flat sheaves, random walks |
+| `operators.py`    | Laplacians of graphs, connections, directed graphs, edges (Hodge)           |
 | `direct_sum.py`   | the same for stalks of learned and fixed coordinates                        |
 | `alignment.py`    | agreement of learned and given transports up to a change of basis           |
 | `inverse_sqrt.py` | D^{−1/2} of small blocks with a bounded gradient                            |
@@ -18,6 +19,12 @@ from polynsd.sheaf.families import Conformal, Diagonal, General, Identity, MapFa
 from polynsd.sheaf.inverse_sqrt import inverse_sqrt
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.sheaf.learner import SheafLearner
+from polynsd.sheaf.operators import (
+    connection_laplacian,
+    graph_laplacian,
+    hodge_laplacian,
+    magnetic_laplacian,
+)
 from polynsd.sheaf.similar import SimilarLaplacian
 
 __all__ = [
@@ -31,8 +38,12 @@ __all__ = [
     "SheafLaplacian",
     "SheafLearner",
     "SimilarLaplacian",
+    "connection_laplacian",
     "get_family",
+    "graph_laplacian",
+    "hodge_laplacian",
     "inverse_sqrt",
+    "magnetic_laplacian",
     "transport_alignment",
     "transports",
 ]

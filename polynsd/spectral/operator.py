@@ -52,7 +52,11 @@ class SymmetricOperator:
 
     @classmethod
     def from_matrix(
-        cls, matrix: sp.sparray | sp.spmatrix, bound: float | None = None, dtype: torch.dtype | None = None
+        cls,
+        matrix: sp.sparray | sp.spmatrix,
+        bound: float | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str = "cpu",
     ) -> SymmetricOperator:
         """From a symmetric sparse matrix of SciPy, for signals `[N, 1, C]`.
 
@@ -69,15 +73,20 @@ class SymmetricOperator:
                 f"a filter needs a finite symmetric matrix; the largest entry here is {size:g}, and A − Aᵀ "
                 f"holds {skew:g}. Take (A + Aᵀ) / 2, or a Laplacian of directed edges: magnetic_laplacian."
             )
-        topology, coo = Topology.from_scipy(entries), entries.tocoo()
+        entries = (entries + entries.T) / 2
+        entries.eliminate_zeros()
+        topology = Topology.from_scipy(entries)
+        half = topology.half_of_input.numpy()  # −1 on the diagonal
+        off = np.zeros(topology.num_half_edges)
+        off[half[half >= 0]] = entries.tocoo().data[half >= 0]
         dtype = torch.get_default_dtype() if dtype is None else dtype
-        is_off = topology.half_of_input >= 0
-        off = torch.zeros(topology.num_half_edges, dtype=dtype)
-        off[topology.half_of_input[is_off]] = torch.as_tensor(coo.data).to(dtype)[is_off]
-        diag = torch.as_tensor(entries.diagonal().copy()).to(dtype)
-        blocks = BlockOperator(topology.pattern, diag[:, None, None], off[:, None, None])
+        blocks = [
+            torch.as_tensor(values.copy(), dtype=dtype, device=device)[:, None, None]
+            for values in (entries.diagonal(), off)
+        ]
         rows = np.asarray(abs(entries).sum(1)).ravel()
-        return cls(blocks, float(rows.max(initial=0.0)) if bound is None else bound)
+        found = float(rows.max(initial=0.0)) if bound is None else bound
+        return cls(BlockOperator(topology.to(device).pattern, *blocks), found)
 
     def lambda_max(self) -> Tensor | float:
         return self.bound

@@ -18,6 +18,7 @@ from polynsd.testing.compare import (
 )
 from polynsd.testing.dense import dense_coboundary, dense_laplacian
 from polynsd.testing.layers import check_layer
+from polynsd.testing.operators import check_spectral_operator
 from polynsd.testing.samples import (
     FAMILIES,
     GRAPHS,
@@ -61,6 +62,7 @@ __all__ = [
     "check_family",
     "check_layer",
     "check_operator",
+    "check_spectral_operator",
     "dense_coboundary",
     "dense_laplacian",
     "example_graph",
