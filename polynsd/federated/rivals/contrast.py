@@ -1,0 +1,133 @@
+"""MOON and FGSSL: FedAvg whose local loss compares embeddings with those of the received model.
+
+z_v is the penultimate state of node v. Nothing but weights and the number of nodes leaves a client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize, softplus
+
+from polynsd.errors import require_choice
+from polynsd.federated.methods import Method, register_method
+from polynsd.federated.rivals.running import run_with
+from polynsd.kernels.ops.edges import sum_at_nodes
+from polynsd.topology import Topology
+from polynsd.training.replica import eval_mode
+
+if TYPE_CHECKING:
+    from polynsd.federated.branches import LocalOutput
+    from polynsd.federated.client import LocalClient
+    from polynsd.federated.payload import Payload
+
+VARIANTS = ("coded", "published")
+WEAK, STRONG = (0.3, 0.3), (0.8, 0.5)  # shares of edges and of features that an augmentation drops
+
+
+@register_method("moon")
+@dataclass(frozen=True)
+class MOON(Method):
+    """FedAvg with a contrast between models in the local loss (Li et al., 2021):
+
+        μ · mean_v −log( e^{cos(z_v, g_v)/τ} / (e^{cos(z_v, g_v)/τ} + e^{cos(z_v, p_v)/τ}) )
+
+    g is the embedding by the received model, p that by the client's model of the round before, which a client
+    does not have in its first round.
+    """
+
+    mu: float = 1.0
+    tau: float = 0.5
+
+    def receive(self, client: LocalClient, received: Payload, round: int) -> None:  # noqa: A002
+        has_trained = client.epochs > 0
+        if has_trained:
+            client.memory["previous"] = client.output().embedding
+        super().receive(client, received, round)
+        if has_trained:
+            client.memory["received"] = client.output().embedding
+
+    def local_loss(self, client: LocalClient, output: LocalOutput, round: int) -> Tensor | float:  # noqa: A002
+        if "received" not in client.memory:
+            return 0.0
+        received, previous = client.memory["received"], client.memory["previous"]
+        return self.mu * contrast_models(output.embedding, received, previous, self.tau)
+
+
+def contrast_models(z: Tensor, received: Tensor, previous: Tensor, tau: float) -> Tensor:
+    """The mean of −log softmax([cos(z, g), cos(z, p)]/τ)_0 = log(1 + e^{(cos(z, p) − cos(z, g))/τ})."""
+    difference = cosine_similarity(z, previous, -1) - cosine_similarity(z, received, -1)
+    return softplus(difference / tau).mean()
+
+
+@register_method("fgssl")
+@dataclass(frozen=True)
+class FGSSL(Method):
+    """FedAvg with distillation from the received model (Huang et al., 2023).
+
+    z is the client's embedding of a graph without 80 % of its edges and 50 % of its features, g the received
+    model's of one without 30 % of each. With variant
+
+        coded      weight · mean over edges of KL(softmax(|g_u − g_v|/τ) ‖ softmax(|z_u − z_v|/τ)),
+                   all that reaches the loss in OpenFGL's code, whose contrast is computed and dropped
+        published  weight · (`contrast_classes` of training nodes + `compare_neighbourhoods`): nodes of one
+                   class are brought together, and similarities to neighbours are those of the received model
+    """
+
+    variant: str = "coded"
+    weight: float = 0.1
+    tau: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_choice("variant of fgssl", self.variant, VARIANTS)
+
+    def local_loss(self, client: LocalClient, output: LocalOutput, round: int) -> Tensor:  # noqa: A002
+        graph, topology = client.graph, client.graph.topology
+        draws = torch.Generator().manual_seed((client.seed << 20) + client.epochs)
+        x, scores = augment(graph.x, topology, *WEAK, draws)
+        with torch.no_grad(), eval_mode(client.causal):
+            g = run_with(client.causal, client.received, x, topology, scores).embedding
+        x, scores = augment(graph.x, topology, *STRONG, draws)
+        z = client.causal.run(x, topology, scores).embedding
+        if self.variant == "coded":
+            return self.weight * compare_differences(z, g, topology, self.tau)
+        nodes = graph.train
+        contrast = contrast_classes(z[nodes], g[nodes], graph.y[nodes], self.tau)
+        return self.weight * (contrast + compare_neighbourhoods(z, g, topology, self.tau))
+
+
+def augment(
+    x: Tensor, topology: Topology, edges: float, features: float, draws: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """The features without some columns, and scores `[H]` that are 0 on some edges."""
+    kept = torch.rand(topology.num_edges, generator=draws) >= edges
+    columns = torch.rand(x.size(-1), generator=draws) >= features
+    return x * columns.to(x), kept.to(x)[topology.edge]
+
+
+def compare_differences(z: Tensor, g: Tensor, topology: Topology, tau: float) -> Tensor:
+    """The mean over edges of KL(softmax(|g_u − g_v|/τ) ‖ softmax(|z_u − z_v|/τ)), over coordinates."""
+    ours, theirs = (((h[topology.row] - h[topology.col]).abs() / tau).log_softmax(-1) for h in (z, g))
+    return (theirs.exp() * (theirs - ours)).sum(-1).sum() / max(topology.num_half_edges, 1)
+
+
+def compare_neighbourhoods(z: Tensor, g: Tensor, topology: Topology, tau: float) -> Tensor:
+    """The mean of KL(G_v ‖ Z_v), 0 without neighbours, with Z_v = softmax_{u ∈ N(v)}(cos(z_v, z_u)/τ)."""
+
+    def log_shares(h: Tensor) -> Tensor:
+        logits = cosine_similarity(h[topology.row], h[topology.col], -1) / tau  # at most 1/τ
+        total = sum_at_nodes(logits.exp().unsqueeze(-1), topology.pattern, -2).squeeze(-1)
+        return logits - total[topology.row].log()
+
+    ours, theirs = log_shares(z), log_shares(g)
+    return (theirs.exp() * (theirs - ours)).sum() / topology.num_nodes
+
+
+def contrast_classes(z: Tensor, g: Tensor, y: Tensor, tau: float) -> Tensor:
+    """mean_v −(1/|P_v|) Σ_{p ∈ P_v} log softmax_p(cos(z_v, g_p)/τ), P_v the nodes of the class of v."""
+    logs = (normalize(z, dim=-1) @ normalize(g, dim=-1).mT / tau).log_softmax(-1)
+    positive = (y[:, None] == y[None, :]).to(logs)
+    return -((positive * logs).sum(-1) / positive.sum(-1)).mean()
