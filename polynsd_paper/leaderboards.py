@@ -29,8 +29,8 @@ DIGITS = 6
 
 
 def architecture(row: str) -> str:
-    """The architecture of a model's row, whatever features it sees. Rows of one are not rivals."""
-    name = row.removesuffix("+adjacency")
+    """The architecture of a model's row, whatever features or filter it has. Rows of one are not rivals."""
+    name = row.removesuffix("+adjacency").removesuffix("+filter")
     if name in MODEL_ROWS:
         return MODEL_ROWS[name].group
     name = name.partition("-ode")[0]  # in continuous time

@@ -13,6 +13,7 @@ is a function too, which tests/propositions calls on arbitrary sheaves.
 | `layers`        | one layer: degree 1, correction, gate                          |
 | `cost`          | products, parameters, time, memory                             |
 | `accuracy`      | searched tables, street graphs                                 |
+| `agnostic`      | the filter in other sheaf networks                             |
 | `continuous`    | models in continuous time                                      |
 | `sweeps`        | stalk, basis, degree or depth varied                           |
 | `nsd_trade_off` | NSD and PolyNSD at equal cost                                  |

@@ -13,6 +13,7 @@ from polynsd.errors import require_choice
 from polynsd.optional import load_optional
 from polynsd_paper.claims import (  # noqa: F401  (their checks register themselves)
     accuracy,
+    agnostic,
     continuous,
     filters,
     inside,

@@ -4,13 +4,14 @@
 are searched, `sweeps.py` those in which one thing varies and the rest is fixed, `block.py` the library's own
 block and its controls, `generated.py` the same on generated graphs, `synthetic.py` the paper's panels,
 `inside.py` what trained models do inside, `runtime.py` what they cost, `continuous.py` models in continuous
-time.
+time, `agnostic.py` the filter in other sheaf networks.
 """
 
 from __future__ import annotations
 
 from polynsd.errors import unknown_name
 from polynsd_paper.experiment import Experiment
+from polynsd_paper.experiments.agnostic import AGNOSTIC
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.continuous import CONTINUOUS, CONTINUOUS_SWEEP
 from polynsd_paper.experiments.generated import PANELS, PLANTED
@@ -25,7 +26,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         LEADERBOARD, BASES, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
         CITY, ENERGY, RESPONSE, INFLUENCE, MAPS, RUNTIME, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT, PLANTED,
-        PANELS, CONTINUOUS, CONTINUOUS_SWEEP,
+        PANELS, CONTINUOUS, CONTINUOUS_SWEEP, AGNOSTIC,
     )
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from invented_cells import BY_ID, examine, invent_cell, raise_scores
 
 from polynsd_paper.claims import load_cells
 from polynsd_paper.experiments import get_experiment
+from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.synthetic import PANELS
 from polynsd_paper.leaderboards import OURS
@@ -36,6 +37,7 @@ CELLS = {  # what every dataset of an experiment has
         *({"model": m, "K": K} for m in OURS for K in (2, 4, 6, 8, 16)),
     ],
     "continuous": [{"model": f"{m}-ode-{maps}"} for m in ("polynsd", "nsd") for maps in FAMILIES],
+    "agnostic": [{"model": f"{host}{end}"} for host in HOSTS for end in ("", WITH_FILTER)],
     "city": [{"model": m} for m in ("polynsd-diagonal", "nsd-diagonal", "sage", "chebnet", "sgformer")],
 }
 
@@ -104,6 +106,7 @@ SCENARIOS = {  # the mean of a cell by what the claim says; verdicts of good, eq
     "C03": (lambda o, d, s: 0.6 + 0.05 * s * (o["model"] == "polynsd-diagonal"), Y, Y, N, Y),
     "C04": (gain(0.08), Y, N, N, P),
     "C05": (gain(0.05), Y, N, N, P),
+    "C06": (lambda o, d, s: 0.7 + 0.05 * s * o["model"].endswith(WITH_FILTER), Y, N, N, N),
     "C33": (lambda o, d, s: 0.8 + (0.005 if s > 0 else 0.05) * s * (o["stalk_dim"] < 4), Y, P, N, N),
     "C34": (lambda o, d, s: 0.8 + 0.05 * min(s, 0) * (o["basis"] != "chebyshev1"), Y, Y, N, P),
     "C35": (lambda o, d, s: 0.8 + 0.02 * s * (o["basis"] == "chebyshev1"), Y, P, N, P),
@@ -246,6 +249,16 @@ def test_a_strong_rival_refutes_its_part(name, model, amount, verdict, text):
     rows = (raise_scores(row, amount) if row["model"] == model else row for row in invent(name, GOOD))
     finding = examine(name, rows)
     assert (finding.verdict, text in finding.evidence) == (verdict, True)
+
+
+@pytest.mark.parametrize(("noise", "verdict"), [(0.05, "partly"), (1e-3, "refuted")])
+def test_one_network_without_a_gain_refutes_that_all_have_one_unless_it_is_noise(noise, verdict):
+    rows = [row for row in invent("C06", GOOD) if row["model"] != f"san{WITH_FILTER}"]
+    options = {"model": f"san{WITH_FILTER}"}
+    rows += [invent_cell("agnostic", graph, 0.7, cell=options, own=noise) for graph in GRAPHS]
+    finding = examine("C06", rows)
+    assert finding.verdict == verdict, finding.evidence
+    assert "conn-nsd +4.97 points (6 wins, 0 losses, 0 ties)" in finding.evidence
 
 
 def test_gains_that_are_far_from_twenty_points_are_a_part_of_the_claim():

@@ -1,0 +1,64 @@
+"""Whether the polynomial filter may replace the step of any sheaf network, and whether that pays. (C06)"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from polynsd.stats import Family, compare, judge_family
+from polynsd.stats.families import LOSS, TIE, WIN
+from polynsd_paper.claims.claim import CONFIRMED, NOT_TESTABLE, PARTLY, REFUTED, Finding, check
+from polynsd_paper.claims.comparisons import complete_cells, find_cell
+from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
+from polynsd_paper.records import split_shares
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+RULE = (
+    "A network gains where the filter wins on more graphs than it loses on (paired over splits, "
+    "Holm-adjusted over all networks and graphs). It does not where it loses on more, or wins on none and "
+    "ties or loses on half of them at least. The claim is confirmed where every network gains, refuted where "
+    "one does not or none gains, and partly true otherwise."
+)
+
+
+def compare_hosts(cells: DataFrame) -> Family:
+    """With the filter − as published, for every network and graph that has both: `conn-nsd on texas`."""
+    found = {}
+    for host in HOSTS:
+        for graph in GRAPHS:
+            pair = [find_cell(cells, dataset=graph, model=f"{host}{end}") for end in (WITH_FILTER, "")]
+            first, second = pair
+            if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
+                continue
+            shares = split_shares(first)
+            if shares is not None and len(first["scores"]) > 1:
+                found[f"{host} on {graph}"] = compare(first["scores"], second["scores"], shares)
+    return judge_family(found)
+
+
+@check("C06")
+def check_other_networks(records: DataFrame) -> Finding:
+    """Which networks gain, by `RULE`."""
+    family = compare_hosts(complete_cells(records, "agnostic"))
+    gains, fails, texts = 0, 0, []
+    for host in HOSTS:
+        outcomes = [one for name, one in family.outcomes.items() if name.startswith(f"{host} on ")]
+        if not outcomes:
+            continue
+        counts = Counter(outcome.verdict for outcome in outcomes)
+        wins, losses, ties = (counts[verdict] for verdict in (WIN, LOSS, TIE))
+        gains += wins > losses
+        fails += losses > wins or (wins == 0 and 2 * (ties + losses) >= len(outcomes))
+        points = 100 * fmean(outcome.comparison.difference for outcome in outcomes)
+        texts.append(f"{host} {points:+.2f} points ({wins} wins, {losses} losses, {ties} ties)")
+    if not texts:
+        verdict = NOT_TESTABLE
+    elif fails or not gains:
+        verdict = REFUTED
+    else:
+        verdict = CONFIRMED if gains == len(texts) else PARTLY
+    evidence = f"with the filter − as published: {'; '.join(texts) or 'nothing to compare'}"
+    return Finding(verdict, evidence).require(len(family.outcomes), len(HOSTS) * len(GRAPHS), "cells")
