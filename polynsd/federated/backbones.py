@@ -20,10 +20,8 @@ from torch.nn import functional
 
 from polynsd.federated.config import FederatedConfig
 from polynsd.kernels.ops.edges import at_columns, sum_at_nodes, swap_halves
-from polynsd.nn import NSD, IdentitySheaf, PolyNSD, SheafLayer, hook_layers
-from polynsd.nn.assembly import Laplacian
+from polynsd.nn import NSD, IdentitySheaf, PolyNSD
 from polynsd.nn.inputs import GraphInput
-from polynsd.sheaf import SheafLaplacian
 from polynsd.topology import Topology, as_topology
 from polynsd.zoo.layers import GCNLayer
 
@@ -58,18 +56,14 @@ class SheafBackbone(Backbone):
         self.model = model
 
     def run(self, x: Tensor, topology: Topology, scores: Tensor | None = None) -> Output:
-        seen: list[tuple[Laplacian, Tensor]] = []
-
-        def look(layer: SheafLayer, state: Tensor, L: Laplacian, trunk: Tensor | None) -> Tensor:
-            seen.append((L, layer.update(state, L, trunk)))
-            return seen[-1][1]
-
-        with hook_layers(self.model, look):
-            graph = GraphInput(topology, _symmetric(scores, topology), None, None)
-            logits = self.model.propagate(self._encode(x), graph)
-        first = seen[0][0]
-        assert isinstance(first, SheafLaplacian)
-        return Output(logits, seen[-1][1].flatten(-2), first.maps)
+        graph = GraphInput(topology, _symmetric(scores, topology), None, None)
+        state, maps = self._encode(x), None
+        layers: list[Any] = list(self.model.layers)
+        for layer in layers:
+            sheaf = layer.learn(state, *graph)
+            maps = sheaf.laplacian.maps if maps is None else maps
+            state = layer.diffuse(state, *sheaf)
+        return Output(self.model.decode(state), state.flatten(-2), maps)
 
     def maps(self, x: Tensor, topology: Topology) -> Tensor:
         """`[H, d, d | 1]` the restriction maps of the first layer, which do not depend on scores."""

@@ -128,25 +128,30 @@ class LocalClient:
                 p.copy_(self.received[name])
 
     @torch.no_grad()
-    def output(self, shared: Mapping[str, Tensor] | None = None) -> LocalOutput:
+    def output(self, shared: Mapping[str, Array] | None = None) -> LocalOutput:
         """All branches in evaluation mode; with other shared parameters in the causal one where given."""
         self.prepare()
         own = self.method.shared(self.causal)
         names = {id(p): name for name, p in self.branches.named_parameters()}
-        state = {} if shared is None else {names[id(own[name])]: shared[name] for name in own}
+        state = {}
+        if shared is not None:
+            state = {names[id(p)]: torch.as_tensor(shared[name]).to(p) for name, p in own.items()}
         with eval_mode(self.branches), skip_value_checks():
-            result: LocalOutput = torch.func.functional_call(self.branches, state, (self.graph,))
+            result: LocalOutput = torch.func.functional_call(
+                self.branches, state, (self.graph,), tie_weights=False
+            )
         return result
 
     def evaluate(self, received: Payload, round: int) -> Payload:  # noqa: A002
         """Right predictions of the local and of the received (global) model, with the client's own mask."""
         numbers = self.count_correct("local", self.output().logits)
-        arrays = received.arrays
-        shared = self.method.shared(self.causal)
-        if arrays.keys() == shared.keys():
-            others = {name: torch.as_tensor(arrays[name]).to(p) for name, p in shared.items()}
-            numbers |= self.count_correct("global", self.output(others).logits)
+        if self.shares(received.arrays):
+            numbers |= self.count_correct("global", self.output(received.arrays).logits)
         return Payload({}, numbers)
+
+    def shares(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether these are shared parameters; some methods send other things, or nothing."""
+        return arrays.keys() == self.method.shared(self.causal).keys()
 
     def count_correct(self, model: str, logits: Tensor) -> dict[str, float]:
         """`val_count`, `{model}_val_correct`, …; of two classes `{model}_val_auc`, … too."""
@@ -162,11 +167,8 @@ class LocalClient:
 
     def predict(self, received: Payload | None = None) -> Array:
         """`[n, classes]` probabilities of the local model, or of a received one."""
-        shared = self.method.shared(self.causal)
-        others = None
-        if received is not None:
-            others = {name: torch.as_tensor(received.arrays[name]).to(p) for name, p in shared.items()}
-        probabilities: Array = self.output(others).logits.softmax(-1).cpu().numpy()
+        output = self.output(None if received is None else received.arrays)
+        probabilities: Array = output.logits.softmax(-1).cpu().numpy()
         return probabilities
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ class FederatedConfig:
     current (of the causal branch, without gradient: RGSheafMask), loaded (of a sheaf that is trained locally
     beforehand: LoadRMaps), full (of a third branch that trains with the others: FullSheafMask)."""
     method: str = "fedavg"
-    """fedavg, fedprox, fedadam, moon, fedproto, fedpub, fgssl, fedtad, fedsage."""
+    """fedavg, fedprox, fedadam, moon, fedproto, fedpub, fgssl, fedtad, fedsage; local: nothing is shared."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Numbers of the method, e.g. `{"mu": 1e-3}` of fedprox; see the class of the method."""
     maps: str = "diagonal"

@@ -49,7 +49,7 @@ class BatchNorm(nn.Module):
             variance = (weights * (z - mean.unsqueeze(-2)).square()).sum(-2) / n
             unbiased = variance * n / (n - 1).clamp(min=1)
             for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
-                running.lerp_(new.detach(), self.momentum)
+                running.mul_(1 - self.momentum).add_(self.momentum * new.detach())
         return (z - mean.unsqueeze(-2)) * (variance + self.eps).rsqrt().unsqueeze(
             -2
         ) * self.weight + self.bias
@@ -61,7 +61,9 @@ class EdgeScorer(nn.Module):
     def __init__(self, num_features: int, narrowest: int = NARROWEST) -> None:
         super().__init__()
         widths = [num_features, *(max(num_features // k, narrowest) for k in (2, 4))]
-        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.linears = nn.ModuleList(  # a bias would be lost in the norm
+            nn.Linear(a, b, bias=False) for a, b in pairwise(widths)
+        )
         self.norms = nn.ModuleList(BatchNorm(width) for width in widths[1:])
         self.last = nn.Linear(widths[-1], 1)
 

@@ -1,14 +1,14 @@
 """`Method`: what a client adds to its training, and how the server puts the replies together.
 
 FedAvg, FedProx and FedAdam are here; they train alike on a client, but for FedProx's proximal term, and
-replies are put together by Flower's strategies of these names. A method of your own derives from `Method`
-as a frozen dataclass whose fields are its numbers, with `@register_method("name")`.
+replies are put together by Flower's strategies of these names. `local` shares nothing. A method of your own
+derives from `Method` as a frozen dataclass whose fields are its numbers, with `@register_method("name")`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -132,7 +132,7 @@ def build_method(config: FederatedConfig) -> Method:
     try:
         return METHODS[config.method](**config.options)
     except TypeError as error:
-        known = ", ".join(METHODS[config.method].__dataclass_fields__) or "none"
+        known = ", ".join(field.name for field in fields(METHODS[config.method])) or "none"
         raise ConfigError(f"options of {config.method} are: {known}; got {dict(config.options)}.") from error
 
 
@@ -153,6 +153,25 @@ class FedProx(FedAvg):
 
     def proximal(self, shared: Mapping[str, Tensor], received: Mapping[str, Tensor]) -> Tensor | float:
         return self.mu / 2 * sum((p - received[name]).square().sum() for name, p in shared.items())
+
+
+@register_method("local")
+@dataclass(frozen=True)
+class LocalOnly(Method):
+    """Every client alone, from the same first weights: the lower bracket."""
+
+    trains_together: ClassVar[bool] = True
+    leaves: ClassVar[str] = "number of nodes"
+
+    def receive(self, client: LocalClient, received: Payload, round: int) -> None:  # noqa: A002
+        if received.arrays:
+            client.load_shared(received.arrays)
+
+    def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
+        return Payload({}, {"num_nodes": client.data.num_nodes})
+
+    def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:
+        return Payload()
 
 
 @register_method("fedadam")

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS
 from polynsd.errors import DataError
 
 Array = NDArray[Any]
@@ -48,6 +51,26 @@ class ClientData:
                 raise DataError(f"{name} must have shape [{n}]; got {list(getattr(self, name).shape)}.")
         if not bool(self.train.any()):
             raise DataError("the client has no training node; use fewer clients or another partition.")
+
+    @classmethod
+    def of(cls, graph: Graph, num_classes: int, protocol: str = "default", split: int = 0) -> ClientData:
+        """From a graph with labels and masks, e.g. one of a `Partition`; classes are those of all clients."""
+        if graph.y is None or graph.is_regression or protocol not in graph.masks:
+            raise DataError(f"{graph.name} needs classes and masks '{protocol}' to be a client's graph.")
+        edges = torch.as_tensor(np.ascontiguousarray(graph.edge_index), dtype=torch.long)
+        train, val, test = (
+            torch.as_tensor(getattr(graph.masks[protocol], part)[split].copy()) for part in PARTS
+        )
+        return cls(
+            torch.as_tensor(graph.dense_x).clone(),
+            torch.cat([edges, edges.flip(0)], 1),
+            torch.as_tensor(graph.y).long().clone(),
+            train,
+            val,
+            test,
+            num_classes,
+            graph.ids,
+        )
 
     @property
     def num_nodes(self) -> int:

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from polynsd.errors import ConfigError
+
 Rule = Callable[..., tuple[Any, Any]]
 
 functorch: Any = getattr(torch._C, "_functorch", None)
@@ -131,6 +133,32 @@ def _single_vmap_level() -> int | None:
     if stack is None or len(stack) != 1 or stack[0].key() != functorch.TransformType.Vmap:
         return None
     return int(stack[0].level())
+
+
+def call_on_stack(function: Callable[..., Tensor], tensors: tuple[Tensor, ...], count: int) -> Tensor:
+    """Inside one `torch.vmap`, the function of all replicas at once.
+
+    Args:
+        function: of tensors with a leading dimension of replicas, to one that has it too.
+        tensors: with or without a vmapped dimension.
+        count: number of replicas.
+    """
+    level = _single_vmap_level() if _enabled and is_transformed() else None
+    if level is None:
+        raise ConfigError(
+            "graphs that are stacked need one torch.vmap, and the short cut of POLYNSD_FAST_VMAP."
+        )
+    whole = []
+    for tensor in tensors:
+        t = functorch.unwrap_if_dead(tensor)
+        if functorch.maybe_get_level(t) == level:
+            whole.append(functorch.get_unwrapped(t).movedim(functorch.maybe_get_bdim(t), 0))
+        else:
+            whole.append(t.expand(count, *t.shape))
+    with _outside_vmap():
+        result = function(*whole)
+    wrapped: Tensor = functorch._add_batch_dim(result, 0, level)
+    return wrapped
 
 
 def all_replicas(t: Tensor) -> Tensor | None:

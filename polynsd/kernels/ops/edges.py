@@ -15,7 +15,8 @@ from torch.library import custom_op
 
 from polynsd.errors import ShapeError
 from polynsd.kernels.ops.autograd import NO_PATTERN, differentiable
-from polynsd.kernels.ops.operator import Pattern
+from polynsd.kernels.ops.batching import call_on_stack
+from polynsd.kernels.ops.operator import Pattern, StackedPattern
 from polynsd.kernels.registry import backend_for
 
 
@@ -106,13 +107,13 @@ def at_columns(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
 def sum_at_nodes(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """Σ over the half-edges that a node owns."""
     return _on_flat(
-        lambda flat: segment_sum(flat, *pattern, False), values, pattern, pattern.row.numel(), dim
+        lambda flat: segment_sum(flat, *pattern, False), values, pattern, pattern.num_half_edges, dim
     )
 
 
 def swap_halves(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """The value of the other half of every edge: `values[twin]`."""
-    return _on_flat(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.row.numel(), dim)
+    return _on_flat(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.num_half_edges, dim)
 
 
 def _on_flat(
@@ -125,5 +126,14 @@ def _on_flat(
         )
     tail = values.shape[dim:][1:]
     flat = values.reshape(values.shape[:dim].numel(), count, tail.numel())
-    result = operation(flat)
+    if isinstance(pattern, StackedPattern):
+        result = call_on_stack(lambda stack: _on_stack(operation, stack), (flat,), pattern.num_graphs)
+    else:
+        result = operation(flat)
     return result.reshape(*values.shape[:dim], result.size(1), *tail)
+
+
+def _on_stack(operation: Callable[[Tensor], Tensor], stack: Tensor) -> Tensor:
+    """The operation on the block-diagonal graph, for values `[graphs, R, count, F]`."""
+    whole = operation(stack.transpose(0, 1).flatten(1, 2))
+    return whole.unflatten(1, (len(stack), -1)).transpose(0, 1)

@@ -20,9 +20,9 @@ from polynsd.devices import to_wide
 from polynsd.errors import ShapeError
 from polynsd.kernels.ops import blocks, edges, reference
 from polynsd.kernels.ops.autograd import NO_PATTERN, Gradients, differentiable
-from polynsd.kernels.ops.batching import is_transformed
+from polynsd.kernels.ops.batching import call_on_stack, is_transformed
 from polynsd.kernels.ops.drift import mend_gradients
-from polynsd.kernels.ops.operator import BlockOperator, Pattern
+from polynsd.kernels.ops.operator import BlockOperator, Pattern, StackedPattern
 from polynsd.kernels.registry import active, backend_for
 
 LONGEST = 64  # degree up to which float32 is enough
@@ -202,12 +202,46 @@ def _evaluate(A: BlockOperator, phi: Tensor, x: Tensor) -> Tensor:
     diag, off, signal, phi, lead = _canonicalize(A, phi, x)
     if not lead.numel():  # no replicas
         return x.new_empty(*lead, *x.shape[-3:])
-    return _apply_filter(diag, off, signal, phi, *A.pattern)[0].reshape(*lead, *x.shape[-3:])
+    if isinstance(A.pattern, StackedPattern):
+        result = _evaluate_stack(A.pattern, diag, off, signal, phi)
+    else:
+        result = _apply_filter(diag, off, signal, phi, *A.pattern)[0]
+    return result.reshape(*lead, *x.shape[-3:])
+
+
+def _evaluate_stack(pattern: StackedPattern, diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> Tensor:
+    """The same for the replicas of a `torch.vmap`, each with a graph of its own.
+
+    They are one block-diagonal operator, but every graph has its own φ. T_k(A) x therefore come from single
+    products with A, and ordinary autograd keeps them.
+    """
+    if x.size(0) != 1:
+        raise ShapeError(f"a replica with a graph of its own has one signal; got {x.size(0)}.")
+
+    def evaluate(diag: Tensor, off: Tensor, x: Tensor, phi: Tensor) -> Tensor:
+        blocks_of_all = [t.transpose(0, 1).flatten(1, 2) for t in (diag, off)]
+        multiply = torch.arange(2, dtype=x.dtype, device=x.device)[None]
+
+        def product(T: Tensor) -> Tensor:
+            whole = T.transpose(0, 1).flatten(1, 2)
+            whole = _apply_filter(*blocks_of_all, whole, multiply, *pattern.whole)[0]
+            return whole.unflatten(1, (len(x), -1)).transpose(0, 1)
+
+        coefficients = phi[..., None, None, None].unbind(2)  # of [graphs, 1, N, d, C]
+        before, T = x, product(x) if len(coefficients) > 1 else x
+        y = coefficients[0] * x
+        for k, coefficient in enumerate(coefficients[1:], start=1):
+            if k > 1:
+                before, T = T, 2 * product(T) - before
+            y = y + coefficient * T
+        return y
+
+    return call_on_stack(evaluate, (diag, off, x, phi), pattern.num_graphs)
 
 
 def _check_shapes(A: BlockOperator, phi: Tensor, x: Tensor) -> None:
     """Raises unless the shapes fit and all is on one device: kernels look at addresses, not at shapes."""
-    N, H = A.pattern.num_nodes, A.pattern.row.numel()
+    N, H = A.pattern.num_nodes, A.pattern.num_half_edges
     if min(x.dim(), A.diag.dim(), A.off.dim()) < 3 or phi.dim() < 1 or not phi.size(-1):
         raise ShapeError("expected a signal [..., N, d, C], blocks [..., N | H, d, d] and φ [..., K + 1].")
     if (x.size(-3), A.diag.size(-3), A.off.size(-3)) != (N, N, H):

@@ -29,6 +29,39 @@ class Pattern(NamedTuple):
     def num_nodes(self) -> int:
         return self.rowptr.numel() - 1
 
+    @property
+    def num_half_edges(self) -> int:
+        return self.row.numel()
+
+
+class StackedPattern(Pattern):
+    """The block-diagonal pattern of `num_graphs` graphs of equal size, one per replica of a `torch.vmap`.
+
+    Sizes are those of one graph. Operations inside the vmap run on all graphs at once.
+    """
+
+    num_graphs: int
+
+    @classmethod
+    def of(cls, whole: Pattern, num_graphs: int) -> StackedPattern:
+        """From the pattern of the block-diagonal graph."""
+        stacked = cls(*whole)
+        stacked.num_graphs = num_graphs
+        return stacked
+
+    @property
+    def whole(self) -> Pattern:
+        """The block-diagonal graph."""
+        return Pattern(*self)
+
+    @property
+    def num_nodes(self) -> int:
+        return (self.rowptr.numel() - 1) // self.num_graphs
+
+    @property
+    def num_half_edges(self) -> int:
+        return self.row.numel() // self.num_graphs
+
 
 class BlockOperator(NamedTuple):
     """Pattern and blocks of a symmetric operator: `off[twin[h]] = off[h]ᵀ`."""
