@@ -134,6 +134,10 @@ COMMANDS = {
         "polynsd.cli.federated:FederatedPartition",
         "Divide a graph among clients: an archive for each, and a manifest.",
     ),
+    "federated run": Command(
+        "polynsd.cli.federated_run:FederatedRun",
+        "Divide a graph among clients and train over them on this machine.",
+    ),
 }
 
 

@@ -32,7 +32,7 @@ def mapping_registry() -> ConstructorRegistry:
 
     @registry.primitive_rule
     def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, Any]] | None:
-        return spec if info.type_origin is dict else None
+        return spec if info.type_origin in (dict, Mapping) else None
 
     return registry
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ from polynsd.zoo.states import check_state
 if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
     from polynsd.estimator.networks import NetworkMember
+
+
+ELSEWHERE = {
+    "federated": "polynsd.federated.opened"
+}  # kinds of runs that another package opens, by its module
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,7 @@ def open_run(
     edges: Path | None = None,
     nodes: Path | None = None,
 ) -> OpenedRun:
-    """Reads a run of `polynsd train` or `polynsd fit`.
+    """Reads a run of `polynsd train`, `polynsd fit` or `polynsd federated`.
 
     Args:
         folder: of the run.
@@ -72,7 +78,7 @@ def open_run(
     record = read_run(folder)
     if record.result is None:
         raise DataError(f"the run {record.folder} has not finished; start it again to go on.")
-    if record.kind == "protocol":
+    if record.kind == "protocol" or record.kind in ELSEWHERE:
         return _open_protocol(record, dataset)
     if record.kind == "model":
         return _open_fit(record, edges, nodes)
@@ -97,6 +103,9 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
     Raises:
         DataError: the graph is not found, or is not the one of the run.
     """
+    if record.kind in ELSEWHERE:
+        found: tuple[Graph, Problem] = import_module(ELSEWHERE[record.kind]).find_problem(record, dataset)
+        return found
     source = _find_source(record, dataset)
     problem = source.problem(record.inputs["seed"])
     _require_same_graph(record, problem)
@@ -109,6 +118,9 @@ def load_models(record: RunRecord, problem: Problem) -> tuple[nn.Module, ...]:
     Raises:
         DataError: the run holds no models, or others than its configuration says.
     """
+    if record.kind in ELSEWHERE:
+        loaded: tuple[nn.Module, ...] = import_module(ELSEWHERE[record.kind]).load_models(record, problem)
+        return loaded
     weights = _weights(record)
     config = from_options(ModelConfig, record.config["model"])
     outputs = problem.task.num_outputs(problem.data.y)

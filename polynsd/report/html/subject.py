@@ -11,7 +11,7 @@ from torch import nn
 
 from polynsd.data import Graph, Split
 from polynsd.data.splits import PARTS
-from polynsd.diagnostics.opened_run import find_network, find_problem, load_models
+from polynsd.diagnostics.opened_run import ELSEWHERE, find_network, find_problem, load_models
 from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.runs import RunRecord, read_run
 from polynsd.stats import Shares
@@ -93,7 +93,7 @@ def open_subject(
         ConfigError: the run is neither a training nor a fit.
     """
     record = read_run(folder)
-    if record.kind not in ("protocol", "model"):
+    if record.kind not in ("protocol", "model", *ELSEWHERE):
         raise ConfigError(
             f"{record.folder} is a {record.kind} run; a report is made of runs of polynsd train and polynsd "
             "fit."

@@ -1,0 +1,109 @@
+"""What a server is asked for, what it tells in between, and what comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from polynsd.errors import ConfigError, require_at_least, require_choice
+from polynsd.federated.payload import Array
+from polynsd.federated.privacy import FEWEST, Privacy
+
+METRICS = ("accuracy", "roc_auc")
+KINDS = ("local", "global")
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What a server needs to know beside the training itself."""
+
+    clients: int = 10
+    """How many must be there before the first round."""
+    timeout: float = 600.0
+    """Seconds that clients have for a round; who is later is left out of it."""
+    metric: str = "accuracy"
+    """accuracy, or roc_auc of two classes."""
+    privacy: Privacy = field(default_factory=Privacy)
+    """Secure aggregation and differential privacy."""
+
+    def __post_init__(self) -> None:
+        require_at_least("clients", self.clients, 1)
+        require_choice("metric", self.metric, METRICS)
+        if not 0 < self.timeout < math.inf:
+            raise ConfigError(f"timeout must be a positive number of seconds; got {self.timeout!r}.")
+        if self.privacy.secure_aggregation and self.clients < FEWEST:
+            raise ConfigError(f"secure aggregation needs {FEWEST} clients or more; got {self.clients}.")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A round that validation chose, with its scores."""
+
+    round: int = 0  # 0: none yet
+    val: float = -math.inf
+    test: float = math.nan
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """What is worth saying after a round; scores are of the round before."""
+
+    round: int
+    clients: int  # whose replies were used
+    invited: int
+    sent: int  # bytes of the round, to all clients
+    received: int
+    scores: Mapping[str, float]  # local_val, local_test, global_val, global_test
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished federated training."""
+
+    choices: Mapping[str, Choice]  # by kind: local, global
+    arrays: Mapping[str, Array]  # what was sent of the chosen global model
+    names: Sequence[str]  # of clients, by number
+    num_features: int
+    num_classes: int
+    sent: int  # bytes, of all rounds
+    received: int
+    faults: int
+
+
+class Watcher(Protocol):
+    """What a server tells while it runs."""
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """Clients are still missing."""
+
+    def fault(self, round_: int, client: str, reason: str) -> None:
+        """A client is left out of a round; round 0 is the time before the first."""
+
+    def report(self, report: RoundReport) -> None:
+        """A round is over."""
+
+
+def weigh_scores(answers: Sequence[Mapping[str, Any]], metric: str) -> dict[str, float]:
+    """`local_val`, `local_test`, `global_val`, `global_test`: means over clients, weighted by their nodes.
+
+    Args:
+        answers: of every client the numbers that `LocalClient.evaluate` gives, and `num_nodes`.
+        metric: accuracy or roc_auc; clients where it is not defined do not count.
+    """
+    means = {}
+    for key in (f"{kind}_{part}" for kind in KINDS for part in ("val", "test")):
+        values = [(float(answer["num_nodes"]), _score(answer, key, metric)) for answer in answers]
+        known = [(weight, value) for weight, value in values if not math.isnan(value)]
+        if known:
+            means[key] = sum(w * value for w, value in known) / sum(w for w, _ in known)
+    return means
+
+
+def _score(answer: Mapping[str, Any], key: str, metric: str) -> float:
+    """Of one client; NaN where it is not defined."""
+    if metric == "roc_auc":
+        return float(answer.get(f"{key}_auc", math.nan))
+    count = float(answer.get(f"{key.partition('_')[2]}_count", 0.0))
+    return float(answer.get(f"{key}_correct", math.nan)) / count if count else math.nan

@@ -1,0 +1,188 @@
+"""`Roster`: which clients take part. Each is asked once what it is, before it is asked to train."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from polynsd.federated.records import CONFIG, NUMBERS, count_bytes, find_fault, read_text
+
+POLL_SECONDS = 0.5
+SIZES = ("num_nodes", "num_features", "num_classes")
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a client says of itself: sizes, and a hash of the names of its columns."""
+
+    name: str
+    node_id: int
+    num_nodes: int
+    num_features: int
+    num_classes: int
+    columns: str
+
+    @property
+    def kind(self) -> tuple[int, int, str]:
+        """What must be equal for all clients."""
+        return self.num_features, self.num_classes, self.columns
+
+
+class MeteredGrid(Grid):
+    """A grid whose nodes are the clients in good standing, and that counts bytes of records.
+
+    Args:
+        inner: Flower's, or that of this process.
+    """
+
+    def __init__(self, inner: Grid) -> None:
+        self.inner = inner
+        self.nodes: list[int] = []
+        self.sent = self.received = 0
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """Sends, waits, and counts what went either way."""
+        messages = list(messages)
+        sizes: dict[int, int] = {}  # equal content is one object
+        for message in messages:
+            if timeout is not None:
+                message.metadata.ttl = timeout  # what comes later is dropped
+            key = id(message.content)
+            sizes[key] = sizes.get(key) or count_bytes(message.content)
+            self.sent += sizes[key]
+        replies = list(self.inner.send_and_receive(messages, timeout=timeout))
+        self.received += sum(count_bytes(reply.content) for reply in replies if reply.has_content())
+        return replies
+
+    def get_node_ids(self) -> list[int]:
+        return self.nodes
+
+    def set_run(self, run: Any) -> None:
+        self.inner.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self.inner.run
+
+    def create_message(self, *args: Any, **options: Any) -> Message:
+        return self.inner.create_message(*args, **options)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return self.inner.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return self.inner.pull_messages(message_ids)
+
+
+class Roster:
+    """The clients of a federation, numbered by name.
+
+    Args:
+        grid: to the clients.
+        hello: what they are told when they are asked what they are.
+        tell: takes the name of a client and why it does not take part.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(
+        self, grid: MeteredGrid, hello: Mapping[str, str], tell: Callable[[str, str], None], timeout: float
+    ) -> None:
+        self.grid, self.hello, self.tell, self.timeout = grid, hello, tell, timeout
+        self.members: dict[str, Member] = {}
+        self.names: list[str] = []  # the position is the client's number, for good
+        self._refused: set[int] = set()
+
+    def wait_for(self, count: int, on_wait: Callable[[int], None]) -> None:
+        """Returns when so many clients are there."""
+        while len(self.members) < count:
+            self.update()
+            on_wait(len(self.members))
+            if len(self.members) < count:
+                time.sleep(POLL_SECONDS)
+        self.names = sorted(self.members, key=_natural)
+
+    def update(self) -> None:
+        """Forgets nodes that have left and asks new ones what they are."""
+        present = list(self.grid.inner.get_node_ids())
+        self.members = {n: member for n, member in self.members.items() if member.node_id in present}
+        known = {member.node_id for member in self.members.values()} | self._refused
+        new = [node for node in present if node not in known]
+        content = RecordDict({CONFIG: ConfigRecord(dict(self.hello))})
+        messages = [Message(content, node, MessageType.QUERY) for node in new]
+        for reply in self.grid.send_and_receive(messages, timeout=self.timeout) if messages else ():
+            self._admit(reply)
+        self.grid.nodes = [member.node_id for member in self.members.values()]
+
+    def _admit(self, reply: Message) -> None:
+        node = reply.metadata.src_node_id
+        fault = find_fault(reply, None)
+        member = None
+        if fault is None:
+            try:
+                member = read_member(reply)
+            except (KeyError, TypeError, ValueError) as error:
+                fault = f"did not say what it is: {error}"
+        if member is not None:
+            fault = self._find_objection(member)
+        if fault is not None or member is None:
+            self._refused.add(node)
+            self.tell(f"node {node}" if member is None else member.name, fault or "")
+            return
+        self.members[member.name] = member
+        if self.names and member.name not in self.names:
+            self.names.append(member.name)
+
+    def _find_objection(self, member: Member) -> str | None:
+        if member.name in self.members:
+            return "joined twice; the first one counts"
+        first = next(iter(self.members.values()), None)
+        if first is not None and member.kind != first.kind:
+            features, classes, _ = member.kind
+            same = "the same names" if member.columns == first.columns else "columns of other names"
+            return (
+                f"does not fit: it has {features} features and {classes} classes, with {same}; {first.name} "
+                f"has {first.num_features} and {first.num_classes}"
+            )
+        return None
+
+    def number(self, node_id: int) -> int:
+        """The client's number: its place in the names."""
+        return self.names.index(self.name(node_id))
+
+    def name(self, node_id: int) -> str:
+        """The name of the client at a node."""
+        return next((m.name for m in self.members.values() if m.node_id == node_id), f"node {node_id}")
+
+
+def describe(name: str, num_nodes: int, num_features: int, num_classes: int, columns: str) -> RecordDict:
+    """What a client answers when it is asked what it is."""
+    numbers: dict[str, Any] = {
+        "num_nodes": num_nodes,
+        "num_features": num_features,
+        "num_classes": num_classes,
+    }
+    return RecordDict(
+        {NUMBERS: MetricRecord(numbers), CONFIG: ConfigRecord({"name": name, "columns": columns})}
+    )
+
+
+def read_member(reply: Message) -> Member:
+    """What a client says of itself."""
+    numbers = reply.content.metric_records[NUMBERS]
+    nodes, features, classes = sizes = [int(cast(float, numbers[key])) for key in SIZES]
+    if min(sizes) < 1:
+        raise ValueError(f"nodes, features and classes must be positive; got {sizes}")
+    name = read_text(reply.content, "name") or f"node {reply.metadata.src_node_id}"
+    columns = read_text(reply.content, "columns")
+    return Member(name[:80], reply.metadata.src_node_id, nodes, features, classes, columns)
+
+
+def _natural(name: str) -> list[Any]:
+    """client-2 before client-10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,324 @@
+"""The server's rounds over Flower's messages: what travels, what is left out, how a killed server goes on."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("flwr")
+
+from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+from polynsd.data import make_graph
+from polynsd.errors import ConfigError
+from polynsd.federated import ClientData, FederatedConfig, average, initial_payload
+from polynsd.federated.local_grid import LocalGrid
+from polynsd.federated.outcome import ServerOptions, weigh_scores
+from polynsd.federated.partition import partition_graph
+from polynsd.federated.privacy import Privacy
+from polynsd.federated.records import ARRAYS, NUMBERS, WEIGHT, to_arrays, to_payload
+from polynsd.federated.server import FederatedServer
+from polynsd.federated.site import Site
+from polynsd.federated.training import train_federated
+
+CLIENTS = 3
+CONFIG = FederatedConfig(backbone="gcn", width=4, rounds=2, local_epochs=1)
+PARTITION = partition_graph(
+    make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6),
+    CLIENTS,
+    "labels",
+    alpha=50.0,
+    fractions=(0.5, 0.25, 0.25),
+)
+
+
+class Notes:
+    """A watcher that remembers; `stop` breaks off after a round, as a kill would."""
+
+    def __init__(self, stop=None):
+        self.faults, self.reports, self.stop = [], [], stop
+
+    def waiting(self, present, wanted):
+        pass
+
+    def fault(self, round_, client, reason):
+        self.faults.append((round_, client, reason))
+
+    def report(self, report):
+        self.reports.append(report)
+        if report.round == self.stop:
+            raise KeyboardInterrupt
+
+
+class Tampered(LocalGrid):
+    """A grid that lets a function change, drop or add to the replies to `train`."""
+
+    def __init__(self, sites, tamper):
+        super().__init__(sites)
+        self.tamper, self.replies = tamper, []
+
+    def send_and_receive(self, messages, *, timeout=None):
+        replies = super().send_and_receive(messages, timeout=timeout)
+        if replies and replies[0].metadata.message_type != "train":
+            return replies
+        self.replies.append([to_payload(r.content) for r in replies if ARRAYS in r.content])
+        return self.tamper(replies)
+
+
+def make_sites():
+    return [
+        Site(f"client-{number}", ClientData.of(graph, PARTITION.num_classes))
+        for number, graph in enumerate(PARTITION.graphs)
+    ]
+
+
+def serve(config=CONFIG, tamper=lambda replies: replies, sites=None, **privacy):
+    grid, notes = Tampered(make_sites() if sites is None else sites, tamper), Notes()
+    server = FederatedServer(config, ServerOptions(CLIENTS, privacy=Privacy(**privacy)), grid, notes)
+    return server, server.run(), grid, notes
+
+
+def assert_equal(some, others, tolerance=0.0):
+    assert some.keys() == others.keys()
+    for name, array in some.items():
+        np.testing.assert_allclose(array, others[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def serialise(reply):
+    """The bytes that travel."""
+    return b"".join(part.deflate() for part in get_all_nested_objects(reply.content).values())
+
+
+def test_a_round_averages_by_nodes_and_counts_bytes():
+    server, outcome, grid, notes = serve(replace(CONFIG, rounds=1))
+    replies = dict(enumerate(grid.replies[0]))
+    assert_equal(to_arrays(server.arrays), average(replies), 1e-7)
+    sizes = [site.data.num_nodes for site in grid.sites.values()]
+    assert [reply.numbers[WEIGHT] for reply in replies.values()] == sizes
+    (report,) = notes.reports
+    least = sum(reply.num_bytes for reply in replies.values())
+    assert least < report.received < 2 * least + 10_000
+    assert (report.clients, report.invited, notes.faults) == (CLIENTS, CLIENTS, [])
+    assert outcome.choices["global"].round == outcome.choices["local"].round == 1
+
+
+def test_the_mean_of_equal_models_is_the_model():
+    def equal(replies):
+        for reply in replies:
+            reply.content[ARRAYS] = replies[0].content[ARRAYS]
+        return replies
+
+    server, _, grid, _ = serve(replace(CONFIG, rounds=1), equal)
+    assert_equal(to_arrays(server.arrays), grid.replies[0][0].arrays, 1e-7)
+
+
+def test_what_a_client_sends_holds_nothing_of_its_graph():
+    """On the bytes: no row of features, no run of labels, no edges, no ids."""
+    sent = []
+
+    def record(replies):
+        sent.extend(map(serialise, replies))
+        return replies
+
+    sites = make_sites()
+    for site, graph in zip(sites, PARTITION.graphs, strict=True):
+        ids = np.array([f"person-{node}" for node in graph.ids])
+        object.__setattr__(site.data, "ids", ids)
+    serve(replace(CONFIG, masks="fedath"), record, sites)
+    assert len(sent) == CLIENTS * CONFIG.rounds
+    for i, content in enumerate(sent):
+        data = sites[i % CLIENTS].data
+        secrets = [row.tobytes() for row in data.x.numpy()]
+        secrets += [data.x[:, 0].numpy().copy().tobytes()[:32]]
+        for dtype in (np.int8, np.int32, np.int64, np.float32):
+            secrets.append(data.y.numpy().astype(dtype).tobytes()[: 16 * np.dtype(dtype).itemsize])
+            secrets.append(data.edge_index.numpy().astype(dtype).tobytes()[: 16 * np.dtype(dtype).itemsize])
+        secrets += [str(name).encode() for name in data.ids]
+        assert not any(secret in content for secret in secrets)
+        assert not any(branch in content for branch in (b"causal", b"biased", b"mask"))
+
+
+def change(number, edit):
+    """Tampers with the reply of one client in round 1."""
+    calls = []
+
+    def tamper(replies):
+        calls.append(1)
+        if len(calls) > 1:
+            return replies
+        found = [edit(reply) if i == number else [reply] for i, reply in enumerate(replies)]
+        return [reply for some in found for reply in some]
+
+    return tamper
+
+
+def with_arrays(edit):
+    def apply(reply):
+        arrays = {name: array.copy() for name, array in to_arrays(reply.content[ARRAYS]).items()}
+        edit(arrays)
+        reply.content[ARRAYS] = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+        return [reply]
+
+    return apply
+
+
+def fill(value):
+    return with_arrays(lambda arrays: next(iter(arrays.values())).fill(value))
+
+
+def weigh(value):
+    def edit(reply):
+        reply.content[NUMBERS] = MetricRecord({WEIGHT: value})
+        return [reply]
+
+    return edit
+
+
+def reshape(arrays):
+    name = next(iter(arrays))
+    arrays[name] = arrays[name][:1]
+
+
+def poison(reply):
+    name = next(iter(reply.content[ARRAYS]))
+    reply.content[ARRAYS][name] = Array("float32", (1,), "numpy.ndarray", b"\x80\x04pickle")
+    return [reply]
+
+
+FAULTS = {
+    "did not answer within 600 s": lambda reply: [],
+    "sent NaN or infinity": fill(np.nan),
+    "sent NaN or infinity in": fill(np.inf),
+    "sent a number of 1e\\+30": fill(1e30),
+    "of shape \\(1": with_arrays(reshape),
+    "left out the array": with_arrays(lambda arrays: arrays.pop(next(iter(arrays)))),
+    "that nobody asked for": with_arrays(lambda arrays: arrays.update(x=np.ones(2, np.float32))),
+    "cannot be read": poison,
+    "failed: out of memory": lambda reply: [Message(Error(1, "out of memory"), reply_to=_asked(reply))],
+    "sent num_nodes = -3": weigh(-3.0),
+    "sent num_nodes = nan": weigh(float("nan")),
+}
+
+
+def _asked(reply):
+    return Message(reply.content, reply.metadata.src_node_id, "train")
+
+
+@pytest.mark.parametrize("reason", FAULTS)
+def test_a_round_goes_on_without_a_client_and_says_why(reason):
+    tamper = change(1, FAULTS[reason])
+    server, _, grid, notes = serve(replace(CONFIG, rounds=1), tamper)
+    replies = {number: reply for number, reply in enumerate(grid.replies[0]) if number != 1}
+    assert_equal(to_arrays(server.arrays), average(replies), 1e-7)
+    ((round_, client, told),) = notes.faults
+    assert (round_, client) == (1, "client-1")
+    assert re.search(reason, told), told
+    assert notes.reports[0].clients == CLIENTS - 1
+
+
+def test_answers_that_come_twice_count_once():
+    server, _, grid, notes = serve(replace(CONFIG, rounds=1), change(2, lambda reply: [reply, reply]))
+    assert_equal(to_arrays(server.arrays), average(dict(enumerate(grid.replies[0]))), 1e-7)
+    assert notes.faults == [(1, "client-2", "answered twice; the first answer counts")]
+
+
+def test_a_round_without_any_answer_leaves_the_model_as_it_is():
+    server, _, _, notes = serve(replace(CONFIG, rounds=1), lambda replies: [])
+    data = make_sites()[0].data
+    assert_equal(
+        to_arrays(server.arrays), initial_payload(CONFIG, data.num_features, data.num_classes).arrays
+    )
+    assert notes.faults[-1][1:] == ("nobody", "sent anything that could be used; the model stays as it is")
+
+
+def test_who_joins_twice_or_does_not_fit_is_left_out():
+    sites = make_sites()
+    wide = replace(sites[0].data, x=torch.zeros(sites[0].data.num_nodes, 9))
+    sites += [Site("client-1", sites[1].data), Site("wide", wide)]
+    _, outcome, _, notes = serve(replace(CONFIG, rounds=1), sites=sites)
+    assert list(outcome.names) == ["client-0", "client-1", "client-2"]
+    assert [fault[1] for fault in notes.faults] == ["client-1", "wide"]
+    assert "joined twice" in notes.faults[0][2]
+    assert "9 features" in notes.faults[1][2]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(CONFIG, rounds=4, masks="fedath"),
+        replace(CONFIG, rounds=4, method="fedadam"),
+        replace(CONFIG, rounds=4, method="fedpub"),
+        replace(CONFIG, rounds=4, method="fedproto"),
+    ],
+    ids=lambda config: config.method,
+)
+def test_a_killed_server_goes_on_to_the_same_result(config, tmp_path):
+    options = ServerOptions(CLIENTS)
+    whole = train_federated(PARTITION, config, options, Notes(), out=tmp_path / "whole", snapshot_seconds=0)
+    with pytest.raises(KeyboardInterrupt):
+        train_federated(PARTITION, config, options, Notes(stop=3), out=tmp_path / "cut", snapshot_seconds=0)
+    notes = Notes()
+    resumed = train_federated(PARTITION, config, options, notes, out=tmp_path / "cut", snapshot_seconds=0)
+    assert [report.round for report in notes.reports] == [3, 4]
+    assert str(resumed.outcome.choices) == str(whole.outcome.choices)  # NaN where nothing is global
+    assert (resumed.outcome.sent, resumed.outcome.received) == (whole.outcome.sent, whole.outcome.received)
+    assert_equal(resumed.outcome.arrays, whole.outcome.arrays)
+    for name, networks in whole.local.items():
+        assert networks
+        assert all(torch.equal(t, resumed.local[name][key]) for key, t in networks.items())
+    files = [(tmp_path / run / "metrics.jsonl").read_bytes() for run in ("whole", "cut")]
+    assert files[0] == files[1]
+
+
+def test_a_secure_sum_is_the_plain_sum_up_to_rounding():
+    config = replace(CONFIG, rounds=1)
+    plain, _, _, _ = serve(config)
+    secure, outcome, grid, notes = serve(config, secure_aggregation=True)
+    weights = [site.data.num_nodes for site in grid.sites.values()]
+    step = 2 / 2**22 * len(weights) / sum(weight / max(weights) for weight in weights)
+    assert_equal(to_arrays(secure.arrays), to_arrays(plain.arrays), 2 * step + 1e-7)
+    assert not notes.faults
+    assert outcome.choices["local"].round == 1
+
+
+def test_the_server_of_a_secure_sum_sees_no_weights():
+    """No array that a client trained is in what it sends, neither in the clear nor as a record."""
+    seen = []
+
+    def record(replies):
+        seen.extend(map(serialise, replies))
+        return replies
+
+    _, _, grid, _ = serve(replace(CONFIG, rounds=1), record, secure_aggregation=True)
+    trained = [
+        p.detach().numpy().tobytes() for site in grid.sites.values() for p in site.client.causal.parameters()
+    ]
+    assert len(seen) == 4 * CLIENTS
+    assert not any(array in content for array in trained for content in seen)
+
+
+def test_differential_privacy_clips_and_tells_what_it_costs():
+    config = replace(CONFIG, rounds=1)
+    server, outcome, _, _ = serve(config, dp_noise=1e-9, dp_clip=1e-3)
+    before = initial_payload(config, outcome.num_features, outcome.num_classes).arrays
+    after = to_arrays(server.arrays)
+    change = np.sqrt(sum(float(((after[name] - array) ** 2).sum()) for name, array in before.items()))
+    assert 0.2e-3 < change < 1.01e-3
+    assert 4.3 < Privacy(dp_noise=1.0).spent_epsilon(1) < 5.0  # exactly 4.38, Balle and Wang (2018)
+    assert Privacy(dp_noise=2.0).spent_epsilon(50) < Privacy(dp_noise=1.0).spent_epsilon(50)
+    with pytest.raises(ConfigError, match="use one of the two"):
+        Privacy(secure_aggregation=True, dp_noise=1.0)
+    with pytest.raises(ConfigError, match="fedavg or fedprox"):
+        serve(replace(CONFIG, method="fedadam"), dp_noise=1.0)
+
+
+def test_scores_are_weighted_by_nodes():
+    answers = [
+        {"num_nodes": 30, "val_count": 10, "local_val_correct": 5, "test_count": 0, "local_test_correct": 0},
+        {"num_nodes": 10, "val_count": 4, "local_val_correct": 4, "test_count": 2, "local_test_correct": 1},
+    ]
+    assert weigh_scores(answers, "accuracy") == {"local_val": 0.625, "local_test": 0.5}
+    assert weigh_scores(answers, "roc_auc") == {}
