@@ -97,7 +97,7 @@ def measure_energy(model: nn.Module, graph: Any, *, trace: Trace | None = None) 
         is_last = layer == len(trace.states) - 1
         for name, L in operators.items():
             rows.append(StateEnergy(layer, name, *_energies(L, state, trace.learned_dim), is_last))
-    return Energy(tuple(rows))
+    return Energy(tuple(rows), trace.note)
 
 
 def _energies(L: Laplacian, x: Tensor, learned: int) -> tuple[float, float, float, float, float]:

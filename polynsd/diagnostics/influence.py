@@ -28,9 +28,10 @@ from torch import Tensor, nn
 from polynsd.diagnostics.result import finish_figure, make_frame, new_figure
 from polynsd.diagnostics.trace import as_data, graph_input
 from polynsd.errors import DataError, require_at_least, require_choice
-from polynsd.nn import PolyNSD, SheafLayer, hook_layers
+from polynsd.nn import SheafLayer, SheafODE, hook_layers
 from polynsd.nn.assembly import Laplacian
 from polynsd.nn.features import encode_features
+from polynsd.nn.sheaf_model import SheafModel
 from polynsd.palette import COLOURS
 from polynsd.sparse import require_dense
 from polynsd.topology import as_topology
@@ -43,6 +44,7 @@ Numbers = NDArray[np.float64]
 
 SCORES = ("margin", "logit", "log-prob", "jacobian")
 PATHS = {"full": "in full", "frozen": "through states alone (maps frozen)"}
+NO_FROZEN = "all paths together; that through states alone is not measured in continuous time"
 SILENT = 1e-12  # I(0) below it: a target whose score depends on nothing
 CHUNK = 2**27  # numbers of gradients that are held at once
 SEVERAL = 16  # backward passes in one, on a GPU
@@ -161,7 +163,9 @@ def measure_influence(
     topology = as_topology(data.edge_index, data.num_nodes)
     row, col = (t.cpu().numpy() for t in (topology.row, topology.col))
     adjacency = sparse.csr_array((np.ones(len(row), np.float32), (row, col)), shape=(data.num_nodes,) * 2)
-    paths = list(PATHS) if any(_learns_maps(module) for module in model.modules()) else ["full"]
+    has_frozen = any(_learns_maps(module) for module in model.modules())
+    note = NO_FROZEN if has_frozen and isinstance(model, SheafODE) else ""
+    paths = list(PATHS) if has_frozen and not note else ["full"]
     with eval_mode(model), torch.no_grad():  # of parameters; vjp has its own
         norms = {path: Gradients(model, data, of, is_frozen=path == "frozen") for path in paths}
         totals: dict[str, list[Numbers]] = {path: [] for path in paths}
@@ -172,7 +176,7 @@ def measure_influence(
             for path in paths:
                 totals[path].append(_sum_shells(norms[path](some), shells, max_distance))
     shell_sizes = np.concatenate(sizes).astype(np.int64)
-    return Influence(of, nodes, shell_sizes, {path: np.concatenate(totals[path]) for path in paths})
+    return Influence(of, nodes, shell_sizes, {path: np.concatenate(totals[path]) for path in paths}, note)
 
 
 def _learns_maps(module: nn.Module) -> bool:
@@ -209,7 +213,8 @@ class Gradients:
 
     def __init__(self, model: nn.Module, data: Any, of: str, is_frozen: bool) -> None:
         self.of, self.y = of, data.get("y")
-        self.is_batched = data.x.is_cuda  # on a CPU one pass after the other is faster
+        # on a CPU one pass after the other is faster; steps in time are computed again, one pass at a time
+        self.is_batched = data.x.is_cuda and not hasattr(model, "ode")
         start, rest, self.weight = _split_model(model, data)
 
         def freeze(layer: SheafLayer, x: Tensor, L: Laplacian, trunk: Tensor | None) -> Tensor:
@@ -272,8 +277,8 @@ class Gradients:
 
 
 def _split_model(model: nn.Module, data: Any) -> tuple[Tensor, Callable[[Tensor], Tensor], Tensor | None]:
-    """(pre, what follows it, W) of a PolyNSD; (x, the model, None) of others."""
-    if isinstance(model, PolyNSD) and isinstance(model.encoder, nn.Linear):
+    """(pre, what follows it, W) of a PolyNSD or SheafODE; (x, the model, None) of others."""
+    if isinstance(model, SheafModel) and isinstance(model.encoder, nn.Linear):
         graph = graph_input(model, data)
         with torch.no_grad():
             pre = encode_features(model.encoder, data.x, 0.0, False)

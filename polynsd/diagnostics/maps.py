@@ -152,6 +152,7 @@ def measure_maps(
     found = sum(map(len, cycles))
     note = f"{len(half):,} of {total:,} edges" if len(half) < total else f"all {total:,} edges"
     note += f", {found:,} cycles of three or four nodes"
+    note += f"; {trace.note}" if trace.note else ""
     return Maps(tuple(rows), tuple(kept), ends.cpu().numpy(), is_same, note)
 
 

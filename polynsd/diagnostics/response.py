@@ -4,6 +4,8 @@
     r(λ) = gain − m(λ)                       what the layer applies, one curve per stalk coordinate
     Π_ℓ r_ℓ(λ)                               all layers, if maps were the same in all and φ, W the identity
 
+In continuous time a layer is a piece Δt of time, and r(λ) = exp(−Δt m(λ)).
+
 Statistics of m as printed are means over equal steps of λ: G_low over λ ≤ 0.2 λ_max, G_high over
 λ ≥ 0.8 λ_max, ΔG = G_high − G_low, and how often m changes between rising and falling. Eigenvalues are not in
 equal steps, so `weighted_…` has means over the fifth of all eigenvalues of the layer's Laplacian that are
@@ -122,10 +124,10 @@ def measure_response(
     for number, (layer, L) in enumerate(zip(trace.layers, trace.laplacians, strict=False)):
         spectrum = _density(L, seed) if density else SpectralDensity(np.zeros(0), np.zeros(0))
         lam_max = float(torch.as_tensor(L.lambda_max(layer.config.lambda_max)).max()) or 1.0
-        curves.append(_curves(layer, lam_max, spectrum, L.device))
+        curves.append(_curves(layer, lam_max, spectrum, L.device, trace.piece))
         rows.append(_statistics(number + 1, layer, curves[-1], L.device))
     stack = np.prod([each.r for each in curves], axis=0)
-    return Response(tuple(rows), tuple(curves), stack)
+    return Response(tuple(rows), tuple(curves), stack, trace.note)
 
 
 def count_changes(values: Numbers) -> int:
@@ -144,9 +146,13 @@ def _density(L: Laplacian, seed: int) -> SpectralDensity:
     return estimate_density(A.__matmul__, like, vectors=vectors, seed=seed)
 
 
-def _curves(layer: SheafLayer, lam_max: float, density: SpectralDensity, device: torch.device) -> LayerCurves:
+def _curves(
+    layer: SheafLayer, lam_max: float, density: SpectralDensity, device: torch.device, piece: float | None
+) -> LayerCurves:
     lam = to_wide(torch.linspace(0, lam_max, GRID, device=device))
     found = layer.response(lam, lam_max)
+    if piece is not None:
+        found = found._replace(r=(-piece * found.m).exp().expand_as(found.r))
     correction = _correction(layer, lam, lam_max)
     m, r, added = (t.cpu().double().numpy() for t in (found.m, found.r, correction))
     return LayerCurves(lam.cpu().double().numpy(), m - added, added, m, r, density)

@@ -103,7 +103,7 @@ def measure_smoothness(
         pairs, edges = _pairs(trace.laplacians[0].topology, x, seed)
         distances = _relative_distance(x, *pairs), _relative_distance(x, *edges)
         rows.append(StateSmoothness(layer, effective_rank(x), *distances, gradient))
-    return Smoothness(tuple(rows))
+    return Smoothness(tuple(rows), trace.note)
 
 
 def effective_rank(x: Tensor) -> float:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from polynsd.config import ADAPTIVE_SOLVERS
 from polynsd.errors import ConfigError, DataError, ShapeError
-from polynsd.nn import PolyNSD, SheafLayer, hook_layers
+from polynsd.nn import PolyNSD, SheafLayer, SheafODE, hook_layers
 from polynsd.nn.assembly import Laplacian
 from polynsd.nn.inputs import GraphInput, prepare_graph
+from polynsd.nn.sheaf_model import SheafModel
 from polynsd.training.replica import call_model, eval_mode
+
+STOPS = 4  # times at which an adaptive solver is looked at
+MOST_PIECES = 16  # states of a layer in continuous time that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +32,22 @@ class Trace:
             X_L.
         layers: the layers.
         output: `[N, O]` of the model.
+        piece: of a model in continuous time, the time between two states; its layers are then pieces of time,
+            and one layer comes as often as it has pieces.
     """
 
     states: tuple[Tensor, ...]
     laplacians: tuple[Laplacian, ...]
     layers: tuple[SheafLayer, ...]
     output: Tensor
+    piece: float | None = None
+
+    @property
+    def note(self) -> str:
+        """What has to be known to read numbers by layer."""
+        if self.piece is None:
+            return ""
+        return f"a model in continuous time: what is called a layer is a time of {self.piece:g}"
 
     @property
     def learned_dim(self) -> int:
@@ -45,7 +61,7 @@ def trace_layers(model: nn.Module, graph: Any) -> Trace:
     States carry gradients where gradients are enabled.
 
     Args:
-        model: `PolyNSD`, one of its controls, or another model with sheaf layers.
+        model: `PolyNSD`, one of its controls, `SheafODE`, or another model with sheaf layers.
         graph: PyG's `Data`, or a `polynsd.data.Graph`.
 
     Raises:
@@ -54,6 +70,8 @@ def trace_layers(model: nn.Module, graph: Any) -> Trace:
         DataError: a state is not finite.
     """
     data = as_data(graph, model)
+    if isinstance(model, SheafODE):
+        return _trace_time(model, data)
     states: list[Tensor] = []
     laplacians: list[Laplacian] = []
     layers: list[SheafLayer] = []
@@ -72,15 +90,34 @@ def trace_layers(model: nn.Module, graph: Any) -> Trace:
                 f"{type(model).__name__} has no sheaf layers to look into. Use PolyNSD, NSD or "
                 "IdentitySheaf; the influence of distant nodes can be measured of any model."
             )
-        for number, state in enumerate(states):
-            if not bool(torch.isfinite(state).all()):
-                raise DataError(
-                    f"the state X_{number} of the model holds NaN or infinity, so nothing can be measured "
-                    "from there on; its training has diverged, or its features are too large."
-                )
+        _check_finite(states)
     with eval_mode(model):
         laplacians.append(_sheaf_seen_next(model, states, laplacians, data))
     return Trace(tuple(states), tuple(laplacians), tuple(layers), output)
+
+
+def _trace_time(model: SheafODE, data: Any) -> Trace:
+    """The states of a model in continuous time after every step of its solver, or of a few steps.
+
+    A solver that chooses its steps is stopped at `STOPS` equal times.
+    """
+    ode = model.ode
+    steps = STOPS if ode.solver in ADAPTIVE_SOLVERS else ode.steps
+    pieces = max(n for n in range(1, MOST_PIECES + 1) if steps % n == 0)
+    with eval_mode(model):
+        seen = list(model.trajectory(model.encode(data.x), graph_input(model, data), pieces))
+        layers, states, laplacians = zip(*seen, strict=True)
+        _check_finite(states)
+        return Trace(states, laplacians, layers[:-1], model.decode(states[-1]), ode.horizon / pieces)
+
+
+def _check_finite(states: Sequence[Tensor]) -> None:
+    for number, state in enumerate(states):
+        if not bool(torch.isfinite(state).all()):
+            raise DataError(
+                f"the state X_{number} of the model holds NaN or infinity, so nothing can be measured "
+                "from there on; its training has diverged, or its features are too large."
+            )
 
 
 def _sheaf_seen_next(
@@ -96,7 +133,7 @@ def _sheaf_seen_next(
     return last.laplacian(states[-1], *graph_input(model, data), context)
 
 
-def graph_input(model: PolyNSD, data: Any) -> GraphInput:
+def graph_input(model: SheafModel, data: Any) -> GraphInput:
     """The graph of `as_data` on half-edges, with the edge features that the model takes."""
     attr = data.edge_attr if model.config.edge_dim else None
     return prepare_graph(data.x, data.edge_index, data.edge_weight, attr)

@@ -180,7 +180,10 @@ def _in_same_surroundings(step: Function, device: str) -> Function:
 def _solve_adaptively(function: Function, x: Tensor, tensors: Sequence[Tensor], ode: ODEConfig) -> Tensor:
     torchdiffeq = load_optional("torchdiffeq", f"solver='{ode.solver}' needs", "ode")
     if is_transformed():
-        raise CheckpointError(f"solver='{ode.solver}' chooses its steps by values, which torch.func hides.")
+        raise CheckpointError(
+            f"solver='{ode.solver}' chooses its steps by values, which torch.func hides; use a solver with "
+            "fixed steps, such as 'rk4'."
+        )
     times = x.new_tensor([0.0, ode.horizon])
     settings: dict[str, Any] = {"rtol": ode.tolerance, "atol": ABSOLUTE * ode.tolerance, "method": ode.solver}
     settings["options"] = {"max_num_steps": MOST_ADAPTIVE_STEPS}

@@ -9,8 +9,9 @@ frozen sheaf a mode of frequency λ is multiplied by exp(−T q(λ)).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 from typing_extensions import Self, Unpack
@@ -110,28 +111,64 @@ class SheafODE(SheafModel):
         context = self.context(state)
         for layer in self.layers:
             assert isinstance(layer, SheafLayer)
-            state = self._run(layer, state, graph, context)
+            frozen = self._frozen_sheaf(layer, state, graph, context)
+            state = self._run(layer, state, graph, context, frozen, self.ode)
+        return self.decode(state)
+
+    def decode(self, state: Tensor) -> Tensor:
+        """The last state `[N, D, hidden_channels]` → [N, out_channels]."""
         return self.decoder(state.flatten(-2))
 
-    def _run(self, layer: SheafLayer, state: Tensor, graph: GraphInput, context: Tensor | None) -> Tensor:
+    def trajectory(
+        self, state: Tensor, graph: GraphInput, pieces: int
+    ) -> Iterator[tuple[SheafLayer, Tensor, Laplacian]]:
+        """(layer, x(t), the sheaf that ẋ has there) at the beginning of equal pieces of time, and at the end.
+
+        `pieces` is their number in every layer. It divides the steps of solvers that have fixed ones, so that
+        the states are those of `propagate`.
+        """
+        context, layers = self.context(state), cast(list[SheafLayer], list(self.layers))
+        steps = max(self.ode.steps // pieces, 1)
+        piece = replace(self.ode, horizon=self.ode.horizon / pieces, steps=steps)
+        for layer in layers:
+            frozen = self._frozen_sheaf(layer, state, graph, context)
+            for _ in range(pieces):
+                yield layer, state, layer.laplacian(state, *graph, context) if frozen is None else frozen
+                state = self._run(layer, state, graph, context, frozen, piece)
+        yield layer, state, layer.laplacian(state, *graph, context) if frozen is None else frozen
+
+    def _frozen_sheaf(
+        self, layer: SheafLayer, state: Tensor, graph: GraphInput, context: Tensor | None
+    ) -> Laplacian | None:
+        """The sheaf of x(0), where it is that of all times."""
+        return layer.laplacian(state, *graph, context) if self.ode.maps_at == "start" else None
+
+    def _run(
+        self,
+        layer: SheafLayer,
+        state: Tensor,
+        graph: GraphInput,
+        context: Tensor | None,
+        frozen: Laplacian | None,
+        ode: ODEConfig,
+    ) -> Tensor:
         """x(T) of a layer with x(0) = state."""
-        is_inside, inputs = self.ode.sign == "inside", graph._asdict() | {"context": context}
+        is_inside, inputs = ode.sign == "inside", graph._asdict() | {"context": context}
         topology = inputs.pop("topology")
-        if self.ode.maps_at == "start":
-            frozen = layer.laplacian(state, *graph, context)
+        if frozen is not None:
             return integrate(
                 layer,
                 lambda x, tensors: layer.flow(x, _with_tensors(frozen, tensors), is_inside),
                 state,
                 _tensors_of(frozen),
-                self.ode,
+                ode,
             )
         return integrate(
             layer,
             lambda x, tensors: layer.flow(x, layer.laplacian(x, topology, **tensors), is_inside),
             state,
             inputs,
-            self.ode,
+            ode,
         )
 
 

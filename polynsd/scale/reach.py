@@ -12,6 +12,9 @@ on the state (identity maps, orthogonal maps without learned weights, maps share
 hop comes once: L K + 1. Without a normaliser there is none: L K. A learner that is a graph network of h hops
 adds them to every layer: L (K + 1 + h).
 
+In continuous time every evaluation of ẋ is such a layer: a solver of s stages that takes n steps has L s n of
+them, with one sheaf for s n of them where maps are those of the start.
+
 λ_max must be a constant. It is 2 under the normalizations `sheaf` and `sheaf-augmented` with
 `lambda_max="analytic"`; everything else is a maximum over the whole graph, which no part of it knows.
 """
@@ -22,9 +25,10 @@ import logging
 
 from torch import nn
 
-from polynsd.config import LayerConfig
+from polynsd.config import ADAPTIVE_SOLVERS, LayerConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.nn import PolyNSD
+from polynsd.nn import PolyNSD, SheafODE
+from polynsd.nn.integration import FIXED
 from polynsd.sheaf import Orthogonal
 from polynsd.zoo import GCN, MLP
 
@@ -34,13 +38,34 @@ logger = logging.getLogger("polynsd")
 def receptive_field(model: nn.Module) -> int:
     """The number of hops around a node that decide its output; raises where the whole graph does."""
     if isinstance(model, PolyNSD):
-        config, num_layers, reach = model.config, len(model.layers), layer_reach(model.config)
-        if (_normalizer_is_learned(config) or _trunk_hops(config)) and not model.shared_maps:
-            return num_layers * reach
-        return (num_layers - 1) * layer_degree(config) + reach
+        num_layers = len(model.layers)
+        return _sheaf_field(model.config, *((1, num_layers) if model.shared_maps else (num_layers, 1)))
+    if isinstance(model, SheafODE):
+        evaluations, num_layers = _count_evaluations(model), len(model.layers)
+        is_frozen = model.ode.maps_at == "start"
+        sheaves = (num_layers, evaluations) if is_frozen else (num_layers * evaluations, 1)
+        return _sheaf_field(model.config, *sheaves)
     if isinstance(model, MLP):
         return 0
     return _convolution_field(model)
+
+
+def _sheaf_field(config: LayerConfig, sheaves: int, uses: int) -> int:
+    """Hops of layers that learn a sheaf so often, and filter by each so many times."""
+    degree, reach = layer_degree(config), layer_reach(config)
+    if _normalizer_is_learned(config) or _trunk_hops(config):
+        return sheaves * (reach + (uses - 1) * degree)
+    return (sheaves * uses - 1) * degree + reach
+
+
+def _count_evaluations(model: SheafODE) -> int:
+    """Evaluations of ẋ in one layer, each of which sees the one before."""
+    if model.ode.solver in ADAPTIVE_SOLVERS:
+        raise ConfigError(
+            f"solver='{model.ode.solver}' chooses its steps by the whole graph, so no part of it can be "
+            "computed alone; build the model with solver='rk4' and a number of steps."
+        )
+    return model.ode.steps * len(FIXED[model.ode.solver].b)
 
 
 def layer_reach(config: LayerConfig) -> int:

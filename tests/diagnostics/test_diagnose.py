@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from traced_models import make_data, make_model
 
+from polynsd import SheafODE
 from polynsd.cli import main
-from polynsd.diagnostics import MEASURES, diagnose, open_run
+from polynsd.diagnostics import MEASURES, diagnose, open_run, trace_layers
 from polynsd.errors import DataError, ShapeError
 from polynsd.zoo import GCN
 
@@ -71,6 +73,35 @@ def test_run_without_models(tmp_path):
         open_run(tmp_path / "a")
     with pytest.raises(DataError, match="no such folder"):
         open_run(tmp_path / "b")
+
+
+@pytest.mark.parametrize("maps_at", ["state", "start"])
+def test_a_model_in_continuous_time_is_seen_after_every_piece_of_time(maps_at):
+    """Its states are those of the solver, layer by layer, and all layers together have exp(−T m(λ))."""
+    model = make_model(2, SheafODE, noise=0.1, horizon=0.5, steps=3, maps_at=maps_at)
+    data = make_data()
+    trace = trace_layers(model, data)
+    assert torch.equal(trace.output, model(data.x, data.edge_index))
+    assert trace.layers == (model.layers[0],) * 3 + (model.layers[1],) * 3
+    assert (len(trace.states), len(trace.laplacians)) == (7, 7)
+    assert (trace.laplacians[0] is trace.laplacians[1]) == (maps_at == "start")
+    found = diagnose(model, data, targets=3)
+    assert found.problems == {}
+    assert "a time of 0.166667" in found.energy.note
+    assert set(found.influence.totals) == {"full"}
+    assert "not measured in continuous time" in found.influence.note
+    m = [layer.filter.response(torch.tensor(found.response.curves[0].lam)) for layer in model.layers]
+    decay = (-0.5 * (m[0] + m[1])).exp().detach().numpy()
+    assert np.allclose(found.response.stack, decay)
+
+
+def test_an_adaptive_solver_is_stopped_at_some_times_and_says_what_it_cannot():
+    pytest.importorskip("torchdiffeq")
+    model = make_model(1, SheafODE, noise=0.1, solver="dopri5", tolerance=1e-6)
+    found = diagnose(model, make_data())
+    assert len(found.energy.values()) == 5
+    assert set(found.problems) == {"influence"}
+    assert "chooses its steps by values" in found.problems["influence"]
 
 
 def test_what_cannot_be_measured_says_why_and_the_rest_is_there():

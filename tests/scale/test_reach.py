@@ -6,7 +6,7 @@ from published_block import published
 from scale_graphs import path_graph, shaken
 from torch import nn
 
-from polynsd import NSD, IdentitySheaf, PolySpectralGNN
+from polynsd import NSD, IdentitySheaf, PolySpectralGNN, SheafODE
 from polynsd.errors import ConfigError
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
@@ -29,6 +29,10 @@ CASES = [
     (NSD(*SIZES, stalk_dim=2), 4),
     (published(*SIZES, kind=IdentitySheaf, degree=3, stalk_dim=2), 7),
     (PolySpectralGNN(*SIZES, degree=3), 7),
+    (SheafODE(5, 3, 1, 2, degree=2, stalk_dim=2, solver="midpoint", steps=1), 6),
+    (SheafODE(5, 3, 1, 2, degree=1, stalk_dim=2, solver="rk4", steps=1, maps_at="start"), 5),
+    (SheafODE(5, 3, 2, 2, degree=1, stalk_dim=2, solver="euler", steps=2, maps="identity"), 5),
+    (SheafODE(5, 3, 2, 2, degree=1, stalk_dim=2, solver="euler", steps=2, maps_at="start"), 6),
     (GCN(*SIZES), 3),
     (MLP(*SIZES), 0),
 ]
@@ -58,6 +62,8 @@ def test_what_belongs_to_the_whole_graph_is_refused():
             receptive_field(published(*SIZES, normalization=normalization))
     with pytest.raises(ConfigError, match=r"norm='batch' takes means over the whole graph.*norm='layer'"):
         receptive_field(published(*SIZES, norm="batch"))
+    with pytest.raises(ConfigError, match="dopri5' chooses its steps by the whole graph"):
+        receptive_field(SheafODE(*SIZES, solver="dopri5"))
 
 
 def test_a_stranger_is_refused():
