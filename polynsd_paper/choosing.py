@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
 from polynsd.stats import Shares, compare
-from polynsd_paper.claims.comparisons import (
-    Gap,
-    Gaps,
-    compare_cells,
-    compare_graphs,
-    compare_options,
-    find_cell,
-    gap_text,
-    points_text,
-    select,
-)
+from polynsd_paper.claims.comparisons import compare_cells, compare_graphs, compare_options, find_cell, select
+from polynsd_paper.claims.gaps import Gap, Gaps, gap_text, points_text
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED

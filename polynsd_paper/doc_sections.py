@@ -21,7 +21,8 @@ from polynsd.errors import DataError, PolyNSDError
 from polynsd.stats import bold_rule
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell, points_text
+from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell
+from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS

@@ -6,7 +6,7 @@ differ in dataset and model alone; partial records take part in no comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 OURS = tuple(f"polynsd-{maps}" for maps in FAMILIES)
 CONTROLS = ("identity-sheaf", "poly-spectral")
 DIGITS = 6
+COPIES = {"cornell": "texas"}  # the usual file has the features and labels of Texas on Cornell's edges
 
 
 def architecture(row: str) -> str:
@@ -59,6 +60,12 @@ def leaderboards(cells: DataFrame) -> Iterator[tuple[dict[str, Any], DataFrame]]
 def complete(cells: DataFrame) -> DataFrame:
     """The records that have all of their splits."""
     return cells[~cells["is_partial"].astype(bool)]
+
+
+def counted_once(datasets: Iterable[str]) -> tuple[str, ...]:
+    """The graphs without copies of others among them, so that none counts twice."""
+    names = tuple(datasets)
+    return tuple(name for name in names if COPIES.get(name) not in names)
 
 
 def best_on_validation(cells: DataFrame) -> Series | None:

@@ -25,7 +25,14 @@ from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
 from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
 from polynsd_paper.formatting import metric_name
-from polynsd_paper.leaderboards import OURS, choose_maps, compare_with_controls, complete, leaderboards
+from polynsd_paper.leaderboards import (
+    OURS,
+    choose_maps,
+    compare_with_controls,
+    complete,
+    counted_once,
+    leaderboards,
+)
 from polynsd_paper.published import parse_cell, printed_columns, published
 from polynsd_paper.records import SCORE_COLUMNS, load_records, option_names, summarize
 from polynsd_paper.terminal import BEST, print_results
@@ -170,7 +177,7 @@ def _draw_ranks(path: Path, title: str, board: DataFrame) -> None:
     """Critical differences of the models that have all datasets; those with few models do not count."""
     cells = complete(board)
     means = cells.pivot(index="row", columns="dataset", values="mean")
-    means = means.reindex(index=cells["row"].unique(), columns=board["dataset"].unique())
+    means = means.reindex(index=cells["row"].unique(), columns=counted_once(board["dataset"].unique()))
     means = means.dropna(axis="columns", thresh=LEAST_RANKED)
     ranked = means.dropna()
     if means.shape[1] < LEAST_RANKED or len(ranked) < LEAST_RANKED:

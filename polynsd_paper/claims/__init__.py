@@ -24,7 +24,14 @@ is a function too, which tests/propositions calls on arbitrary sheaves.
 """
 
 from polynsd_paper.claims.claim import VERDICTS, Claim, Finding, check
-from polynsd_paper.claims.ledger import CLAIMS, examine, format_ledger, load_cells, report_claims
+from polynsd_paper.claims.ledger import (
+    CLAIMS,
+    examine,
+    format_evidence,
+    format_ledger,
+    load_cells,
+    report_claims,
+)
 
 __all__ = [
     "CLAIMS",
@@ -33,6 +40,7 @@ __all__ = [
     "Finding",
     "check",
     "examine",
+    "format_evidence",
     "format_ledger",
     "load_cells",
     "report_claims",

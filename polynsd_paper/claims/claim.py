@@ -6,7 +6,8 @@
 
 claims.csv has the statement of every claim and the experiments that its check needs. A check that reads
 records takes them as a table, any other takes nothing. A claim of several parts is confirmed only where all
-of them are, and too few records decide nothing.
+of them are. Too few records and intervals that hold both answers leave it undecided, which is not refuted.
+Not testable is what needs data that cannot be had.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from polynsd.errors import require_choice
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIRMED, REFUTED, PARTLY, NOT_TESTABLE = "confirmed", "refuted", "partly", "not testable here"
-VERDICTS = (CONFIRMED, REFUTED, PARTLY, NOT_TESTABLE)
+CONFIRMED, REFUTED, PARTLY, UNDECIDED = "confirmed", "refuted", "partly", "undecided"
+NOT_TESTABLE = "not testable here"
+VERDICTS = (CONFIRMED, REFUTED, PARTLY, UNDECIDED, NOT_TESTABLE)
 KINDS = ("theory", "efficiency", "protocol", "data", "accuracy", "diagnostic", "design")
 MIN_COVERAGE = 0.8  # share of a claim's cells that must be there: 8 of 9 graphs, 22 of 27 cells
 
@@ -35,11 +37,13 @@ class Finding:
         verdict: one of `VERDICTS`.
         evidence: the numbers that it rests on.
         is_decisive: of a part: where it is refuted, the whole claim is.
+        number: the one that says most, for the ledger; the evidence has all.
     """
 
     verdict: str
     evidence: str
     is_decisive: bool = False
+    number: str = ""
 
     def __post_init__(self) -> None:
         require_choice("verdict", self.verdict, VERDICTS)
@@ -52,10 +56,12 @@ class Finding:
         *,
         share: float = MIN_COVERAGE,
         has_counterexample: bool = False,
+        is_lacking: bool = False,
     ) -> Finding:
-        """This finding, or "not testable here" where fewer than a share of its cells have been run.
+        """This finding, or "undecided" where fewer than a share of its cells have been run.
 
-        A statement about all cells is refuted by one counterexample, however few cells there are.
+        A statement about all cells is refuted by one counterexample, however few cells there are. Where the
+        data of the cells cannot be had (`is_lacking`), it is not testable.
         """
         needed = ceil(share * total - 1e-9)
         is_refuted = available > 0 and has_counterexample and self.verdict == REFUTED
@@ -63,35 +69,46 @@ class Finding:
             return self
         missing = f"needs {needed} of {total} {what}, has {available}"
         evidence = f"{missing} (so far: {self.evidence})" if available else missing
-        return replace(self, verdict=NOT_TESTABLE, evidence=evidence)
+        verdict = NOT_TESTABLE if is_lacking else UNDECIDED
+        return replace(self, verdict=verdict, evidence=evidence, number=f"{available} of {total} {what} trained")
 
 
-def confirm_if(holds: bool, evidence: str, otherwise: str = REFUTED) -> Finding:
+def confirm_if(holds: bool, evidence: str, otherwise: str = REFUTED, *, number: str = "") -> Finding:
     """Confirmed where the statement holds."""
-    return Finding(CONFIRMED if holds else otherwise, evidence)
+    return Finding(CONFIRMED if holds else otherwise, evidence, number=number)
 
 
 def combine(*parts: Finding) -> Finding:
-    """Confirmed only where all parts are, refuted where a decisive one is, untestable where that is."""
+    """Confirmed only where all parts are, refuted where a decisive one is, open where that is.
+
+    Partly needs parts that hold and parts that do not; a part that holds beside an open one decides nothing.
+    """
     if len(parts) == 1:
         return parts[0]
     decisive = {part.verdict for part in parts if part.is_decisive}
     verdicts = {part.verdict for part in parts}
+    open_parts = [verdict for verdict in (NOT_TESTABLE, UNDECIDED) if verdict in decisive]
     if REFUTED in decisive:
         verdict = REFUTED
-    elif NOT_TESTABLE in decisive:
-        verdict = NOT_TESTABLE
+    elif open_parts:
+        verdict = open_parts[0]
+    elif len(verdicts) == 1:
+        verdict = verdicts.pop()
     else:
-        verdict = verdicts.pop() if len(verdicts) == 1 else PARTLY
+        is_mixed = PARTLY in verdicts or {CONFIRMED, REFUTED} <= verdicts
+        verdict = PARTLY if is_mixed else UNDECIDED
     lines = dict.fromkeys(f"{part.evidence} → {part.verdict}" for part in parts)  # no line twice
-    return Finding(verdict, "; ".join(lines))
+    main = next((part for part in parts if part.is_decisive), parts[0])
+    return Finding(verdict, "; ".join(lines), number=main.number)
 
 
 def judge_counts(yes: int, no: int, total: int) -> str:
-    """The verdict on "in all cases": refuted where at least half of them say no."""
-    if not yes + no:
-        return NOT_TESTABLE
-    return CONFIRMED if yes == total else REFUTED if 2 * no >= total else PARTLY
+    """The verdict on "in all cases": refuted where half of them say no, undecided where few say anything."""
+    if yes == total and total:
+        return CONFIRMED
+    if total and 2 * no >= total:
+        return REFUTED
+    return PARTLY if 2 * (yes + no) > total else UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -104,7 +121,7 @@ class Claim:
         kind: one of `KINDS`.
         needs: experiments whose records the check reads; without any of them it is not run.
         uses: experiments whose records add to the evidence where they are there.
-        untestable: why there is no check; empty where there is one.
+        untestable: the data that its check would need and that cannot be had; empty where there is a check.
     """
 
     id: str
@@ -141,8 +158,10 @@ class Claim:
         """
         available = set(records["experiment"])
         missing = [f"polynsd reproduce {name}" for name in self.needs if name not in available]
-        if self.untestable or (self.needs and len(missing) == len(self.needs)):
-            return Finding(NOT_TESTABLE, self.untestable or f"needs: {', '.join(missing)}")
+        if self.untestable:
+            return Finding(NOT_TESTABLE, self.untestable)
+        if self.needs and len(missing) == len(self.needs):
+            return Finding(UNDECIDED, f"needs: {', '.join(missing)}", number="no records yet")
         if not self.experiments:
             return CHECKS[self.id]()
         finding = CHECKS[self.id](records)

@@ -11,7 +11,6 @@ from polynsd.nn.inputs import prepare_graph
 from polynsd.testing.samples import random_edges
 from polynsd_paper.claims.claim import Finding, check, combine, confirm_if
 from polynsd_paper.claims.comparisons import (
-    Gaps,
     by_dataset,
     compare_cells,
     compare_options,
@@ -19,6 +18,7 @@ from polynsd_paper.claims.comparisons import (
     find_cell,
     select,
 )
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.leaderboards import best_on_validation

@@ -94,7 +94,7 @@ def check_strict_generalisation() -> Finding:
         f"random filters of degree 2, 4 and 8; {two:.0e} where there are only two eigenvalues. Whether "
         "trained filters make use of it: C46"
     )
-    return confirm_if(min(distances) > 1e-3, evidence)
+    return confirm_if(min(distances) > 1e-3, evidence, number=f"distance ≥ {min(distances):.3f}")
 
 
 def distance_to_first_order(p: PolynomialFilter, lam: Tensor, lam_max: float = 2.0) -> float:
@@ -117,7 +117,9 @@ def check_locality() -> Finding:
         f"The input gradient of a layer of degree {REACH_DEGREE} reaches {fixed} hops with fixed maps and "
         f"{learned} with learned ones, through the normalisation"
     )
-    return confirm_if(max(beyond) == 0 and fixed == REACH_DEGREE, evidence)
+    return confirm_if(
+        max(beyond) == 0 and fixed == REACH_DEGREE, evidence, number=f"{max(beyond):g} beyond K hops"
+    )
 
 
 def largest_entry_beyond(p: PolynomialFilter, L: SheafLaplacian, hops: int) -> float:
@@ -152,7 +154,11 @@ def check_commutation_and_energy() -> Finding:
         f"‖pq − qp‖ ≤ {max(commutators):.0e} and energy after / before ≤ {max(ratios):.3f} for 0 ≤ p ≤ 1, "
         f"on {len(ratios)} random sheaves"
     )
-    return confirm_if(max(commutators) < 1e-12 and max(ratios) <= 1 + 1e-12, evidence)
+    return confirm_if(
+        max(commutators) < 1e-12 and max(ratios) <= 1 + 1e-12,
+        evidence,
+        number=f"energy × {max(ratios):.2f} at most",
+    )
 
 
 def energy_ratio(p: Tensor, L: SheafLaplacian, seed: int = 0) -> float:
@@ -176,7 +182,9 @@ def check_convex_mixtures() -> Finding:
         f"with random softmax weights. p(λ_max) = {min(top):.0f} whatever the weights: p never damps the "
         "highest frequency"
     )
-    return confirm_if(max(norms) <= 1 + 1e-12 and max(ratios) <= 1 + 1e-12, evidence)
+    return confirm_if(
+        max(norms) <= 1 + 1e-12 and max(ratios) <= 1 + 1e-12, evidence, number=f"‖p‖ ≤ {max(norms):.3f}"
+    )
 
 
 @check("C12")
@@ -192,7 +200,9 @@ def check_other_bases() -> Finding:
         f"{second:.0f} for chebyshev2 and {fourth:.0f} for chebyshev4. The library divides by the maximum: "
         f"{ours:.4f} for all of them"
     )
-    return confirm_if(max(raw.values()) <= 1 + 1e-9, evidence)
+    return confirm_if(
+        max(raw.values()) <= 1 + 1e-9, evidence, number=f"max |B_16| up to {max(raw.values()):.0f}"
+    )
 
 
 def initial_raw_norm(basis: str, degree: int) -> float:
@@ -244,7 +254,11 @@ def check_filter_classes(records: pd.DataFrame) -> Finding:
         f"{describe_searches(records, 'coefficients')}"
     )
     fits = sum(row[2] < GOOD_FIT for row in errors.values())
-    return Finding(CONFIRMED if fits == len(errors) else PARTLY if fits else REFUTED, evidence)
+    return Finding(
+        CONFIRMED if fits == len(errors) else PARTLY if fits else REFUTED,
+        evidence,
+        number=f"{fits} of {len(errors)} responses reached",
+    )
 
 
 @check("C14")
@@ -262,7 +276,7 @@ def check_truncation_bound() -> Finding:
         f"error ≤ {max(ratios):.2f} of the bound in {len(ratios)} cases: exp(−tL) on random sheaves, "
         "t = 0.5 to 2, K = 1 to 8, ρ = 1.5 to 4"
     )
-    return confirm_if(max(ratios) <= 1, evidence)
+    return confirm_if(max(ratios) <= 1, evidence, number=f"error ≤ {max(ratios):.2f} of the bound")
 
 
 def truncation_error(L: SheafLaplacian, t: float, K: int, lam_max: float = 2.0) -> float:
@@ -299,7 +313,11 @@ def check_heat_kernels() -> Finding:
         f"best maximal error for exp(−tλ) with convex weights at K = 4 and 16: {listed}; of the whole layer: "
         f"{whole}. With free weights at K = 4, 8, 16 (t = 1): {', '.join(f'{error:.0e}' for error in free)}"
     )
-    return confirm_if(all(high < 0.1 * low for low, high in convex.values()), evidence)
+    return confirm_if(
+        all(high < 0.1 * low for low, high in convex.values()),
+        evidence,
+        number=f"error {convex[1.0][1]:.2f} at K = 16",
+    )
 
 
 @check("C21")
@@ -314,7 +332,12 @@ def check_conditioning(records: pd.DataFrame) -> Finding:
         "recurrence of T_k"
     )
     is_worse = table["monomial"][-1] > 1e3 * table["chebyshev1"][-1]
-    theory = Finding(PARTLY if is_worse else REFUTED, evidence, is_decisive=True)
+    theory = Finding(
+        PARTLY if is_worse else REFUTED,
+        evidence,
+        is_decisive=True,
+        number=f"condition {table['monomial'][-1]:.0e} and {table['chebyshev1'][-1]:.0f}",
+    )
     rows = {4: ("base", "monomials"), 16: ("degree 16", "monomials, degree 16")}
     gaps = {degree: compare_ablations(records, *pair) for degree, pair in rows.items()}
     if not any(map(len, gaps.values())):

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Finding, check, combine, judge_counts
+from polynsd_paper.claims.claim import (
+    CONFIRMED,
+    PARTLY,
+    REFUTED,
+    UNDECIDED,
+    Finding,
+    check,
+    combine,
+    judge_counts,
+)
 from polynsd_paper.claims.comparisons import complete_cells, select
 from polynsd_paper.experiments.inside import DISTANCES, HETEROPHILIC, SIZES
 from polynsd_paper.experiments.models import FAMILIES
@@ -47,7 +56,8 @@ def check_first_order_responses(records: DataFrame) -> Finding:
         f"{len(changes)} runs, with {Mean.of(changes)} changes between rising and falling ({by_depth}); "
         f"PolyNSD with K = 3: {Mean.of(others)}"
     )
-    return Finding(verdict, evidence).require(len(nsd), len(PANELS) * GRID, "cells of NSD")
+    found = Finding(verdict, evidence, number=f"{bent:.0%} are not monotone")
+    return found.require(len(nsd), len(PANELS) * GRID, "cells of NSD")
 
 
 @check("C44")
@@ -73,7 +83,7 @@ def check_energy(records: DataFrame) -> Finding:
     evidence = "; ".join(texts)
     parts = (
         Finding(judge_counts(rising, falling, len(PANELS)), f"NSD rises in {rising}, falls in {falling} of "
-                f"{len(PANELS)} panels"),
+                f"{len(PANELS)} panels", number=f"NSD rises in {rising} of {len(PANELS)} panels"),
         Finding(judge_counts(lower, higher, len(PANELS)), f"PolyNSD is lower in {lower}, higher in {higher} "
                 f"({evidence})"),
     )  # fmt: skip
@@ -116,6 +126,7 @@ def check_influence(records: DataFrame) -> Finding:
         judge_counts(still, len(equal) - still, len(equal)),
         f"with reach matched it is {ORDER:g} times in {still} of {len(equal)} ({listed})",
         is_decisive=True,
+        number=f"{ORDER:g} times in {still} of {len(equal)} at equal reach",
     )
     return combine(
         first.require(len(as_printed), 3 * len(FAMILIES), "pairs of one family", share=0.6),
@@ -144,7 +155,7 @@ def check_specialisation(records: DataFrame) -> Finding:
     cells = select(complete_cells(records, "maps"), model="polynsd-diagonal")
     parts = []
     for name in SPECIALISED:
-        grows = total = beyond = 0
+        grows = falls = total = beyond = 0
         texts = []
         for dataset in dict.fromkeys(cells["dataset"]):
             chosen = select(cells, dataset=dataset)
@@ -152,12 +163,16 @@ def check_specialisation(records: DataFrame) -> Finding:
                 Mean.of(slopes(curves(chosen, f"{prefix}{name}", first=1)))
                 for prefix in ("", "untrained_", "shuffled_")
             )
-            grows, total = grows + (own.low > 0), total + 1
+            grows, falls, total = grows + (own.low > 0), falls + (own.high < 0), total + 1
             beyond += own.low > max(control.mean for control in controls)
             texts.append(
                 f"{dataset} {own.mean:+.3g} per layer (untrained {controls[0].mean:+.3g}, shuffled labels "
                 f"{controls[1].mean:+.3g})"
             )
-        verdict = CONFIRMED if total and beyond == total else REFUTED if not grows else PARTLY
-        parts.append(Finding(verdict, f"{name}: {'; '.join(texts)}").require(total, 2, "graphs", share=1.0))
+        verdict = PARTLY if grows else UNDECIDED
+        if total and total in (beyond, falls):
+            verdict = CONFIRMED if beyond == total else REFUTED
+        number = f"{name} grows beyond its controls on {beyond} of {total}"
+        part = Finding(verdict, f"{name}: {'; '.join(texts)}", number=number)
+        parts.append(part.require(total, 2, "graphs", share=1.0))
     return combine(*parts)

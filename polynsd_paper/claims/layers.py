@@ -62,7 +62,9 @@ def check_first_order_steps() -> Finding:
         f"{len(wanted)} of {len(wanted)} given (a, b) are reached (error {error:.0e})"
     )
     is_restricted = max(map(abs, sums)) < 1 and error < 1e-12
-    return Finding(PARTLY if is_restricted else CONFIRMED, evidence)
+    return Finding(
+        PARTLY if is_restricted else CONFIRMED, evidence, number=f"|a + 2b| ≤ {max(map(abs, sums)):.3f}"
+    )
 
 
 def first_order_coefficients(layer: SheafLayer, lam_max: float = 2.0) -> tuple[float, float]:
@@ -96,7 +98,11 @@ def check_no_cancellation() -> Finding:
         f"cancels a mode where m = 1 + tanh ε: |r| = {residue:.0e} at λ = 1 with p = 1, α = 0.5, "
         "tanh ε = 0.25"
     )
-    return Finding(PARTLY if least > 0 and residue < 1e-6 else REFUTED, evidence)
+    return Finding(
+        PARTLY if least > 0 and residue < 1e-6 else REFUTED,
+        evidence,
+        number=f"p ≥ 0 in {len(positive)} of {len(draws)} filters",
+    )
 
 
 def cancelling_layer(lam: float, stalk_dim: int = 1, alpha: float = 0.5) -> SheafLayer:
@@ -116,7 +122,12 @@ def check_correction_profile(records: pd.DataFrame) -> Finding:
         f"{PRINTED_ALPHA[0]} to {PRINTED_ALPHA[1]} (read in its tables)"
         f"{describe_searches(records, 'correction')}"
     )
-    profile = confirm_if(float(added[0]) <= float(added[-1]), evidence, PARTLY)
+    profile = confirm_if(
+        float(added[0]) <= float(added[-1]),
+        evidence,
+        PARTLY,
+        number=f"r changes by {float(net[0]):+.0f}·α at λ = 0",
+    )
     gaps = compare_ablations(records, "convex, correction linear", "coefficients convex")
     if gaps:
         return combine(profile, judge_ablation(gaps, "with the term instead of without, in training"))
@@ -150,7 +161,7 @@ def check_lipschitz() -> Finding:
         f"its maps from x is not covered: its Jacobian can have norm {learned_jacobian_norm():.0f}, where "
         "the bound is 2"
     )
-    return confirm_if(max(printed) <= 1, evidence)
+    return confirm_if(max(printed) <= 1, evidence, number=f"stretch ≤ {max(printed):.2f} of the bound")
 
 
 def jacobian_norm(layer: SheafLayer, L: SheafLaplacian, x: Tensor) -> float:

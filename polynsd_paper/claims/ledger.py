@@ -1,4 +1,7 @@
-"""The ledger: all claims in order, examined on the records of a folder, as a table in Markdown."""
+"""The ledger: all claims in order, examined on the records of a folder.
+
+`tables/claims.md` has a short row per claim, `tables/claims-evidence.md` all numbers behind it.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,18 @@ from polynsd_paper.claims import (  # noqa: F401  (their checks register themsel
 )
 from polynsd_paper.claims.claim import VERDICTS, Claim, Finding
 from polynsd_paper.claims.cost import one_thread
+from polynsd_paper.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 with files(__package__).joinpath("claims.csv").open(encoding="utf-8") as _file:
     CLAIMS = tuple(Claim.from_row(row) for row in csv.DictReader(_file))
-HEAD = "| id | claim | verdict | numbers | command |\n|---|---|---|---|---|"
+RULE = (
+    "Undecided: the records or their intervals do not tell yet. Not testable: the data cannot be had. Counts "
+    "over cells are Holm-adjusted ([statistics.md](../../docs/statistics.md))."
+)
+LEDGER, EVIDENCE = "claims.md", "claims-evidence.md"
 
 
 def load_cells(results: Path, experiments: Iterable[str]) -> DataFrame:
@@ -54,14 +62,35 @@ def examine(records: DataFrame, claims: Iterable[Claim] = CLAIMS) -> dict[Claim,
 
 
 def format_ledger(findings: Mapping[Claim, Finding]) -> str:
-    """Markdown: how many claims got which verdict, and the table."""
+    """Markdown: how many claims got which verdict, and a row per claim with the number that says most."""
+    rows = [
+        (
+            f"[{claim.id}]({EVIDENCE}#{claim.id.lower()})",
+            claim.statement,
+            finding.verdict,
+            finding.number or "–",
+        )
+        for claim, finding in findings.items()
+    ]
+    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    table = markdown_table(("", "claim", "verdict", "in one number"), escaped, left=4)
+    return f"# Claims of the paper\n\n{_count_verdicts(findings)} {RULE}\n\n{table}\n"
+
+
+def _count_verdicts(findings: Mapping[Claim, Finding]) -> str:
     counts = Counter(finding.verdict for finding in findings.values())
-    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    lines = ["# Claims of the paper", "", f"{len(findings)} claims: {summary}.", "", HEAD]
-    for claim, finding in findings.items():
-        cells = (claim.id, claim.statement, finding.verdict, finding.evidence, f"`{claim.command}`")
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join([*lines, ""])
+    return f"{len(findings)} claims: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
+
+
+def format_evidence(findings: Mapping[Claim, Finding]) -> str:
+    """Markdown: a section per claim, with all numbers and the command that computes them."""
+    sections = [
+        f"## {claim.id}\n\n{claim.statement} **{finding.verdict.capitalize()}**"
+        f"{f' ({finding.number})' if finding.number else ''}.\n\n{finding.evidence}\n\n"
+        f"`{claim.command}`\n"
+        for claim, finding in findings.items()
+    ]
+    return "\n".join(["# The evidence on the claims of the paper\n", *sections])
 
 
 def report_claims(ids: Sequence[str], results: Path) -> str:
@@ -71,10 +100,11 @@ def report_claims(ids: Sequence[str], results: Path) -> str:
         require_choice("claim", name, by_id)
     claims = [by_id[name] for name in ids] or CLAIMS
     experiments = dict.fromkeys(name for claim in claims for name in claim.experiments)
-    text = format_ledger(examine(load_cells(results, experiments), claims))
+    findings = examine(load_cells(results, experiments), claims)
     if ids:
-        return text
-    path = results / "tables" / "claims.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return f"ledger: {path}\n"
+        return format_evidence(findings)
+    folder = results / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / EVIDENCE).write_text(format_evidence(findings), encoding="utf-8")
+    (folder / LEDGER).write_text(format_ledger(findings), encoding="utf-8")
+    return f"ledger: {folder / LEDGER}\n"

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from polynsd_paper.claims.claim import (
     CONFIRMED,
-    NOT_TESTABLE,
     PARTLY,
     REFUTED,
+    UNDECIDED,
     Finding,
     check,
     combine,
 )
 from polynsd_paper.claims.comparisons import (
-    Gap,
-    Gaps,
     compare_cells,
     compare_options,
     complete_cells,
@@ -27,6 +25,7 @@ from polynsd_paper.claims.comparisons import (
     having,
     select,
 )
+from polynsd_paper.claims.gaps import Gap, Gaps
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.sweeps import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
 from polynsd_paper.leaderboards import best_on_validation
@@ -79,9 +78,10 @@ def _parameter_ratios(pairs: Sequence[SizePair]) -> list[float]:
 def _judge_less(ratios: Sequence[float], what: str) -> Finding:
     """Whether PolyNSD needs less than NSD in the median."""
     if not ratios:
-        return Finding(NOT_TESTABLE, f"{what}: needs pairs on one device")
+        return Finding(UNDECIDED, f"{what}: needs pairs on one device")
     ratio = median(ratios)
-    return Finding(CONFIRMED if ratio < 1 else REFUTED, f"median ratio of {what} {ratio:.2f}")
+    text = f"median ratio of {what} {ratio:.2f}"
+    return Finding(CONFIRMED if ratio < 1 else REFUTED, text, number=text)
 
 
 @check("C05")
@@ -126,9 +126,10 @@ def check_best_depth(records: DataFrame) -> Finding:
     always, mostly = gains.judge_always_better(title), gains.judge_mostly_better(title)
     is_enough = always.verdict == CONFIRMED and min(gap.difference for gap in gains.gaps) >= GAIN
     main = Finding(
-        CONFIRMED if is_enough else REFUTED if mostly.verdict == REFUTED else PARTLY,
+        CONFIRMED if is_enough else PARTLY if mostly.verdict == CONFIRMED else mostly.verdict,
         f"{mostly.evidence}; {', '.join(f'{pair.dataset} {pair.maps} {pair.gap}' for pair in others)}",
         is_decisive=True,
+        number=gains.number,
     )
     on_pubmed = (
         _gaps(pubmed).judge_as_good("pubmed"),
@@ -158,7 +159,8 @@ def check_equal_depth(records: DataFrame) -> Finding:
             f"{format_percent(best.poly)} against {format_percent(best.nsd)}); near 20 means "
             f"{100 * NEAR_TWENTY:g} or more"
         )
-        parts.append(Finding(CONFIRMED if is_near else REFUTED, evidence))
+        is_excluded = best.gap.high < NEAR_TWENTY
+        parts.append(Finding(CONFIRMED if is_near else REFUTED if is_excluded else UNDECIDED, evidence))
     return combine(*(part.require(len(pairs), 2 * len(FAMILIES), "cells") for part in parts))
 
 

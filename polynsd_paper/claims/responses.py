@@ -7,11 +7,21 @@ moves them all, α: at uniform θ ΔG = 0.288 − 0.8 α. How far θ itself was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, Finding, check, combine
+from polynsd_paper.claims.claim import (
+    CONFIRMED,
+    PARTLY,
+    REFUTED,
+    UNDECIDED,
+    Finding,
+    check,
+    combine,
+    judge_counts,
+)
 from polynsd_paper.claims.comparisons import complete_cells, select
 from polynsd_paper.experiments.inside import HETEROPHILIC, HOMOPHILIC, SIZES
 from polynsd_paper.experiments.models import FAMILIES
@@ -48,18 +58,17 @@ def _order(cells: pd.DataFrame, name: str, words: str, is_larger: bool = True) -
         for dataset in datasets
     }
     sign = 1 if is_larger else -1
-    wins = [
-        sign * (means[a].mean - means[b].mean) > means[a].half + means[b].half
-        for a in HOMOPHILIC
-        for b in HETEROPHILIC
-    ]
+    pairs = [(means[a], means[b]) for a in HOMOPHILIC for b in HETEROPHILIC]
+    wins, losses = (
+        sum(way * sign * (a.mean - b.mean) > a.half + b.half for a, b in pairs) for way in (1, -1)
+    )
     pooled = {
         regime: Mean.of(pool(select(cells, dataset=datasets), name)) for regime, datasets in REGIMES.items()
     }
     listed = ", ".join(f"{dataset} {mean}" for dataset, mean in means.items())
-    verdict = CONFIRMED if all(wins) else PARTLY if any(wins) else REFUTED
     regimes = ", ".join(f"{regime} {mean}" for regime, mean in pooled.items())
-    return Finding(verdict, f"{words}: {regimes} ({listed})")
+    verdict = judge_counts(wins, losses, len(pairs))
+    return Finding(verdict, f"{words}: {regimes} ({listed})", number=f"{words}: {regimes}")
 
 
 def _learned_text(cells: pd.DataFrame) -> str:
@@ -76,7 +85,7 @@ def check_separation(records: DataFrame) -> Finding:
     """ΔG of homophilic against heterophilic graphs."""
     cells = grid_cells(records)
     found = _order(cells, "difference", "ΔG")
-    return _enough(Finding(found.verdict, f"{found.evidence}; {_learned_text(cells)}"), cells)
+    return _enough(replace(found, evidence=f"{found.evidence}; {_learned_text(cells)}"), cells)
 
 
 @check("C57")
@@ -91,7 +100,9 @@ def check_low_gain(records: DataFrame) -> Finding:
     listed = ", ".join(f"{share:.1%} of {regime} runs" for regime, share in shares.items())
     homophilic, heterophilic = (shares.get(regime, np.nan) for regime in REGIMES)
     verdict = REFUTED if homophilic > 0 else CONFIRMED if heterophilic > 0 else PARTLY
-    return _enough(Finding(verdict, f"G_low > 0 in {listed} (printed: none and 38.8 %)"), cells)
+    return _enough(
+        Finding(verdict, f"G_low > 0 in {listed} (printed: none and 38.8 %)", number=listed), cells
+    )
 
 
 @check("C58")
@@ -107,7 +118,7 @@ def check_changes(records: DataFrame) -> Finding:
     cells = grid_cells(records)
     found = _order(cells, "changes", "changes between rising and falling", is_larger=False)
     note = "at most two are possible with K = 3, and an untrained filter has two"
-    return _enough(Finding(found.verdict, f"{found.evidence}; {note}"), cells)
+    return _enough(replace(found, evidence=f"{found.evidence}; {note}"), cells)
 
 
 def _means_by_regime(cells: DataFrame, option: str) -> Iterator[tuple[str, str, list[float]]]:
@@ -121,7 +132,7 @@ def _means_by_regime(cells: DataFrame, option: str) -> Iterator[tuple[str, str, 
 
 
 def _combine_parts(parts: Sequence[Finding], cells: DataFrame) -> Finding:
-    return combine(*(_enough(part, cells) for part in parts or [Finding(PARTLY, "")]))
+    return combine(*(_enough(part, cells) for part in parts or [Finding(UNDECIDED, "")]))
 
 
 @check("C60")
@@ -130,7 +141,7 @@ def check_depth_of_responses(records: DataFrame) -> Finding:
     cells, parts = grid_cells(records), []
     for _, text, means in _means_by_regime(cells, "L"):
         shrinks, grows = (np.diff(means) < 0).all(), means[-1] > means[0]
-        parts.append(Finding(CONFIRMED if shrinks else REFUTED if grows else PARTLY, text))
+        parts.append(Finding(CONFIRMED if shrinks else REFUTED if grows else PARTLY, text, number=text))
     return _combine_parts(parts, cells)
 
 
@@ -141,5 +152,6 @@ def check_stalks_of_responses(records: DataFrame) -> Finding:
     for regime, text, means in _means_by_regime(cells, "d"):
         change = means[-1] / means[0] - 1 if means[0] else np.nan
         holds = change < -FLAT if regime == "heterophilic" else abs(change) <= FLAT
-        parts.append(Finding(CONFIRMED if holds else REFUTED, f"{text} ({change:+.0%})"))
+        text += f" ({change:+.0%})"
+        parts.append(Finding(CONFIRMED if holds else REFUTED, text, number=text))
     return _combine_parts(parts, cells)

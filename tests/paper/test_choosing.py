@@ -16,7 +16,8 @@ from polynsd_paper.choosing import (
     planted_text,
 )
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import Gap, compare_cells, compare_graphs
+from polynsd_paper.claims.comparisons import compare_cells, compare_graphs
+from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
 from polynsd_paper.records import records_table
 

@@ -5,7 +5,17 @@ from invented_cells import BY_ID, NOTHING
 
 from polynsd import kernels
 from polynsd.cli import main
-from polynsd_paper.claims import CLAIMS, VERDICTS, Claim, Finding, cost, examine, filters, format_ledger
+from polynsd_paper.claims import (
+    CLAIMS,
+    VERDICTS,
+    Claim,
+    Finding,
+    cost,
+    examine,
+    filters,
+    format_evidence,
+    format_ledger,
+)
 from polynsd_paper.claims.claim import CHECKS, KINDS
 from polynsd_paper.commands.claims import Claims
 
@@ -41,6 +51,7 @@ def test_every_claim_is_listed_once_in_order_with_a_check_or_a_reason():
 def test_what_needs_no_training_is_decided(verdict, name):
     finding = BY_ID[name].examine(NOTHING)
     assert finding.verdict == verdict
+    assert 0 < len(finding.number) < 60
     assert all(number in finding.evidence for number in EVIDENCE.get(name, ()))
 
 
@@ -70,18 +81,27 @@ def test_costs_are_measured_now(name, monkeypatch):
 def test_the_ledger_has_a_row_per_claim_and_counts_verdicts():
     claims = (Claim("C01", "|x| grows.", "theory", untestable="no reason"), BY_ID["C31"])
     text = format_ledger(examine(NOTHING, claims))
-    assert "2 claims: 0 confirmed, 1 refuted, 0 partly, 1 not testable here." in text
-    assert r"| C01 | \|x\| grows. | not testable here | no reason | `polynsd claims C01` |" in text
-    assert [line[2:5] for line in text.splitlines() if line.startswith("| C")] == ["C01", "C31"]
+    assert "2 claims: 0 confirmed, 1 refuted, 0 partly, 0 undecided, 1 not testable here." in text
+    assert r"| [C01](claims-evidence.md#c01) | \|x\| grows. | not testable here | – |" in text
+    assert [line[3:6] for line in text.splitlines() if line.startswith("| [C")] == ["C01", "C31"]
+    evidence = format_evidence(examine(NOTHING, claims))
+    assert "## C01\n\n|x| grows. **Not testable here**.\n\nno reason\n\n`polynsd claims C01`\n" in evidence
+
+
+def test_few_claims_cannot_be_tested_and_each_for_want_of_data():
+    lacking = [claim.id for claim in CLAIMS if BY_ID[claim.id].untestable]
+    assert len(lacking) <= 8
 
 
 def test_the_command_prints_some_and_writes_all(tmp_path, capsys, monkeypatch):
     Claims(("C31", "C32"), tmp_path).run()
-    assert "| C32 |" in capsys.readouterr().out
+    assert "## C32" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("polynsd_paper.claims.ledger.CLAIMS", (BY_ID["C31"],))
     Claims(results=tmp_path / "new").run()
-    assert "1 claims" in (tmp_path / "new" / "tables" / "claims.md").read_text(encoding="utf-8")
+    tables = tmp_path / "new" / "tables"
+    assert "1 claims" in (tables / "claims.md").read_text(encoding="utf-8")
+    assert "## C31" in (tables / "claims-evidence.md").read_text(encoding="utf-8")
 
 
 def test_an_unknown_claim_is_a_message_and_no_traceback(capsys):
@@ -106,4 +126,4 @@ def test_the_layer_decides_which_responses_can_be_learned(error, verdict, monkey
 def test_an_unknown_verdict_is_refused():
     with pytest.raises(ValueError, match="verdict"):
         Finding("perhaps", "")
-    assert len(VERDICTS) == 4
+    assert len(VERDICTS) == 5

@@ -6,8 +6,6 @@ from invented_cells import BY_ID, as_table, examine, invent_cell
 
 from polynsd_paper.claims.claim import Finding, combine
 from polynsd_paper.claims.comparisons import (
-    Gap,
-    Gaps,
     best_polynsd,
     best_rival,
     best_variants,
@@ -20,11 +18,12 @@ from polynsd_paper.claims.comparisons import (
     having,
     select,
 )
+from polynsd_paper.claims.gaps import Gap, Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, PUBLISHED_WEBKB
 from polynsd_paper.leaderboards import OURS, architecture
 
-NO = "not testable here"
+NO, UNSURE = "not testable here", "undecided"
 ABLATIONS = get_experiment("ablations")
 
 
@@ -86,7 +85,7 @@ def test_differences_over_graphs_are_those_of_a_paired_t_test():
 
     a, b = np.random.default_rng(0).normal(size=(2, 5))
     expected = ttest_rel(a, b).confidence_interval()
-    assert compare_graphs(a, b)[1:] == pytest.approx((expected.low, expected.high))
+    assert compare_graphs(a, b)[1:3] == pytest.approx((expected.low, expected.high))
     assert compare_graphs(a[:2], b[:2]) is None
 
 
@@ -94,12 +93,13 @@ UP, DOWN, OPEN, SAME = Gap(0.05, 0.04, 0.06), Gap(-0.05, -0.06, -0.04), Gap(0, -
 STANDARDS = [  # gaps, then: mostly better, always better, as good, equal, never lower
     ([UP] * 4, "confirmed", "confirmed", "confirmed", "refuted", True),
     ([SAME] * 4, "refuted", "refuted", "confirmed", "confirmed", True),
-    ([OPEN] * 4, "refuted", "refuted", NO, NO, None),
+    ([OPEN] * 4, UNSURE, UNSURE, UNSURE, UNSURE, None),
+    ([UP, UP, OPEN, OPEN], UNSURE, UNSURE, UNSURE, "refuted", None),
     ([DOWN] * 4, "refuted", "refuted", "refuted", "refuted", False),
     ([UP, UP, UP, SAME], "confirmed", "partly", "confirmed", "refuted", True),
     ([UP, UP, UP, DOWN], "partly", "refuted", "partly", "refuted", False),
-    ([UP, SAME, SAME, SAME], "partly", "refuted", "confirmed", "partly", True),
-    ([], NO, NO, NO, NO, True),
+    ([UP, SAME, SAME, SAME], "refuted", "refuted", "confirmed", "partly", True),
+    ([], *[UNSURE] * 4, True),
 ]
 
 
@@ -114,6 +114,14 @@ def test_what_differences_say_about_a_statement(gaps, mostly, always, as_good, e
     assert gaps_of.has_counterexample == (DOWN in gaps)
 
 
+def test_counts_are_adjusted_over_the_cells():
+    near = Gap(0.02, 0.001, 0.039)  # alone it is better
+    assert Gaps([near]).better == 1
+    assert Gaps([near, *[OPEN] * 9]).better == 0
+    assert Gaps([SAME]).equal == 1
+    assert near.p == pytest.approx(0.041, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "verdict"),
     [  # verdicts of a decisive part or not, and of another part
@@ -121,7 +129,10 @@ def test_what_differences_say_about_a_statement(gaps, mostly, always, as_good, e
         (("confirmed", True), "refuted", "partly"),
         (("refuted", True), "confirmed", "refuted"),
         (("partly", True), "refuted", "partly"),
-        (("confirmed", True), NO, "partly"),
+        (("confirmed", True), UNSURE, UNSURE),
+        (("refuted", False), UNSURE, UNSURE),
+        (("partly", False), UNSURE, "partly"),
+        ((UNSURE, True), "refuted", UNSURE),
         ((NO, True), "confirmed", NO),
         (("refuted", False), "confirmed", "partly"),
         (("refuted", False), "refuted", "refuted"),
@@ -134,19 +145,28 @@ def test_parts_decide_together(first, second, verdict):
 def test_a_part_needs_its_cells():
     part = Finding("confirmed", "n")
     assert part.require(8, 9, "graphs") is part
-    assert part.require(3, 9, "graphs") == Finding(NO, "needs 8 of 9 graphs, has 3 (so far: n)")
+    assert part.require(3, 9, "graphs") == Finding(
+        UNSURE, "needs 8 of 9 graphs, has 3 (so far: n)", number="3 of 9 graphs trained"
+    )
+    assert part.require(3, 9, "graphs", is_lacking=True).verdict == NO
 
 
 @pytest.mark.parametrize(
     ("available", "has_counterexample", "verdict"),
-    [(3, True, "refuted"), (3, False, NO), (0, True, NO), (9, True, "refuted"), (9, False, "refuted")],
+    [
+        (3, True, "refuted"),
+        (3, False, UNSURE),
+        (0, True, UNSURE),
+        (9, True, "refuted"),
+        (9, False, "refuted"),
+    ],
 )
 def test_before_all_is_there_only_a_counterexample_refutes(available, has_counterexample, verdict):
     options = {"share": 1.0, "has_counterexample": has_counterexample}
     part = Finding("refuted", "n").require(available, 9, "graphs", **options)
     assert part.verdict == verdict
-    assert verdict != NO or part.evidence.startswith(f"needs 9 of 9 graphs, has {available}")
-    assert Finding("partly", "n").require(3, 9, "graphs", **options).verdict == NO  # it confirms nothing
+    assert verdict != UNSURE or part.evidence.startswith(f"needs 9 of 9 graphs, has {available}")
+    assert Finding("partly", "n").require(3, 9, "graphs", **options).verdict == UNSURE  # it confirms nothing
 
 
 def searched_cell(dataset, start):
@@ -209,8 +229,8 @@ def test_ablations_are_a_part_of_the_finding(name, with_it, without):
         return examine(name, rows).evidence
 
     assert "needs: polynsd reproduce ablations" in examine(name, []).evidence
-    assert "(95 %, paired) → confirmed" in evidence(is_reversed=False)
-    assert "(95 %, paired) → refuted" in evidence(is_reversed=True)
+    assert "(paired, Holm-adjusted) → confirmed" in evidence(is_reversed=False)
+    assert "(paired, Holm-adjusted) → refuted" in evidence(is_reversed=True)
     few = evidence(is_reversed=True, graphs=("texas",))
     assert "needs 4 of 4 graphs of the ablations, has 1 (so far: " in few
     assert "→ refuted" not in few
@@ -223,4 +243,4 @@ def test_an_invented_table_has_the_columns_of_real_records(tmp_path):
 
     real = summarize(records_table([invent("leaderboard", "cora", {"model": "gcn"}, 0.8)]))
     assert set(invent_cell(cell={"model": "gcn"})) <= set(real.columns)
-    assert BY_ID["C02"].examine(real).verdict == NO
+    assert BY_ID["C02"].examine(real).verdict == UNSURE
