@@ -10,7 +10,8 @@ import numpy as np
 from polynsd.report.panels import BASELINE, COLOURS, OTHERS, Panels, handle
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN, Outcome
 from polynsd_paper.claims.agnostic import RULE, compare_hosts
-from polynsd_paper.claims.comparisons import points_text, select
+from polynsd_paper.claims.comparisons import select
+from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
 from polynsd_paper.formatting import NOT_RUN, markdown_table
 from polynsd_paper.inside_reports import figure_path, link_figure

@@ -217,7 +217,9 @@ def check_film(records: DataFrame) -> Finding:
         else:
             verdict = gap.judge_gain(FILM_GAIN)
             evidence = f"PolyNSD − MLP on film, {rule}: {gap}; printed {100 * FILM_GAIN:+.1f}"
-        parts.append(Finding(verdict, evidence, rule == LUAN, "" if gap is None else f"{gap} points"))
+        parts.append(
+            Finding(verdict, evidence, rule == LUAN, "not trained" if gap is None else f"{gap} points")
+        )
     return combine(*parts)
 
 
@@ -225,11 +227,12 @@ def check_film(records: DataFrame) -> Finding:
 def check_filtered_gains(records: DataFrame) -> Finding:
     """General maps against NSD's, by how much, and the rank among all architectures."""
     cells = complete_cells(records, "filtered")
-    verdicts, listed = set(), []
+    verdicts, listed, number = set(), [], "not trained"
     for dataset, printed in FILTERED_GAINS.items():
         here = select(cells, dataset=dataset)
         gap = compare_cells(find_cell(here, model=GENERAL), find_cell(here, model="nsd-general"))
         verdicts.add(UNDECIDED if gap is None else gap.judge_gain(printed))
+        number = number if gap is None else f"{gap} points on {dataset}"
         missing = f"needs general maps of both on {dataset}"
         listed.append(missing if gap is None else f"{dataset} {gap} (printed {100 * printed:+.2f})")
     mixed = UNDECIDED if UNDECIDED in verdicts else PARTLY
@@ -237,7 +240,7 @@ def check_filtered_gains(records: DataFrame) -> Finding:
         verdicts.pop() if len(verdicts) == 1 else mixed,
         f"PolyNSD − NSD, general maps: {'; '.join(listed)}",
         is_decisive=True,
-        number=listed[0],
+        number=number,
     )
     ranks = _rank_all(cells, FILTERED_GAINS)
     first, total = sum(rank == 1 for rank, _ in ranks.values()), len(FILTERED_GAINS)

@@ -70,7 +70,9 @@ class Finding:
         missing = f"needs {needed} of {total} {what}, has {available}"
         evidence = f"{missing} (so far: {self.evidence})" if available else missing
         verdict = NOT_TESTABLE if is_lacking else UNDECIDED
-        return replace(self, verdict=verdict, evidence=evidence, number=f"{available} of {total} {what} trained")
+        return replace(
+            self, verdict=verdict, evidence=evidence, number=f"{available} of {total} {what} trained"
+        )
 
 
 def confirm_if(holds: bool, evidence: str, otherwise: str = REFUTED, *, number: str = "") -> Finding:

@@ -83,7 +83,7 @@ def test_another_budget_is_another_search(tmp_path):
 
 def test_claims_from_the_command_line(capsys, tmp_path):
     main(["claims", "C31", "--results", str(tmp_path)])
-    assert "| C31 | All experiments ran on one kind of hardware. | refuted |" in capsys.readouterr().out
+    assert "## C31\n\nAll experiments ran on one kind of hardware. **Refuted**" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["claims", "C99"])
     assert "unknown claim 'C99'" in capsys.readouterr().err
