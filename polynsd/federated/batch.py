@@ -9,8 +9,9 @@ rounding.
     replies = group.fit({number: payload, …}, round=1)      # as client.fit, client.evaluate of each
     scores = group.evaluate({number: payload, …}, round=1)
 
-Clients of other methods, of attention backbones, and on a CPU those of large graphs, where nothing is gained,
-train one after the other.
+A client that nothing was sent to is computed with the others and left as it was. On a GPU an epoch of all is
+replayed as one CUDA graph. Clients of other methods, of attention backbones, and on a CPU those of large
+graphs, where nothing is gained, train one after the other.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from polynsd.devices import on_device, wide_dtype
+from polynsd.errors import ConfigError
 from polynsd.federated.branches import LocalGraph
 from polynsd.federated.client import LocalClient
 from polynsd.federated.payload import Payload
 from polynsd.federated.stack import stack_graphs
 from polynsd.kernels.ops.training import adam
 from polynsd.memo import skip_value_checks
+from polynsd.training.capture import capture_step
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.rows import Layout
 
@@ -35,52 +39,55 @@ LARGE = 1000  # nodes of a client, from which on a CPU gains nothing from a batc
 
 
 class ClientGroup:
-    """Clients with one configuration in one process.
+    """Clients with one configuration, up to its seed, in one process.
 
     Args:
-        clients: with different numbers, on one device.
+        clients: on one device, by their numbers, or by others where clients of several trainings are in it.
     """
 
-    def __init__(self, clients: Sequence[LocalClient]) -> None:
-        self.clients = {client.number: client for client in clients}
-        self._batches: dict[tuple[int, ...], _Batch] = {}
+    def __init__(self, clients: Sequence[LocalClient] | Mapping[int, LocalClient]) -> None:
+        given = clients if isinstance(clients, Mapping) else {client.number: client for client in clients}
+        if len(given) < len(clients):
+            raise ConfigError("two clients of a group have the same number; give them different ones.")
+        self.clients: dict[int, LocalClient] = dict(given)
+        self._all: _Batch | None = None
 
     def fit(self, received: Mapping[int, Payload], round: int) -> dict[int, Payload]:  # noqa: A002
         """One round of the clients that something was sent to."""
-        members = self._members(received)
-        if not trains_together(members):
-            return {client.number: client.fit(received[client.number], round) for client in members}
-        for client in members:
-            client.prepare()
-            client.method.receive(client, received[client.number], round)
-        self._batch(members).train(members[0].config.local_epochs)
-        return {client.number: client.method.send(client, round) for client in members}
+        members = {key: self.clients[key] for key in received}
+        if not self._trains_together(members):
+            return {key: client.fit(received[key], round) for key, client in members.items()}
+        batch = self._batch()
+        for key, client in members.items():
+            client.method.receive(client, received[key], round)
+        batch.train(list(members.values()))
+        return {key: client.method.send(client, round) for key, client in members.items()}
 
     def evaluate(self, received: Mapping[int, Payload], round: int) -> dict[int, Payload]:  # noqa: A002
         """Right predictions of local and received models."""
-        members = self._members(received)
-        if not trains_together(members):
-            return {client.number: client.evaluate(received[client.number], round) for client in members}
-        batch, payloads = self._batch(members), [received[client.number] for client in members]
+        members = {key: self.clients[key] for key in received}
+        if not self._trains_together(members):
+            return {key: client.evaluate(received[key], round) for key, client in members.items()}
+        batch = self._batch()
+        batch.read()
         found = {"local": batch.logits()}
-        if all(client.shares(payload.arrays) for client, payload in zip(members, payloads, strict=True)):
-            found["global"] = batch.logits(payloads)
-        numbers: dict[int, dict[str, float]] = {client.number: {} for client in members}
-        for model, logits in found.items():
-            for client, rows in zip(members, logits, strict=True):
-                numbers[client.number] |= client.count_correct(model, rows)
-        return {number: Payload({}, counts) for number, counts in numbers.items()}
+        if all(client.shares(received[key].arrays) for key, client in members.items()):
+            found["global"] = batch.logits({id(members[key]): received[key] for key in received})
+        results = {}
+        for key, client in members.items():
+            counts = [client.count_correct(model, logits[id(client)]) for model, logits in found.items()]
+            results[key] = Payload({}, {name: value for part in counts for name, value in part.items()})
+        return results
 
-    def _members(self, received: Mapping[int, Payload]) -> list[LocalClient]:
-        return [self.clients[number] for number in sorted(received)]
-
-    def _batch(self, members: Sequence[LocalClient]) -> _Batch:
-        numbers = tuple(client.number for client in members)
-        if numbers not in self._batches:
-            for client in members:
+    def _batch(self) -> _Batch:
+        if self._all is None:
+            for client in self.clients.values():
                 client.prepare()
-            self._batches = {numbers: _Batch(members)}  # one is kept: graphs are large
-        return self._batches[numbers]
+            self._all = _Batch(list(self.clients.values()))
+        return self._all
+
+    def _trains_together(self, members: Mapping[int, LocalClient]) -> bool:
+        return 2 * len(members) >= len(self.clients) and trains_together(list(members.values()))
 
 
 def trains_together(clients: Sequence[LocalClient]) -> bool:
@@ -94,42 +101,62 @@ def trains_together(clients: Sequence[LocalClient]) -> bool:
 
 
 class _Batch:
-    """The rows of some clients while they train; between rounds the clients hold their own numbers."""
+    """The rows of clients while they train; between rounds the clients hold their own numbers.
+
+    Rows stay where they are in memory, for a CUDA graph to find them.
+    """
 
     def __init__(self, clients: Sequence[LocalClient]) -> None:
         self.clients, self.model = clients, clients[0].branches
         self.method, self.config = clients[0].method, clients[0].config
         self.graph = stack_graphs([client.graph for client in clients])
-        self.parameters = Layout(dict(self.model.named_parameters()))
-        self.buffers = Layout(dict(self.model.named_buffers()))
-        self.seeds = torch.tensor([client.seed for client in clients], device=self.graph.x.device)
-
-    def train(self, epochs: int) -> None:
-        """The local epochs of all clients."""
-        theta, mean, square = (self._rows(kind) for kind in ("theta", "exp_avg", "exp_avg_sq"))
-        buffers = self._buffers()
-        received = {
-            f"causal.{name}": torch.stack([client.received[name] for client in self.clients])
-            for name in self.clients[0].received
+        device, count = self.graph.x.device, len(clients)
+        named = dict(self.model.named_parameters())
+        self.layout = Layout(named)
+        shape = (count, sum(p.numel() for p in named.values()))
+        rows = [torch.zeros(shape, dtype=self.graph.x.dtype, device=device) for _ in range(4)]
+        self.theta, self.mean, self.square, self.gradient = rows
+        self.decay, self.scale = torch.full_like(self.theta, self.config.decay), torch.ones_like(self.theta)
+        self.rate = torch.full((count,), self.config.rate, dtype=wide_dtype(device), device=device)
+        self.seeds = torch.tensor([client.seed for client in clients], device=device)
+        self.epochs = torch.zeros_like(self.seeds)
+        self.running = {  # statistics of batch norms
+            name: buffer.expand(count, *buffer.shape).clone()
+            for name, buffer in self.model.named_buffers()
+            if "running_" in name
         }
-        done = torch.tensor([client.epochs for client in self.clients], device=theta.device)
-        rate = torch.full((len(theta),), self.config.rate, dtype=torch.float64, device=theta.device)
-        decay, scale = torch.full_like(theta, self.config.decay), torch.ones_like(theta)
-        loss_of_all = torch.vmap(self._loss)
-        for _ in range(epochs):
-            named = {name: p.requires_grad_() for name, p in self.parameters.split(theta).items()}
-            with skip_value_checks():
-                losses = loss_of_all(named, buffers, received, self.graph[1:], self.seeds, done)
+        shared = self.method.shared(self.model.causal)
+        self.received = {
+            f"causal.{name}": p.detach().expand(count, *p.shape).clone() for name, p in shared.items()
+        }
+        self._step = capture_step(self._run_epoch, "auto", device)
+
+    def train(self, members: Sequence[LocalClient]) -> None:
+        """The local epochs of some clients."""
+        with on_device(self.theta.device):
+            self.read()
+            for _ in range(self.config.local_epochs):
+                self._step()
+            self._write(members)
+
+    def _run_epoch(self) -> Tensor:
+        """One step of all clients; `[R]` the losses before it."""
+        named = {name: p.requires_grad_() for name, p in self.layout.split(self.theta).items()}
+        with skip_value_checks():
+            losses = torch.vmap(self._loss)(
+                named, self.running, self.received, self.graph[1:], self.seeds, self.epochs
+            )
             gradients = torch.autograd.grad(losses.sum(), list(named.values()), materialize_grads=True)
-            gradient = self.parameters.join(gradients, theta.dtype)
-            done = done + 1
-            adam(theta, gradient, mean, square, decay, scale, rate, done)
-        self._write(theta, mean, square, buffers, epochs)
+        gradient = self.layout.join(gradients, self.theta.dtype, out=self.gradient)
+        self.epochs += 1
+        state = (self.theta, gradient, self.mean, self.square, self.decay, self.scale)
+        adam(*state, self.rate, self.epochs)
+        return losses.detach()
 
     def _loss(
         self,
         named: dict[str, Tensor],
-        buffers: dict[str, Tensor],
+        running: dict[str, Tensor],
         received: dict[str, Tensor],
         tensors: tuple[Tensor, ...],
         seed: Tensor,
@@ -139,18 +166,24 @@ class _Batch:
         graph = LocalGraph(self.graph.topology, *tensors)
         self.model.train()
         with EndlessDropout(seed, epoch):
-            output = functional_call(self.model, {**named, **buffers}, (graph,), tie_weights=False)
+            output = functional_call(self.model, {**named, **running}, (graph,), tie_weights=False)
         shared = {name: named[name] for name in received}
         return self.model.loss(graph, output) + self.method.proximal(shared, received)
 
     @torch.no_grad()
-    def logits(self, received: Sequence[Payload] | None = None) -> list[Tensor]:
-        """Of every client's causal branch in evaluation mode, or of received parameters in its place."""
-        state = {**self.parameters.split(self._rows("theta")), **self._buffers()}
+    def logits(self, received: Mapping[int, Payload] | None = None) -> dict[int, Tensor]:
+        """Of the clients' causal branches in evaluation mode, or of received parameters in their place.
+
+        Clients go by their `id`; the rows of those that received nothing are their own.
+        """
+        state = {**self.layout.split(self.theta), **self.running}
         if received is not None:
-            for name in received[0].arrays:
-                arrays = [torch.as_tensor(payload.arrays[name]) for payload in received]
-                state[f"causal.{name}"] = torch.stack(arrays).to(state[f"causal.{name}"])
+            for name in next(iter(received.values())).arrays:
+                rows = state[f"causal.{name}"].clone()
+                for row, client in enumerate(self.clients):
+                    if id(client) in received:
+                        rows[row] = torch.as_tensor(received[id(client)].arrays[name])
+                state[f"causal.{name}"] = rows
 
         def run(state: dict[str, Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
             graph = LocalGraph(self.graph.topology, *tensors)
@@ -158,36 +191,37 @@ class _Batch:
             return logits
 
         self.model.eval()
-        with skip_value_checks():
+        with skip_value_checks(), on_device(self.theta.device):
             logits = torch.vmap(run)(state, self.graph[1:])
-        return [rows[: client.data.num_nodes] for rows, client in zip(logits, self.clients, strict=True)]
-
-    def _rows(self, kind: str) -> Tensor:
-        """`[R, P]` the parameters (`theta`), or a moment of Adam, of all clients."""
-        rows = []
-        for name, _ in self.model.named_parameters():
-            each = []
-            for client in self.clients:
-                p = client.branches.get_parameter(name)
-                moment = client.optimizer.state.get(p, {}).get(kind, torch.zeros_like(p))
-                each.append(p.detach() if kind == "theta" else moment)
-            rows.append(torch.stack(each))
-        return self.parameters.join(rows, rows[0].dtype)
-
-    def _buffers(self) -> dict[str, Tensor]:
-        names = [name for name, _ in self.model.named_buffers()]
         return {
-            name: torch.stack([client.branches.get_buffer(name) for client in self.clients]) for name in names
+            id(client): rows[: client.data.num_nodes]
+            for rows, client in zip(logits, self.clients, strict=True)
         }
 
     @torch.no_grad()
-    def _write(
-        self, theta: Tensor, mean: Tensor, square: Tensor, buffers: dict[str, Tensor], epochs: int
-    ) -> None:
-        """Gives the clients their numbers back."""
-        named, means, squares = (self.parameters.split(rows) for rows in (theta, mean, square))
+    def read(self) -> None:
+        """The clients' numbers into the rows."""
+        for rows, moment in ((self.theta, None), (self.mean, "exp_avg"), (self.square, "exp_avg_sq")):
+            own = [_numbers(client, moment) for client in self.clients]
+            stacks = [torch.stack(each) for each in zip(*own, strict=True)]
+            self.layout.join(stacks, rows.dtype, out=rows)
+        for name, buffers in self.running.items():
+            torch.stack([client.branches.get_buffer(name) for client in self.clients], out=buffers)
+        for name, rows in self.received.items():
+            for row, client in enumerate(self.clients):
+                if client.received:
+                    rows[row] = client.received[name.removeprefix("causal.")]
+        self.epochs.copy_(torch.tensor([client.epochs for client in self.clients]))
+
+    @torch.no_grad()
+    def _write(self, members: Sequence[LocalClient]) -> None:
+        """Gives clients their numbers back."""
+        named, means, squares = (self.layout.split(rows) for rows in (self.theta, self.mean, self.square))
+        wanted = {id(client) for client in members}
         for row, client in enumerate(self.clients):
-            client.epochs += epochs
+            if id(client) not in wanted:
+                continue
+            client.epochs += self.config.local_epochs
             for name, p in client.branches.named_parameters():
                 p.copy_(named[name][row])
                 client.optimizer.state[p] = {
@@ -195,5 +229,13 @@ class _Batch:
                     "exp_avg": means[name][row].clone(),
                     "exp_avg_sq": squares[name][row].clone(),
                 }
-            for name, buffer in client.branches.named_buffers():
-                buffer.copy_(buffers[name][row])
+            for name, buffers in self.running.items():
+                client.branches.get_buffer(name).copy_(buffers[row])
+
+
+def _numbers(client: LocalClient, moment: str | None) -> list[Tensor]:
+    """The parameters of a client, or one of their moments, which are zero before the first step."""
+    parameters = list(client.branches.parameters())
+    if moment is None:
+        return [p.detach() for p in parameters]
+    return [client.optimizer.state.get(p, {}).get(moment, torch.zeros_like(p)) for p in parameters]

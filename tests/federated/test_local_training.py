@@ -128,22 +128,36 @@ def test_one_client_is_centralised_training_to_the_bit() -> None:
 )
 def test_clients_that_train_together_get_what_each_gets_alone(backbone: str, masks: str, maps: str) -> None:
     config = small(backbone=backbone, masks=masks, maps=maps, method="fedprox", options={"mu": 0.1})
+    check_group(config, "cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("masks", ["none", "current", "full", "fedath"])
+def test_on_a_gpu_they_are_replayed_as_one_cuda_graph(masks: str) -> None:
+    group = check_group(small(masks=masks, local_epochs=5), "cuda")
+    assert group._all is not None
+    assert group._all._step.captured, group._all._step.reason  # type: ignore[attr-defined]
+
+
+def check_group(config: FederatedConfig, device: str) -> ClientGroup:
     graphs = [make_client(n, seed, degree) for n, seed, degree in ((20, 0, 2), (31, 1, 3), (27, 2, 1))]
-    alone, together = ([LocalClient(g, config, i) for i, g in enumerate(graphs)] for _ in range(2))
+    graphs = [replace(graph, x=graph.x.double()) for graph in graphs]
+    alone, together = ([LocalClient(g, config, i, device) for i, g in enumerate(graphs)] for _ in range(2))
     group, payload = ClientGroup(together), initial_payload(config, F, C)
     assert trains_together(together)
     received = dict.fromkeys(range(3), payload)
     alone[2].fit(payload, 0), group.fit({2: payload}, 0)  # one is ahead
-    for number in (1, 2)[: 1 + (masks == "none")]:
+    for number in (1, 2)[: 1 + (config.masks == "none")]:
         expected = {i: client.fit(received[i], number) for i, client in enumerate(alone)}
         found = group.fit(received, number)
         for i, reply in expected.items():
             for name, array in reply.arrays.items():
-                assert np.allclose(array, found[i].arrays[name], atol=2e-4), name
+                assert np.allclose(array, found[i].arrays[name], atol=1e-9), name
         received = dict.fromkeys(range(3), Payload(average(expected)))
     scores = group.evaluate(received, 2)
     assert {i: client.evaluate(received[i], 2) for i, client in enumerate(alone)} == scores
     assert {"local_val_correct", "global_test_correct", "val_count"} <= scores[0].numbers.keys()
+    return group
 
 
 @pytest.mark.parametrize("masks", ["fedath", "full"])
