@@ -138,6 +138,14 @@ COMMANDS = {
         "polynsd.cli.federated_run:FederatedRun",
         "Divide a graph among clients and train over them on this machine.",
     ),
+    "federated serve": Command(
+        "polynsd.cli.federated_deploy:FederatedServe",
+        "Wait for clients, train over them, and write a run folder.",
+    ),
+    "federated join": Command(
+        "polynsd.cli.federated_deploy:FederatedJoin",
+        "Take part in a federated training with a graph of your own, which stays here.",
+    ),
 }
 
 

@@ -26,8 +26,8 @@ from polynsd.federated.sources import open_archive, open_tables
 OpenSite = Callable[[Context], tuple[Site, Keeper]]
 
 
-def build_client_app(open_site: OpenSite) -> ClientApp:
-    """The ClientApp of clients whose place `open_site` finds."""
+def build_client_app(open_site: OpenSite, on_close: Callable[[], None] = lambda: None) -> ClientApp:
+    """The ClientApp of clients whose place `open_site` finds; `on_close` is called in the end."""
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
@@ -41,8 +41,9 @@ def build_client_app(open_site: OpenSite) -> ClientApp:
         answers = answer_all([site], [message])
         if order is not None and kind == MessageType.TRAIN:
             keeper.save(site)
-        elif order is not None and kind == MessageType.QUERY and site.best:
+        elif order is not None and kind == MessageType.QUERY:
             keeper.save_local(site, order)
+            on_close()
         return mask_answer(message, context, answers[0])
 
     for register in (app.train, app.evaluate, app.query):

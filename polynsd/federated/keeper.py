@@ -49,7 +49,9 @@ class Keeper:
         write_tensors(self.folder / NOW, site.state_dict(), about)
 
     def save_local(self, site: Site, order: Order) -> None:
-        """Writes the local model of the round that counts."""
+        """Writes the local model of the round that counts, if this client was there in it."""
+        if not site.best:
+            return
         make_folder(self.folder)
         about = {"run": site.run, "round": order.keep, "client": site.name, "config": to_dict(order.config)}
         write_tensors(self.folder / LOCAL, site.best, about)

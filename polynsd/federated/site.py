@@ -77,6 +77,10 @@ class Site:
     previous: dict[str, Tensor] = field(default_factory=dict)  # local networks after the round before
     best: dict[str, Tensor] = field(default_factory=dict)  # after the round that counts
 
+    def afresh(self) -> Site:
+        """The same place without a state."""
+        return Site(self.name, self.data, self.columns, self.device)
+
     def describe(self) -> RecordDict:
         """What it says of itself."""
         data = self.data

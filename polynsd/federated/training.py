@@ -169,8 +169,11 @@ def _play_with_ray(
         outcomes.append(serve_rounds(config, options, grid, watcher, run))
 
     gpus = 1 / len(partition) if device != "cpu" else 0.0
-    resources: Any = {"client_resources": {"num_cpus": 1, "num_gpus": gpus}}
-    run_simulation(server, build_client_app(sites), len(partition), backend_config=resources)
+    backend: Any = {
+        "client_resources": {"num_cpus": 1, "num_gpus": gpus},
+        "init_args": {"logging_level": "error", "log_to_driver": False},
+    }
+    run_simulation(server, build_client_app(sites), len(partition), backend_config=backend)
     names = outcomes[0].names
     return outcomes[0], {name: Keeper(folder / "clients" / name).read_local() for name in names}
 

@@ -1,0 +1,77 @@
+"""The ServerApp: the server's loop in the process that Flower's SuperLink starts for a run.
+
+`polynsd federated serve` names a file of settings in the environment and reads the events that are written
+there; nothing of it goes to clients.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from polynsd.config import from_options
+from polynsd.errors import ConfigError
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.outcome import Outcome, RoundReport, ServerOptions
+from polynsd.federated.training import KIND, collect_weights, extras, identify, serve_rounds, summarise
+from polynsd.runs import Run
+from polynsd.runs.files import compact_json, to_json
+
+SETTINGS = "POLYNSD_FEDERATED"  # the variable that names the file
+
+server_app = ServerApp()
+
+
+class EventFile:
+    """A watcher that writes a JSON object per line, for the process that waits for them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Appends a line."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(compact_json(to_json(dict(record), "event")) + "\n")
+
+    def waiting(self, present: int, wanted: int) -> None:
+        self.write({"event": "waiting", "present": present, "wanted": wanted})
+
+    def fault(self, round_: int, client: str, reason: str) -> None:
+        self.write({"event": "fault", "round_": round_, "client": client, "reason": reason})
+
+    def report(self, report: RoundReport) -> None:
+        self.write({"event": "round", **asdict(report)})
+
+
+@server_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """One training."""
+    if SETTINGS not in os.environ:
+        raise ConfigError("this server has no settings; start it with polynsd federated serve.")
+    settings = json.loads(Path(os.environ[SETTINGS]).read_text(encoding="utf-8"))
+    events = EventFile(Path(settings["events"]))
+    try:
+        outcome = _train(grid, settings, events)
+    except Exception as error:
+        events.write({"event": "failed", "reason": f"{type(error).__name__}: {error}"})
+        raise
+    events.write({"event": "done", "outcome": {**asdict(outcome), "arrays": {}}})
+
+
+def _train(grid: Grid, settings: Mapping[str, Any], events: EventFile) -> Outcome:
+    config = from_options(FederatedConfig, settings["config"])
+    options = from_options(ServerOptions, settings["options"])
+    inputs = {"dataset": settings["name"]}
+    with Run.start(settings["out"], KIND, identify(config, options), inputs, snapshot_seconds=0) as run:
+        outcome = serve_rounds(config, options, grid, events, run)
+        about = {**inputs, "protocol": f"{len(outcome.names)} clients", "features": "of the clients"}
+        model, result = summarise(config, options, outcome, about)
+        run.finish({**result.to_dict(), **extras(outcome, options, config)}, collect_weights(model, {}))
+    return outcome
