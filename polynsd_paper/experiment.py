@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -36,13 +37,46 @@ class Budget:
     """Trials of one shape that train together."""
 
 
+class Trained(NamedTuple):
+    """What one training of a procedure came to."""
+
+    val: float
+    test: float
+    best: int  # the epoch or round that validation chose
+    steps: int  # epochs or rounds
+    parameters: int
+    seconds: float
+    about: Mapping[str, str]  # metric, protocol, features
+    sizes: Mapping[str, float]  # how many nodes it trains, validates and tests on
+    measured: Mapping[str, float]
+
+
+class Procedure(ABC):
+    """A training that `fit_splits` does not do, such as one over clients; its splits are numbered seeds."""
+
+    splits: int
+    """How many."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All that decides what is trained, as plain data; a record holds it as its configuration."""
+
+    @abstractmethod
+    def shortened(self) -> Procedure:
+        """The same in a moment, for a look at times and shapes."""
+
+    @abstractmethod
+    def train(self, source: Source, split: int, on_step: Callable[[str], None]) -> Trained:
+        """The training of one split on the source's device."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of a table: a dataset, what distinguishes the cell there, and what is to be trained."""
 
     dataset: str
     options: Mapping[str, Any]
-    plan: Configuration | Space
+    plan: Configuration | Space | Procedure
     """What is trained; a space is searched first, as `published_space` completes it."""
     rules: str = "default"
     """The name of the training rules."""
@@ -102,6 +136,8 @@ class Experiment:
     """`module:function` that makes figures and a section of the page from what its cells measured."""
     is_scored: bool = True
     """Whether the scores of its models are results; otherwise the page has what was measured alone."""
+    fast_datasets: tuple[str, ...] = ()
+    """The datasets of --fast; its own unless given."""
 
     def cells(
         self, datasets: tuple[str, ...] = (), axes: Mapping[str, tuple[Any, ...]] | None = None
@@ -159,6 +195,7 @@ def fast(experiment: Experiment) -> Experiment:
         name=f"{experiment.name}-fast",
         configure=configure,
         seeds=1,
+        datasets=experiment.fast_datasets or experiment.datasets,
         budgets=dict.fromkeys(experiment.datasets, FAST),
     )
 
@@ -177,7 +214,9 @@ def with_budget(experiment: Experiment, trials: int | None, seconds: float | Non
     return replace(experiment, budgets=budgets)
 
 
-def _shortened(plan: Configuration | Space) -> Configuration | Space:
+def _shortened(plan: Configuration | Space | Procedure) -> Configuration | Space | Procedure:
+    if isinstance(plan, Procedure):
+        return plan.shortened()
     if isinstance(plan, Space):
         short = {"training.epochs": FAST_EPOCHS, "training.patience": FAST_EPOCHS}
         return Space.from_dict({**plan.to_dict(), **short})

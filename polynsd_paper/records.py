@@ -38,7 +38,7 @@ from polynsd.search.space import Space
 from polynsd.stats import Shares
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
-from polynsd_paper.experiment import Cell, Experiment, cell_text
+from polynsd_paper.experiment import Cell, Experiment, Procedure, cell_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -161,7 +161,7 @@ def cell_settings(experiment: Experiment, cell: Cell) -> dict[str, Any]:
         "splits": first.splits or "all",
         "seeds": experiment.seeds,
     }
-    if isinstance(cell.plan, Configuration):
+    if not isinstance(cell.plan, Space):
         return settings
     space = digest([cell.plan.to_dict(), [dict(start) for start in cell.starts]])
     return {**settings, "space": space, "budget": asdict(experiment.budget(cell.dataset))}
@@ -186,7 +186,9 @@ def differences(record: Record, experiment: Experiment, cell: Cell) -> list[str]
     return names if is_same else [*names, "configuration"]
 
 
-def _has_configuration(record: Record, configuration: Configuration) -> bool:
+def _has_configuration(record: Record, configuration: Configuration | Procedure) -> bool:
+    if isinstance(configuration, Procedure):
+        return digest(record.configuration) == digest(configuration.settings())
     try:
         return recorded_configuration(record) == configuration
     except (PolyNSDError, KeyError, TypeError):  # options that no longer exist

@@ -20,9 +20,11 @@ from statistics import fmean
 from typing import Any
 
 from polynsd.data.splits import PARTS
+from polynsd.devices import get_device
+from polynsd.documents import read_json
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import commit, device_name
-from polynsd.runs.files import make_folder
+from polynsd.runs.files import make_folder, write_json
 from polynsd.runs.lock import hold_lock
 from polynsd.search import (
     SearchConfig,
@@ -40,7 +42,7 @@ from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits, protocol_identity
-from polynsd_paper.experiment import Budget, Cell, Experiment, published_space
+from polynsd_paper.experiment import Budget, Cell, Experiment, Procedure, Trained, published_space
 from polynsd_paper.records import (
     FIRST_SPLITS,
     FOLDER,
@@ -131,15 +133,56 @@ class Runner:
 
     def _make_record(self, cell: Cell) -> Record:
         sources = [replace(source, device=self.device) for source in self.experiment.sources(cell)]
+        if isinstance(cell.plan, Procedure):
+            return self._run_procedure(cell, cell.plan, sources[0])
         # graphs of the last cell are kept for the next
         self._problems = {s: self._problems.get(s) or s.problem(FINAL_SEED) for s in sources}
         problems = list(self._problems.values())
         configuration, search = self._configure(cell, problems[0])
-        record = self._train(cell, problems, configuration, search)
+        return self._keep(cell, self._train(cell, problems, configuration, search))
+
+    def _keep(self, cell: Cell, record: Record) -> Record:
+        """Writes the record, and removes what it was made from."""
         record.save(self.path(cell))
         for folder in self._folder(cell).glob("final-*"):
-            rmtree(folder)  # the record has it all
+            rmtree(folder)
         return record
+
+    def _run_procedure(self, cell: Cell, plan: Procedure, source: Source) -> Record:
+        """All splits, each kept as soon as it is trained."""
+        settings = cell_settings(self.experiment, cell)
+        folder = self._folder(cell) / f"final-{digest([plan.settings(), settings])}"
+        make_folder(folder)
+        count = plan.splits if self.splits is None else min(self.splits, plan.splits)
+        if count < plan.splits:
+            settings[FIRST_SPLITS] = count
+        found: list[Trained] = []
+        for split in range(count):
+            path = folder / f"{split}.json"
+            if not path.exists():
+                self.on_step(f"{cell}: split {split + 1} of {count}")
+                write_json(path, plan.train(source, split, self.on_step)._asdict())
+            found.append(Trained(**read_json(path)))
+        first = found[0]
+        record = Record(
+            experiment=self.experiment.name,
+            dataset=cell.dataset,
+            cell=dict(cell.options),
+            **first.about,
+            rules=cell.rules,
+            ddof=self.experiment.ddof,
+            configuration=plan.settings(),
+            parameters=first.parameters,
+            scores=tuple(Score(i, 0, t.val, t.test, t.best, t.steps) for i, t in enumerate(found)),
+            search=None,
+            seconds=round(sum(t.seconds for t in found), 2),
+            device=device_name(get_device(self.device)),
+            commit=commit(),
+            sizes={part: round(fmean(t.sizes[part] for t in found), 1) for part in PARTS},
+            settings=settings,
+            measured={name: [t.measured[name] for t in found] for name in first.measured},
+        )
+        return self._keep(cell, record)
 
     def _configure(self, cell: Cell, problem: Problem) -> tuple[Configuration, dict[str, Any] | None]:
         """The fixed configuration, what the same search chose earlier, or what it chooses now."""

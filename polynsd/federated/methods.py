@@ -32,7 +32,7 @@ class ServerState:
     round: int  # from 1 on
     sent: Mapping[int, Payload]  # by client, what it received at the start of this round
     memory: dict[str, Array] = field(default_factory=dict)  # whatever the method keeps
-    model: Backbone | None = None  # a causal branch, for methods that compute on the server (fedtad)
+    config: FederatedConfig | None = None  # for methods that train on the server too (fedtad)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import (
 )
 
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import Method, ServerState, average, build_method
+from polynsd.federated.methods import ServerState, average, build_method
 from polynsd.federated.payload import Array, Payload
 from polynsd.federated.privacy import Privacy
 from polynsd.federated.records import ARRAYS, CONFIG, WEIGHT, to_array_record, to_payload, to_records
@@ -31,13 +31,13 @@ class MethodStrategy(FedAvg):
     """A method that puts replies together itself, and may send every client something else.
 
     Args:
-        method: whose `aggregate` is called.
+        config: names the method, whose `aggregate` is called.
         roster: numbers the clients.
     """
 
-    def __init__(self, method: Method, roster: Roster) -> None:
+    def __init__(self, config: FederatedConfig, roster: Roster) -> None:
         super().__init__(**EVERYBODY, **KEYS)  # type: ignore[arg-type]
-        self.method, self.roster = method, roster
+        self.config, self.method, self.roster = config, build_method(config), roster
         self.common = Payload()  # what clients are sent that get nothing of their own
         self.personal: dict[int, Payload] = {}
         self.memory: dict[str, Array] = {}
@@ -62,7 +62,7 @@ class MethodStrategy(FedAvg):
         found = {
             self.roster.number(reply.metadata.src_node_id): to_payload(reply.content) for reply in replies
         }
-        state = ServerState(server_round, self._sent, self.memory)
+        state = ServerState(server_round, self._sent, self.memory, self.config)
         result = self.method.aggregate(found, state)
         self.memory = state.memory
         if isinstance(result, Payload):
@@ -110,7 +110,7 @@ def build_strategy(config: FederatedConfig, roster: Roster, privacy: Privacy, cl
         steps = {"eta": method.server_rate, "beta_1": method.beta1, "beta_2": method.beta2, "tau": method.tau}
         strategy = FedAdam(**EVERYBODY, **KEYS, **steps, eta_l=config.rate)  # type: ignore[arg-type]
     else:
-        strategy = MethodStrategy(method, roster)
+        strategy = MethodStrategy(config, roster)
     if privacy.is_noisy:
         strategy = DifferentialPrivacyServerSideFixedClipping(
             strategy, privacy.dp_noise, privacy.dp_clip, clients

@@ -15,6 +15,7 @@ is a function too, which tests/propositions calls on arbitrary sheaves.
 | `accuracy`      | searched tables, street graphs                                 |
 | `agnostic`      | the filter in other sheaf networks                             |
 | `continuous`    | models in continuous time                                      |
+| `federated`     | training over clients                                          |
 | `sweeps`        | stalk, basis, degree or depth varied                           |
 | `nsd_trade_off` | NSD and PolyNSD at equal cost                                  |
 | `synthetic`     | synthetic graphs and their generator                           |

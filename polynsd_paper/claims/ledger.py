@@ -18,6 +18,7 @@ from polynsd_paper.claims import (  # noqa: F401  (their checks register themsel
     accuracy,
     agnostic,
     continuous,
+    federated,
     filters,
     inside,
     layers,

@@ -4,7 +4,7 @@
 are searched, `sweeps.py` those in which one thing varies and the rest is fixed, `block.py` the library's own
 block and its controls, `generated.py` the same on generated graphs, `synthetic.py` the paper's panels,
 `inside.py` what trained models do inside, `runtime.py` what they cost, `continuous.py` models in continuous
-time, `agnostic.py` the filter in other sheaf networks.
+time, `agnostic.py` the filter in other sheaf networks, `federated.py` training over clients.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.agnostic import AGNOSTIC
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.continuous import CONTINUOUS, CONTINUOUS_SWEEP
+from polynsd_paper.experiments.federated import FEDERATED
 from polynsd_paper.experiments.generated import PANELS, PLANTED
 from polynsd_paper.experiments.inside import ENERGY, INFLUENCE, MAPS, RESPONSE
 from polynsd_paper.experiments.runtime import RUNTIME
@@ -26,7 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         LEADERBOARD, BASES, FILTERED, PLATONOV, MALIGNANT, DEPTH, K_SWEEP, NSD_VS_POLY, STALK, SYNTHETIC,
         CITY, ENERGY, RESPONSE, INFLUENCE, MAPS, RUNTIME, ABLATIONS, LONG_SEARCH, BLOCK, TRANSPORT, PLANTED,
-        PANELS, CONTINUOUS, CONTINUOUS_SWEEP, AGNOSTIC,
+        PANELS, CONTINUOUS, CONTINUOUS_SWEEP, AGNOSTIC, FEDERATED,
     )
 }  # fmt: skip
 

@@ -44,11 +44,10 @@ def train_rounds(config, rounds=3):
     """Clients, what they sent last, and what the server answered."""
     clients, method = make_clients(config), build_method(config)
     sent, memory = initial_payload(config, F, C), {}
-    model = method.build(config, F, C)
     for number in range(1, rounds + 1):
         each = sent if isinstance(sent, dict) else dict.fromkeys(range(len(clients)), sent)
         replies = {client.number: client.fit(each[client.number], number) for client in clients}
-        sent = method.aggregate(replies, ServerState(number, each, memory, model))
+        sent = method.aggregate(replies, ServerState(number, each, memory, config))
     return clients, replies, sent
 
 
@@ -171,12 +170,15 @@ def test_fedtad_weighs_by_reliability_and_brings_the_mean_model_to_the_clients()
         near = torch.cat([A[v].nonzero().squeeze(1), torch.tensor([v])])
         total[client.data.y[v]] += torch.cosine_similarity(h[v][None], h[near]).mean()
     torch.testing.assert_close(reliability, total / total.sum())
+    noise, x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(9))
+    far = (noise[:, None] - noise).square().mean(-1) * (x[:, None] - x).abs().mean(-1)
+    torch.testing.assert_close(distillation.sameness(noise, x), (-far.mean()).exp())
     y, r = torch.tensor([0, 0, 1]), torch.tensor([[0.25, 0.75]])
     ours, theirs = torch.zeros(3, 2), [torch.tensor([[1.0, 1.0], [3.0, 3.0], [4.0, 0.0]])]
     assert float(distillation.class_distance(ours, theirs, y, r)) == 0.25 * 2 + 0.75 * 2
     topology = distillation.link_similar(torch.randn(20, 3, generator=torch.Generator().manual_seed(4)))
     assert torch.bincount(topology.row).min() >= distillation.NEIGHBOURS
-    with pytest.raises(ConfigError, match="needs a network"):
+    with pytest.raises(ConfigError, match="trains on the server"):
         build_method(client.config).aggregate({}, ServerState(1, {}))
 
 

@@ -8,11 +8,13 @@ import pytest
 import polynsd
 from polynsd import NSD, LayerConfig, ModelConfig, PolyNSD, PolyNSDError, TrainConfig
 from polynsd.data.datasets.entries import ENTRIES
+from polynsd.federated.methods import build_method
 from polynsd.search.space import Space, check_space
 from polynsd.training.configuration import Configuration, configure
 from polynsd.zoo import build_model
 from polynsd_paper.experiment import published_space
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
+from polynsd_paper.experiments.federated import ROWS, Federation
 from polynsd_paper.experiments.models import MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.published import parse_cell, published
 from polynsd_paper.records import RECORD_COLUMNS, SCORE_COLUMNS, SUMMARY_COLUMNS
@@ -38,7 +40,7 @@ def test_every_cell_has_a_record_of_its_own(name):
         assert len(path.parts) == 2
         assert not set(path.name) & set(':*?"<>|\\')
     kinds = {type(cell.plan) for cell in cells}
-    assert kinds in ({Space}, {Configuration})
+    assert kinds in ({Space}, {Configuration}, {Federation})
 
 
 @every
@@ -49,6 +51,10 @@ def test_no_option_of_a_cell_is_named_like_another_column_of_the_records(name):
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in SEARCHED])
 def test_what_is_fixed_can_be_built(name):
     plans = [cell.plan for cell in EXPERIMENTS[name].cells()]
+    if isinstance(plans[0], Federation):
+        for plan in plans[: len(ROWS)]:
+            build_method(plan.config).build(plan.config, 7, 3)
+        return
     for model in {repr(small(plan.model)): small(plan.model) for plan in plans}.values():
         build_model(model, 7, 3)
 

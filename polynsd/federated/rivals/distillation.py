@@ -85,9 +85,8 @@ class FedTAD(Method):
         return Payload(arrays, {**reply.numbers, "num_features": client.data.num_features})
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:
-        model = state.model
-        if not isinstance(model, Backbone):
-            raise ConfigError("fedtad trains on the server, which needs a network: ServerState(model=…).")
+        if state.config is None:
+            raise ConfigError("fedtad trains on the server, which needs ServerState(config=…) for that.")
         order = sorted(replies)
         reliability = torch.as_tensor(np.stack([replies[i].arrays[RELIABILITY] for i in order]))
         plain = {
@@ -100,7 +99,8 @@ class FedTAD(Method):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(state.round)
-            generator = Generator(int(replies[order[0]].numbers["num_features"]), reliability.size(1))
+            sizes = int(replies[order[0]].numbers["num_features"]), reliability.size(1)
+            model, generator = self.build(state.config, *sizes), Generator(*sizes)
             if state.memory:
                 generator.load_state_dict({n: torch.as_tensor(a) for n, a in state.memory.items()})
             mean = self.distil(model, generator, mean, locals_, reliability)
@@ -175,8 +175,8 @@ def mean_over_classes(values: Tensor, y: Tensor, num_classes: int) -> Tensor:
 
 def sameness(noise: Tensor, x: Tensor) -> Tensor:
     """exp(−mean_{ab} (‖ε_a − ε_b‖²/dim) (‖x_a − x_b‖₁/F)): small where other noise gives other nodes."""
-    far = (noise[:, None] - noise).square().mean(-1) * (x[:, None] - x).abs().mean(-1)
-    return (-far.mean()).exp()
+    apart = torch.cdist(noise, noise).square() / noise.size(-1)
+    return (-(apart * torch.cdist(x, x, p=1) / x.size(-1)).mean()).exp()
 
 
 def link_similar(x: Tensor) -> Topology:

@@ -1,0 +1,114 @@
+"""The federated tables beside the printed one, backbones × masks, brackets, and curves over rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polynsd.report.panels import Panels, handle, style
+from polynsd_paper.claims.comparisons import find_cell, select
+from polynsd_paper.experiments.federated import BACKBONES, BRACKETED, MASKS, PRINTED, shown_rounds
+from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
+from polynsd_paper.inside_reports import figure_path, link_figure
+from polynsd_paper.measured import pool
+from polynsd_paper.published import published
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+PRINTED_GRAPH = "roman_empire"
+BRACKETS = {"local": "each alone", "clients": "federated", "union": "one, without cut edges", "whole": "one"}
+CURVES = (
+    "fedavg", "gcn+fedath", "gcn+loaded", "nsd-general+current", "polynsd-general+current",
+    "polynsd-general+loaded", "polynsd-general+none",
+)  # fmt: skip
+TEXT = """\
+Mean ± deviation over seeds, each with a partition of its own. *Local*: the clients' own models in the round
+of best weighted validation, weighted by their nodes, as FedATH scores. *Global*: the model on the server, in
+the round that its own validation chooses, with every client's own mask. *Printed*: single numbers on
+Roman-Empire with its own features, from the last or the best round (the paper does not say) of models with
+dropout active at test time, as the published code has it; they are no measure of the rows here.
+MiB: of one round, from all clients."""
+
+
+def report_federated(cells: DataFrame, results: Path) -> str:
+    """All sections of the page."""
+    graphs = list(dict.fromkeys(cells["dataset"]))
+    blocks = ["", "## The printed rows", TEXT, _printed_rows(cells, graphs)]
+    blocks += ["## Backbones and masks", *(_grid(select(cells, dataset=name), name) for name in graphs)]
+    brackets = _brackets(cells, graphs)
+    blocks += ["## Brackets", brackets] if brackets else []
+    blocks += ["## Over rounds", link_figure(_draw_rounds(cells, graphs, results))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def row_name(backbone: str, masks: str) -> str:
+    """The row of a backbone and a source of masks; GCN without masks is FedAvg."""
+    return "fedavg" if (backbone, masks) == ("gcn", "none") else f"{backbone}+{masks}"
+
+
+def _printed_rows(cells: DataFrame, graphs: list[str]) -> str:
+    numbers = published("federated")
+    printed = dict(zip(numbers["cell"], numbers["mean"], strict=True))
+    lines = []
+    for model, name in PRINTED.items():
+        found = [find_cell(cells, dataset=dataset, model=model) for dataset in graphs]
+        if all(cell is None for cell in found):
+            continue
+        bytes_ = pool(select(cells, model=model, dataset=graphs[0]), "received_mib")
+        texts = [NOT_RUN if cell is None else cell_number(cell) for cell in found]
+        common = [_share(cells, dataset, model, "global_test") for dataset in graphs]
+        number = printed.get(f"model={model}", np.nan)
+        lines.append((
+            name, model, NOT_RUN if np.isnan(number) else f"{number:.2f}",
+            *(text for pair in zip(texts, common, strict=True) for text in pair),
+            f"{bytes_.mean():.2f}" if len(bytes_) else NOT_RUN,
+        ))  # fmt: skip
+    heads = [text for dataset in graphs for text in (f"{dataset}, local", "global")]
+    return markdown_table(("row of the paper", "here", "printed", *heads, "MiB"), lines, left=2)
+
+
+def _share(cells: DataFrame, dataset: str, model: str, name: str) -> str:
+    values = 100 * pool(select(cells, dataset=dataset, model=model), name)
+    return f"{values.mean():.2f} ± {values.std():.2f}" if len(values) else NOT_RUN
+
+
+def _grid(cells: DataFrame, dataset: str) -> str:
+    lines = []
+    for backbone in BACKBONES:
+        found = [find_cell(cells, model=row_name(backbone, masks)) for masks in MASKS]
+        if any(cell is not None for cell in found):
+            texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
+            lines.append((backbone, *texts))
+    return markdown_table((f"{dataset}: masks", *MASKS), lines, left=1)
+
+
+def _brackets(cells: DataFrame, graphs: list[str]) -> str:
+    lines = []
+    for dataset in graphs:
+        for backbone in BRACKETED:
+            rows = {name: f"{backbone} {name}" for name in BRACKETS} | {"clients": row_name(backbone, "none")}
+            found = [find_cell(cells, dataset=dataset, model=row) for row in rows.values()]
+            if sum(cell is not None for cell in found) > 1:
+                texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
+                lines.append((dataset, backbone, *texts))
+    return markdown_table(("dataset", "backbone", *BRACKETS.values()), lines, left=2) if lines else ""
+
+
+def _draw_rounds(cells: DataFrame, graphs: list[str], results: Path) -> Path:
+    """Test scores of the clients' models over rounds, and of the global model as dashes."""
+    panels = Panels(graphs, (3.8, 2.8))
+    for axis, dataset in zip(panels.axes, graphs, strict=True):
+        for number, model in enumerate(CURVES):
+            chosen = select(cells, dataset=dataset, model=model)
+            look = style(number)
+            for name, line in (("local_test", "-"), ("global_test", "--")):
+                rounds = [n for n in shown_rounds(1000) if len(pool(chosen, f"{name}_{n}"))]
+                means = [100 * pool(chosen, f"{name}_{n}").mean() for n in rounds]
+                axis.plot(rounds, means, line, color=look["color"], linewidth=1.2)
+        axis.set(xlabel="round", ylabel="test score in %")
+    handles = [handle(model, color=style(number)["color"]) for number, model in enumerate(CURVES)]
+    handles.append(handle("global model", color="black", linestyle="--"))
+    return panels.finish(figure_path(cells, results, "rounds"), "Over rounds", handles)
