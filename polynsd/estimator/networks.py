@@ -172,6 +172,7 @@ def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMemb
             split,
             data.seed + fold,
             _training_rules(network.configuration.training, judges),
+            network.shape[1],
         )
         for network in networks
         for fold, split in enumerate(splits)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from polynsd.config import TrainConfig
 from polynsd.nn.models import sheaf_parameters
@@ -34,19 +33,11 @@ def parameter_rules(model: nn.Module, config: TrainConfig) -> dict[str, Paramete
     return {name: learner if id(p) in of_learners else rest for name, p in trainable(model).items()}
 
 
-def weight_decays(model: nn.Module, config: TrainConfig) -> Tensor:
-    """`[P]` the weight decay of every number that is trained."""
-    return _row(model, {name: rule.decay for name, rule in parameter_rules(model, config).items()})
+def weight_decays(model: nn.Module, config: TrainConfig) -> list[float]:
+    """Of every parameter that is trained, in their order."""
+    return [rule.decay for rule in parameter_rules(model, config).values()]
 
 
-def rate_scales(model: nn.Module, config: TrainConfig) -> Tensor:
-    """`[P]` the learning rate of every number that is trained, relative to `learning_rate`."""
-    rules = parameter_rules(model, config)
-    return _row(model, {name: rule.rate / config.learning_rate for name, rule in rules.items()})
-
-
-def _row(model: nn.Module, values: dict[str, float]) -> Tensor:
-    parts = [
-        torch.full((p.numel(),), values[name], dtype=torch.float64) for name, p in trainable(model).items()
-    ]
-    return torch.cat(parts)
+def rate_scales(model: nn.Module, config: TrainConfig) -> list[float]:
+    """The learning rate of every parameter that is trained, relative to `learning_rate`, in their order."""
+    return [rule.rate / config.learning_rate for rule in parameter_rules(model, config).values()]

@@ -75,11 +75,29 @@ def _random_state(model: nn.Module) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def materialize(model: nn.Module, predict: Predict) -> None:
-    """Runs lazy layers once, so that they have parameters."""
-    if any(is_lazy(p) for p in (*model.parameters(), *model.buffers())):
+def materialize(model: nn.Module, predict: Predict) -> bool:
+    """Runs lazy layers once, so that they have parameters; whether there are any."""
+    has_lazy = any(is_lazy(p) for p in (*model.parameters(), *model.buffers()))
+    if has_lazy:
         with torch.no_grad():
             predict(model.eval())
+    return has_lazy
+
+
+def build_alike(build: Callable[[], nn.Module], model: nn.Module) -> nn.Module:
+    """What `build` makes, with the numbers of a model of the same shape and on its device; none are drawn.
+
+    Lazy layers, which learn their sizes from data, cannot be built so.
+    """
+    with torch.device("meta"):
+        other = build()
+    given = (*model.parameters(), *model.buffers())
+    other.to_empty(device=given[0].device)
+    own = (*other.parameters(), *other.buffers())
+    with torch.no_grad():
+        for mine, theirs in zip(own, given, strict=True):
+            mine.copy_(theirs)
+    return other
 
 
 def is_vectorisable(run: Callable[[], object]) -> bool:

@@ -23,7 +23,7 @@ from polynsd.data.transforms import apply
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, require_at_least
 from polynsd.sparse import is_sparse, list_entries
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, shape_key
 from polynsd.training.replica import Replica
 from polynsd.training.task import Task, get_task
 from polynsd.zoo import build_model
@@ -67,7 +67,8 @@ class Problem:
         """One replica per split; split i has seed + i."""
         outputs = self.task.num_outputs(self.data.y)
         build = partial(build_model, configuration.model, self.data.num_features, outputs)
-        return [Replica(build, self.splits[i], seed + i, configuration.training) for i in splits]
+        rules, start = configuration.training, shape_key(configuration)
+        return [Replica(build, self.splits[i], seed + i, rules, start) for i in splits]
 
 
 def fingerprint(data: Data) -> str:

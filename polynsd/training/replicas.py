@@ -36,6 +36,7 @@ from polynsd.training.population import (
 from polynsd.training.probe import (
     Predict,
     Probe,
+    build_alike,
     is_vectorisable,
     materialize,
     probe,
@@ -143,7 +144,7 @@ class _Training:
         self.config = replicas[0].config
         self.window = WINDOWS.get(self.device.type, 1)
         self.predict: Predict = lambda model: call_model(model, data)
-        self.models = [self._build(replica) for replica in replicas]
+        self.models = self._build_models()
         compile_step(self.models[0], self.predict, self.config.precision)
         with exact_products():
             probes = self._probes()
@@ -159,12 +160,22 @@ class _Training:
         with exact_products():  # two ways to round would look like two models
             self._require_alike(probes)
 
-    def _build(self, replica: Replica) -> nn.Module:
-        torch.manual_seed(replica.seed)
-        model = replica.build().to(self.device)
-        check_model(model, self.data)
-        materialize(model, self.predict)
-        return model
+    def _build_models(self) -> list[nn.Module]:
+        firsts: dict[tuple[str, int], nn.Module] = {}
+        models = []
+        for replica in self.replicas:
+            first = None if replica.start is None else firsts.get((replica.start, replica.seed))
+            if first is not None:
+                models.append(build_alike(replica.build, first))
+                continue
+            torch.manual_seed(replica.seed)
+            model = replica.build().to(self.device)
+            check_model(model, self.data)
+            was_lazy = materialize(model, self.predict)
+            if replica.start is not None and not was_lazy:
+                firsts[replica.start, replica.seed] = model
+            models.append(model)
+        return models
 
     def _probes(self) -> list[Probe]:
         """One per replica; replicas with the same `build` share it."""

@@ -118,7 +118,14 @@ def make_rows(
     def column(value: Callable[[TrainConfig], float], dtype: torch.dtype = torch.long) -> Tensor:
         return torch.tensor([value(r.config) for r in replicas], dtype=dtype, device=device)
 
-    pairs = [(model, replica.config) for model, replica in zip(models, replicas, strict=True)]
+    sizes = torch.tensor([p.numel() for p in trainable(models[0]).values()], device=device)
+
+    def of_parameters(value: Callable[[nn.Module, TrainConfig], list[float]]) -> Tensor:
+        values = torch.tensor(
+            [value(models[0], r.config) for r in replicas], dtype=theta.dtype, device=device
+        )
+        return values.repeat_interleave(sizes, 1, output_size=theta.size(1))
+
     never = torch.full((count,), torch.nan, dtype=wide, device=device)
     return Rows(
         train=train,
@@ -126,8 +133,8 @@ def make_rows(
         test=test,
         seed=torch.tensor([r.seed for r in replicas], device=device),
         rate=column(lambda config: config.learning_rate, wide),
-        decay=torch.stack([weight_decays(*pair) for pair in pairs]).to(theta),
-        scale=torch.stack([rate_scales(*pair) for pair in pairs]).to(theta),
+        decay=of_parameters(weight_decays),
+        scale=of_parameters(rate_scales),
         dropout=torch.tensor([probe.rates for probe in probes], dtype=wide, device=device),
         patience=column(lambda config: config.patience),
         last_epoch=column(lambda config: config.epochs),

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from polynsd import DataError, GraphError, ShapeError, TrainConfig, heterophilous_graph
 from polynsd.data import Split, random_split, stratified_split
 from polynsd.training import Configuration, Problem, fit, fit_splits, get_task
-from polynsd.training.optimizer import weight_decays
+from polynsd.training.optimizer import trainable, weight_decays
 from polynsd.zoo import GCN, MLP
 
 ACCURACY = get_task("accuracy")
@@ -89,13 +89,11 @@ def test_patience_stops(data, split):
 
 def test_map_learners_have_their_own_decay():
     model = small_model()
-    row = weight_decays(model, TrainConfig(weight_decay=0.5, sheaf_decay=0.25))
-    assert row.numel() == sum(p.numel() for p in model.parameters())
-    assert int((row == 0.25).sum()) == model.layers[0].learner.maps.linear.weight.numel()
-    assert set(row.tolist()) == {0.25, 0.5}
-    assert set(weight_decays(MLP(5, 4, 2, 2), TrainConfig(weight_decay=0.5, sheaf_decay=0.25)).tolist()) == {
-        0.5
-    }
+    rules = TrainConfig(weight_decay=0.5, sheaf_decay=0.25)
+    named = dict(zip(trainable(model), weight_decays(model, rules), strict=True))
+    assert [name for name, decay in named.items() if decay == 0.25] == ["layers.0.learner.maps.linear.weight"]
+    assert set(named.values()) == {0.25, 0.5}
+    assert set(weight_decays(MLP(5, 4, 2, 2), rules)) == {0.5}
 
 
 @pytest.mark.usefixtures("no_tracer")
