@@ -25,7 +25,7 @@ from torch.func import functional_call
 from polynsd.devices import on_device, wide_dtype
 from polynsd.errors import ConfigError
 from polynsd.federated.branches import LocalGraph
-from polynsd.federated.client import LocalClient
+from polynsd.federated.client import LocalClient, prepare_clients
 from polynsd.federated.payload import Payload
 from polynsd.federated.stack import stack_graphs
 from polynsd.kernels.ops.training import adam
@@ -81,8 +81,7 @@ class ClientGroup:
 
     def _batch(self) -> _Batch:
         if self._all is None:
-            for client in self.clients.values():
-                client.prepare()
+            prepare_clients(list(self.clients.values()))
             self._all = _Batch(list(self.clients.values()))
         return self._all
 

@@ -11,7 +11,7 @@ keeps) stays with it over the rounds. Many clients of one process train faster t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -24,7 +24,6 @@ from polynsd.federated.branches import Branches, LocalGraph, LocalOutput
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import build_method
 from polynsd.federated.payload import Array, ClientData, Payload
-from polynsd.federated.pretraining import load_transports
 from polynsd.memo import skip_value_checks
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.replica import eval_mode
@@ -86,8 +85,7 @@ class LocalClient:
 
     def prepare(self) -> None:
         """Before the first epoch: trains the sheaf whose maps a mask loads."""
-        if self.config.masks == "loaded" and not self.graph.transports.size(-1):
-            self.graph = self.graph._replace(transports=load_transports(self.data, self.config, self.seed))
+        prepare_clients([self])
 
     def train_epoch(self, round: int) -> float:  # noqa: A002
         """One step of all branches on the whole graph; the loss before it."""
@@ -198,6 +196,17 @@ class LocalClient:
         self.memory, self.received = part("memory"), part("received")
         self.epochs = int(state["epochs"])
         self.graph = self.graph._replace(transports=state["transports"].to(self.device))
+
+
+def prepare_clients(clients: Sequence[LocalClient]) -> None:
+    """Trains the sheaves whose maps masks load, of the clients that have none yet, together."""
+    waiting = [c for c in clients if c.config.masks == "loaded" and not c.graph.transports.size(-1)]
+    if not waiting:
+        return
+    from polynsd.federated.pretraining import load_transports  # which is made of clients itself
+
+    for client, transports in zip(waiting, load_transports(waiting), strict=True):
+        client.graph = client.graph._replace(transports=transports)
 
 
 def initial_payload(config: FederatedConfig, num_features: int, num_classes: int) -> Payload:
