@@ -11,6 +11,8 @@ is found once per (x, graph), in float64 on the CPU, where many small decomposit
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,6 +25,7 @@ from polynsd.topology import Topology
 from polynsd.zoo.sheaf import SheafModel, nsd_layer
 
 BATCH_SIZE = 2**24  # numbers in memory for one batch of decompositions
+SHARP = 1e-5  # of the largest eigenvalue; above it eigenvectors of a Gram matrix have ten digits
 
 
 class ConnNSD(SheafModel):
@@ -42,7 +45,10 @@ class ConnNSD(SheafModel):
         return state
 
 
-_laplacians = TensorMemo[SheafLaplacian]()  # by features
+@cache
+def _laplacians(d: int) -> TensorMemo[SheafLaplacian]:
+    """By features; a memo for each d, so that a search over d finds a connection once."""
+    return TensorMemo()
 
 
 def connection_laplacian(x: Tensor, topology: Topology, d: int) -> SheafLaplacian:
@@ -56,7 +62,7 @@ def connection_laplacian(x: Tensor, topology: Topology, d: int) -> SheafLaplacia
     def find() -> SheafLaplacian:
         return SheafLaplacian(topology, connection_maps(x, topology, d), orthogonal_columns=True)
 
-    return _laplacians(x, find, topology, d)
+    return _laplacians(d)(x, find, topology)
 
 
 @torch.no_grad()
@@ -97,8 +103,13 @@ def nearest(x: Tensor, nodes: Tensor, around: Tensor, count: int) -> Tensor:
 def principal_directions(differences: Tensor, d: int) -> Tensor:
     """[n, m, F] → [n, F, d] leading left singular vectors; the largest entry of each is positive."""
     lacking = max(0, d - differences.size(-2))  # in a graph of fewer than d + 1 nodes
-    columns = functional.pad(differences, (0, 0, 0, lacking)).mT
-    U = torch.linalg.svd(columns, full_matrices=False).U[..., :d]
+    rows = functional.pad(differences, (0, 0, 0, lacking))
+    squares, V = torch.linalg.eigh(rows @ rows.mT)  # of few neighbours, faster than singular vectors
+    squares, V = squares[..., -d:].flip(-1), V[..., -d:].flip(-1)
+    U = rows.mT @ (V * squares.clamp(min=torch.finfo(rows.dtype).tiny).rsqrt().unsqueeze(-2))
+    blurred = squares[..., -1] <= SHARP * squares[..., 0]
+    if bool(blurred.any()):
+        U[blurred] = torch.linalg.svd(rows[blurred].mT, full_matrices=False).U[..., :d]
     peak = U.gather(-2, U.abs().argmax(-2, keepdim=True))
     return torch.where(peak < 0, -U, U)
 

@@ -49,6 +49,7 @@ def test_a_flat_cloud_has_a_flat_connection():
 def test_a_connection_is_found_once_and_again_when_the_features_change():
     x, topology = example("star")
     first = connection_laplacian(x, topology, 2)
+    connection_laplacian(x, topology, 3)  # a search goes back and forth
     assert connection_laplacian(x, topology, 2) is first
     x += random_tensor(*x.shape, seed=3)
     assert connection_laplacian(x, topology, 2) is not first
