@@ -24,6 +24,11 @@ from polynsd.training.dropout import EndlessDropout
 F, C = 6, 3
 
 
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
 def make_client(n: int, seed: int = 0, degree: int = 2) -> ClientData:
     generator = torch.Generator().manual_seed(seed)
     ends = torch.randint(n, (2, degree * n), generator=generator)
