@@ -95,7 +95,8 @@ class LayerConfig:
     degree: int = 4
     """K, the number of hops of one layer."""
     basis: str = "chebyshev1"
-    """Polynomial basis, e.g. legendre, gegenbauer(1.5), jacobi(0.5, 0)."""
+    """Polynomial basis, e.g. legendre, gegenbauer(1.5), jacobi(0.5, 0); normalized to sup-norm 1 unless raw:
+    chebyshev2.raw()."""
     coefficients: str = "free"
     """convex (softmax), free, interpolation."""
     correction: str = "none"

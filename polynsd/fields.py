@@ -99,9 +99,11 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
             return fit_fields(kind, value)  # type: ignore[arg-type]
         if get_origin(kind) is tuple and isinstance(value, list | tuple):
             return tuple(_fit(f"{name}.{i}", item, get_args(kind)[0]) for i, item in enumerate(value))
-        if hasattr(kind, "_fields") and isinstance(value, list) and len(value) == len(kind._fields):
-            hints = get_type_hints(kind).values()  # of a NamedTuple
-            return kind(*(_fit(name, item, each) for item, each in zip(value, hints, strict=True)))
+        if hasattr(kind, "_fields") and isinstance(value, list):  # a NamedTuple
+            least, hints = len(kind._fields) - len(kind._field_defaults), get_type_hints(kind)
+            if least <= len(value) <= len(hints):
+                pairs = zip(value, hints.values(), strict=False)
+                return kind(*(_fit(name, item, each) for item, each in pairs))
     require_type(name, value, hint)
     return value
 

@@ -23,7 +23,7 @@ Measure = Callable[[Problem, Sequence[nn.Module]], Mapping[str, Sequence[float]]
 class Budget:
     """What a search may spend on one cell; the same for all cells of a dataset, whatever the model."""
 
-    trials: int = 24
+    trials: int = 64
     """At most so many configurations,"""
     seconds: float = 60.0
     """and none begun after so many seconds."""
@@ -31,10 +31,31 @@ class Budget:
     """A trial's value is the mean validation over the first so many splits."""
     screen: int = 0
     """Train on so many of these first, and on the rest only what is not below the median there."""
-    finalists: int = 1
-    """The best so many are trained again on all splits, where validation decides."""
-    batch: int = 4
-    """Trials of one shape that train together."""
+    finalists: int = 3
+    """The best so many are trained again on other splits with other seeds, where validation decides."""
+    run_off: int = 0
+    """On so many other splits at most; 0: on all others."""
+    batch: int = 16
+    """Trials of one shape that train together; they differ in degree, dropout, rates and decays."""
+    starts: float = 0.25
+    """The share of trials that given starts may take, four trials each."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The configuration that another cell of the experiment chose, with identity maps: its control.
+
+    Nothing else changes: the filter, the block, sizes, rates, dropout and epochs are the winner's.
+    """
+
+    winner: Cell
+
+    @staticmethod
+    def control_of(configuration: Configuration) -> Configuration:
+        """The configuration with identity maps; edge weights belong to the learner of maps."""
+        model, training = configuration
+        layer = replace(model.layer, maps="identity", edge_weights=False)
+        return Configuration(replace(model, layer=layer), training)
 
 
 class Trained(NamedTuple):
@@ -70,13 +91,16 @@ class Procedure(ABC):
         """The training of one split on the source's device."""
 
 
+Plan = Configuration | Space | Procedure | Matched
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of a table: a dataset, what distinguishes the cell there, and what is to be trained."""
 
     dataset: str
     options: Mapping[str, Any]
-    plan: Configuration | Space | Procedure
+    plan: Plan
     """What is trained; a space is searched first, as `published_space` completes it."""
     rules: str = "default"
     """The name of the training rules."""
@@ -176,11 +200,11 @@ _PUBLISHED = {
 
 def published_space(space: Space) -> Space:
     """The space with the published value of every option that it does not name, whatever the default is."""
-    return Space({**_PUBLISHED, **space.rules})
+    return replace(space, rules={**_PUBLISHED, **space.rules})
 
 
 FAST_EPOCHS = 30
-FAST = Budget(trials=2, seconds=20.0, splits=1, batch=2)
+FAST = Budget(trials=2, seconds=20.0, splits=1, finalists=1, batch=2)
 
 
 def fast(experiment: Experiment) -> Experiment:
@@ -214,11 +238,13 @@ def with_budget(experiment: Experiment, trials: int | None, seconds: float | Non
     return replace(experiment, budgets=budgets)
 
 
-def _shortened(plan: Configuration | Space | Procedure) -> Configuration | Space | Procedure:
+def _shortened(plan: Plan) -> Plan:
     if isinstance(plan, Procedure):
         return plan.shortened()
+    if isinstance(plan, Matched):
+        return Matched(replace(plan.winner, plan=_shortened(plan.winner.plan)))
     if isinstance(plan, Space):
         short = {"training.epochs": FAST_EPOCHS, "training.patience": FAST_EPOCHS}
-        return Space.from_dict({**plan.to_dict(), **short})
+        return replace(plan, rules={**plan.rules, **{name: Fixed(value) for name, value in short.items()}})
     epochs = min(FAST_EPOCHS, plan.training.epochs)
     return Configuration(plan.model, replace(plan.training, epochs=epochs, patience=epochs))

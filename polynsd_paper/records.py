@@ -9,8 +9,9 @@ row per record, split and seed; tables, figures, comparisons and claims are func
 `summarize` has a row per record, with means, deviations and the scores as an array [splits, seeds].
 
 A record holds the settings of its cell when it was trained: graphs, protocol, features, rules, splits, seeds,
-and the budget and space of a search. It is current as long as its cell still has these settings. Others are
-stale: they are trained anew, and no table shows them.
+and the budget and space of a search. It is current as long as its cell still has these settings. One that
+differs in budget or space alone is of an earlier search: it is searched anew when its cell is run, and until
+then tables show it with a mark. Others are stale: no table shows them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, pstdev, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +39,7 @@ from polynsd.search.space import Space
 from polynsd.stats import Shares
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
-from polynsd_paper.experiment import Cell, Experiment, Procedure, cell_text
+from polynsd_paper.experiment import Cell, Experiment, Matched, Procedure, cell_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -46,15 +47,18 @@ if TYPE_CHECKING:
 FOLDER = "records"  # below the folder of results
 FIRST_SPLITS = "first"  # in the settings of a record that has only some of the splits: how many
 SETTINGS_KEY = "question"  # the key of `settings` in the files
+OF_SEARCH = {"space", "budget"}  # the settings of a search; they decide what is chosen, not what it is worth
 DIGITS = 12
 KEY = ("experiment", "dataset", "cell")  # of a record
 RECORD_COLUMNS = (
     *KEY, "row", "protocol", "features", "rules", "metric", "ddof", "parameters", "seconds", "device",
     "precision", "commit", "train_share", "test_share", "trials", "search_seconds", "search_val",
-    "is_searched", "is_partial", "is_current", "configuration", "search", "measured",
+    "is_searched", "is_partial", "is_current", "is_earlier", "configuration", "search", "measured",
 )  # fmt: skip
-SCORE_COLUMNS = ("split", "seed", "val", "score", "best_epoch", "epochs")
-SUMMARY_COLUMNS = ("mean", "std", "val", "splits", "seeds", "split_numbers", "scores")
+SCORE_COLUMNS = ("split", "seed", "val", "score", "best_epoch", "epochs", "train", "train_loss")
+SUMMARY_COLUMNS = (
+    "mean", "std", "val", "train", "train_loss", "splits", "seeds", "split_numbers", "scores",
+)  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -68,6 +72,9 @@ class Score(NamedTuple):
     test: float
     best_epoch: int
     epochs: int
+    train: float | None = None
+    """The metric on the training nodes at the best epoch; None, like the loss, in older records."""
+    train_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +184,23 @@ def _graph_settings(source: Source) -> dict[str, Any]:
     }
 
 
+def resolve(cell: Cell, folder: Path) -> Cell:
+    """The cell itself; a control as it is by its winner's record in the folder, if there is one."""
+    if not isinstance(cell.plan, Matched):
+        return cell
+    path = folder / cell.plan.winner.path
+    if not path.exists():
+        return cell
+    return replace(cell, plan=Matched.control_of(recorded_configuration(read_record(path))))
+
+
 def differences(record: Record, experiment: Experiment, cell: Cell) -> list[str]:
-    """Names of the settings in which a record differs from its cell; empty where it is current."""
+    """Names of the settings in which a record differs from its cell; empty where it is current.
+
+    A control must have been resolved; that of a winner without a record differs in its `winner`.
+    """
+    if isinstance(cell.plan, Matched):
+        return ["winner"]
     wanted = cell_settings(experiment, cell)
     recorded = {name: value for name, value in record.settings.items() if name != FIRST_SPLITS}
     names = [name for name in {**wanted, **recorded} if wanted.get(name) != recorded.get(name)]
@@ -206,7 +228,8 @@ def recorded_configuration(record: Record) -> Configuration:
 def is_current(path: Path, experiment: Experiment, cell: Cell) -> bool:
     """Whether the file is a current record of the cell; one that cannot be read is not."""
     try:
-        return path.exists() and not differences(read_record(path), experiment, cell)
+        known = resolve(cell, path.parents[1])
+        return path.exists() and not differences(read_record(path), experiment, known)
     except DataError:
         return False
 
@@ -220,11 +243,13 @@ def load_records(results: Path, experiment: Experiment | str | None = None) -> D
         cell            the options of the cell as text, e.g. `maps=diagonal;K=4`
         row             the model's row: the option `model`, or `polynsd-MAPS` where only maps are named
         model, K, …     one column per option that any of the cells has; None where the cell has not
-        split, seed     of one training, with val, score (test; both fractions), best_epoch, epochs
+        split, seed     of one training, with val, score (test; both fractions), best_epoch, epochs, train
+                        (the metric on training nodes) and train_loss; NaN where the record does not say
         parameters, seconds (of all trainings of the record), device, precision, commit
         train_share, test_share    of the nodes of a split; NaN where the record does not say
         trials, search_seconds, search_val    of the search; 0, 0 and NaN where there was none
-        is_searched, is_partial (first splits only), is_current
+        is_searched, is_partial (first splits only)
+        is_current, is_earlier     whether tables show it; whether it is then of an earlier search
         configuration, search, measured    the dictionaries of the record
 
     Args:
@@ -237,39 +262,44 @@ def load_records(results: Path, experiment: Experiment | str | None = None) -> D
         experiments = list(EXPERIMENTS.values())
     else:
         experiments = [get_experiment(experiment) if isinstance(experiment, str) else experiment]
-    records: list[Record] = []
-    current: list[bool] = []
+    found: list[tuple[Record, Flags]] = []
     for each in experiments:
         folder = results / FOLDER / each.name
         cells = {folder / cell.path: cell for cell in each.cells()}
-        stale = []
+        own = []
         for path in [*filter(Path.exists, cells), *sorted(set(folder.glob("*/*.yaml")) - set(cells))]:
-            record = read_record(path)
-            if path not in cells or differences(record, each, cells[path]):
-                stale.append(record)
-            else:
-                records.append(record)
-        current += [True] * (len(records) - len(current)) + [False] * len(stale)
-        records += stale
-    return records_table(records, current)
+            record, others = read_record(path), {"cell"}
+            if path in cells:
+                others = set(differences(record, each, resolve(cells[path], folder)))
+            own.append((record, Flags(others <= OF_SEARCH, bool(others) and others <= OF_SEARCH)))
+        found += sorted(own, key=lambda pair: not pair[1].is_current)
+    return records_table([record for record, _ in found], [flags for _, flags in found])
 
 
-def records_table(records: Sequence[Record], is_current: Sequence[bool] | None = None) -> DataFrame:
+class Flags(NamedTuple):
+    """What a record's settings say of it."""
+
+    is_current: bool = True
+    is_earlier: bool = False
+
+
+def records_table(records: Sequence[Record], known: Sequence[Flags] | None = None) -> DataFrame:
     """The table of `load_records` for records in memory; all are current unless told otherwise."""
     pandas = load_optional("pandas", "tables of records need", "paper")
-    flags = is_current or [True] * len(records)
+    known = known or [Flags()] * len(records)
     options = list(dict.fromkeys(name for record in records for name in record.cell))
     columns = [*RECORD_COLUMNS[:4], *options, *RECORD_COLUMNS[4:], *SCORE_COLUMNS]
     rows = [
         [shared[name] for name in columns[: -len(SCORE_COLUMNS)]] + list(score)
-        for record, flag in zip(records, flags, strict=True)
-        for shared in [_record_columns(record, options) | {"is_current": flag}]
+        for record, flags in zip(records, known, strict=True)
+        for shared in [_record_columns(record, options) | flags._asdict()]
         for score in record.scores
     ]
     table = pandas.DataFrame(rows, columns=columns, dtype=object)
     typed = table.columns.difference(options, sort=False)  # 4 beside None stays an integer
     table[typed] = table[typed].infer_objects()
-    return table.astype(dict.fromkeys(("is_searched", "is_partial", "is_current"), bool))  # also without rows
+    flags = ("is_searched", "is_partial", "is_current", "is_earlier")
+    return table.astype(dict.fromkeys(flags, bool))  # also without rows
 
 
 def _record_columns(record: Record, options: Iterable[str]) -> dict[str, Any]:
@@ -316,6 +346,7 @@ def summarize(records: DataFrame) -> DataFrame:
 
     mean, std      of the test score; std over splits of the means over seeds, as in the literature. Of a
                    single split it is over the seeds, and NaN where there is one score only
+    train, train_loss    means on the training nodes; NaN where the record does not say
     val            mean validation. Unlike that of the search, whose greatest value is partly luck, it is
                    from trainings that nothing was chosen by, so it may choose between records
     splits, seeds  how many; split_numbers has the numbers of the splits
@@ -331,7 +362,8 @@ def summarize(records: DataFrame) -> DataFrame:
         math.nan if len(values) < 2 else (stdev if ddof else pstdev)(values)
         for values, ddof in zip(spreads, table["ddof"], strict=True)
     ]
-    table["val"] = [fmean(group["val"]) for group in groups]
+    for name in ("val", "train", "train_loss"):
+        table[name] = [fmean(group[name].astype(float)) for group in groups]
     table["splits"] = [len(each) for each in scores]
     table["seeds"] = [each.shape[1] for each in scores]
     table["split_numbers"] = [tuple(sorted(set(group["split"]))) for group in groups]

@@ -18,7 +18,7 @@ from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_leas
 from polynsd.report import ProgressReporter
 from polynsd_paper.experiment import Cell, Experiment, fast, with_budget
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
-from polynsd_paper.records import FOLDER, differences, is_current, read_record
+from polynsd_paper.records import FOLDER, differences, is_current, read_record, resolve
 from polynsd_paper.runner import CellInUseError, Runner
 
 if TYPE_CHECKING:
@@ -71,13 +71,25 @@ def _make_runner(options: Reproduce, experiment: Experiment) -> Runner:
         raise ConfigError(f"--tf32 is for GPUs; the device is {device}. Leave it out.")
     if options.tf32:
         torch.set_float32_matmul_precision("high")
-    return Runner(experiment, options.out, options.work, options.device, options.splits, options.retrain)
+    if options.retrain and options.rescore:
+        raise ConfigError("--retrain and --rescore are two ways to train again; leave one of them out.")
+    return Runner(
+        experiment,
+        options.out,
+        options.work,
+        options.device,
+        options.splits,
+        options.retrain,
+        options.rescore,
+    )
 
 
 def _train(options: Reproduce, runner: Runner, cells: Sequence[Cell]) -> dict[str, str]:
     """The reasons of cells that failed; the others go on. Those that other processes have come last."""
     failures: dict[str, str] = {}
     queue = deque(cell for cell in cells if options.retrain or runner.find_record(cell) is None)
+    if options.rescore:
+        queue = deque(cell for cell in queue if runner.path(cell).exists())
     _print_stale(runner, queue)
     busy = 0  # cells in a row that other processes have
     with ProgressReporter(len(queue), unit="cells", quiet=options.quiet) as progress:
@@ -105,9 +117,10 @@ def _print_stale(runner: Runner, cells: Sequence[Cell]) -> None:
     names = []
     for cell in cells:
         if runner.path(cell).exists():
-            others = differences(read_record(runner.path(cell)), runner.experiment, cell)
+            known = resolve(cell, runner.path(cell).parents[1])
+            others = differences(read_record(runner.path(cell)), runner.experiment, known)
             names += [f"{cell} ({', '.join(others)})"] if others else []
-    if names:
+    if names and not runner.rescore:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         print(f"trained with other settings before, and now anew: {names[0]}{more}", file=sys.stderr)  # noqa: T201
 

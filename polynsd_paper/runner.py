@@ -1,10 +1,11 @@
 """From a cell to its record: search, run-off, scores.
 
-A search sees validation only, on the first few splits; the run-off of its best trials is on all splits. The
-winner is trained on all splits with seeds that nothing before has used; these are the scores of the record.
-Cells that have a current record are not trained again. Studies and trainings under way are named by a hash of
-all that they depend on, so that no leftover stands in the way of other settings; one process at a time works
-on a cell.
+A search sees validation only, on the first few splits; the run-off of its best trials is on the other splits,
+if there are any. The winner is trained on all splits with seeds that nothing before has used; these are the
+scores of the record. A matched control has the configuration that the record of its winner holds, so that
+record is made first. Cells that have a current record are not trained again. Studies and trainings under way
+are named by a hash of all that they depend on, so that no leftover stands in the way of other settings; one
+process at a time works on a cell.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
 from polynsd.training.protocol import fit_splits, protocol_identity
-from polynsd_paper.experiment import Budget, Cell, Experiment, Procedure, Trained, published_space
+from polynsd_paper.experiment import Budget, Cell, Experiment, Matched, Procedure, Trained, published_space
 from polynsd_paper.records import (
     FIRST_SPLITS,
     FOLDER,
+    OF_SEARCH,
     Record,
     Score,
     cell_settings,
@@ -53,6 +55,7 @@ from polynsd_paper.records import (
     digest,
     read_record,
     recorded_configuration,
+    resolve,
 )
 
 FINISHED = ("complete", "pruned", "failed")  # states of trials that were not lost with an interruption
@@ -75,6 +78,8 @@ class Runner:
         device: where to train.
         splits: only the first so many.
         retrain: train cells that have a record once more, with the configuration that it holds.
+        rescore: do that with records of another kind of device or another precision, earlier searches
+            included, and nothing else.
         on_step: is called with a line of text at every step.
     """
 
@@ -84,6 +89,7 @@ class Runner:
     device: str = "cpu"
     splits: int | None = None
     retrain: bool = False
+    rescore: bool = False
     on_step: OnStep = lambda text: None
 
     def __post_init__(self) -> None:
@@ -91,10 +97,12 @@ class Runner:
 
     def path(self, cell: Cell) -> Path:
         """Where the cell's record is or will be."""
-        return self.results / FOLDER / self.experiment.name / cell.path
+        return self._records / cell.path
 
     def find_record(self, cell: Cell) -> Record | None:
         """The cell's record, if it is current and has as many splits as are wanted."""
+        if self.rescore:
+            return self._find_scored(cell)
         record = self._find_current(cell)
         first = None if record is None else record.settings.get(FIRST_SPLITS)
         return record if first is None or (self.splits is not None and first >= self.splits) else None
@@ -102,7 +110,21 @@ class Runner:
     def _find_current(self, cell: Cell) -> Record | None:
         """The cell's record, if it is current, on however many splits."""
         record = read_record(self.path(cell)) if self.path(cell).exists() else None
-        return None if record is None or differences(record, self.experiment, cell) else record
+        known = resolve(cell, self._records)
+        return None if record is None or differences(record, self.experiment, known) else record
+
+    def _find_scored(self, cell: Cell) -> Record | None:
+        """The cell's record, if it may be shown and is of the device and the precision of this run."""
+        record = read_record(self.path(cell)) if self.path(cell).exists() else None
+        if record is None:
+            return None
+        others = differences(record, self.experiment, resolve(cell, self._records))
+        is_same = record.device == device_name(get_device(self.device))
+        return record if is_same or not OF_SEARCH.issuperset(others) else None
+
+    @property
+    def _records(self) -> Path:
+        return self.results / FOLDER / self.experiment.name
 
     def record(self, cell: Cell) -> Record:
         """The record of a cell: read, or made.
@@ -113,9 +135,13 @@ class Runner:
         record = self.find_record(cell)
         if record is not None and not self.retrain:
             return record
+        if isinstance(cell.plan, Matched) and not self._records.joinpath(cell.plan.winner.path).exists():
+            self.record(cell.plan.winner)
         with self._lock(cell):
             record = self.find_record(cell)  # another process may have been here in between
-            return record if record is not None and not self.retrain else self._make_record(cell)
+            if record is not None and not self.retrain:
+                return record
+            return self._make_record(resolve(cell, self._records))
 
     @contextmanager
     def _lock(self, cell: Cell) -> Iterator[None]:
@@ -188,7 +214,7 @@ class Runner:
         """The fixed configuration, what the same search chose earlier, or what it chooses now."""
         if isinstance(cell.plan, Configuration):
             return cell.plan, None
-        record = self._find_current(cell)
+        record = read_record(self.path(cell)) if self.rescore else self._find_current(cell)
         if record is not None and record.search is not None:
             return recorded_configuration(record), dict(record.search)
         budget = self.experiment.budget(cell.dataset)
@@ -202,6 +228,7 @@ class Runner:
         search: dict[str, Any] | None,
     ) -> Record:
         """Every split of every graph with as many seeds as the experiment has."""
+        earlier = read_record(self.path(cell)).settings if self.rescore else {}
         scores: list[Score] = []
         measured: dict[str, list[float]] = {}
         seconds = 0.0
@@ -219,10 +246,12 @@ class Runner:
             seconds += result.seconds or 0.0
             first = len({score.split for score in scores})  # splits of several graphs are counted on
             scores += [
-                Score(first + row.split, row.seed, row.val, row.test, row.best_epoch, row.epochs)
-                for row in result.rows
+                Score(first + r.split, r.seed, r.val, r.test, r.best_epoch, r.epochs, r.train, r.train_loss)
+                for r in result.rows
             ]
         settings = cell_settings(self.experiment, cell)
+        if self.rescore:  # an earlier search stays one
+            settings = {**settings, **{n: v for n, v in earlier.items() if n in OF_SEARCH}}
         if self.splits is not None and any(len(problem.splits) > self.splits for problem in problems):
             settings[FIRST_SPLITS] = self.splits
         return Record(
@@ -273,9 +302,10 @@ def search_cell(
         startup=max(budget.trials // 2, 1),
         finalists=budget.finalists,
     )
-    storage = f"sqlite:///{folder / f'study-{digest(identity)}.db'}"
+    name = digest(identity)
+    storage = f"sqlite:///{folder / f'study-{name}.db'}"
     search = open_study(storage, cell.name, space, few, config)
-    begin_with(search, cell.starts, each=budget.batch, share=1.0)
+    begin_with(search, cell.starts, share=budget.starts)
 
     def on_trial(_: TrialStatus) -> None:
         score = trial_rows(search.study)[-1]["best_so_far"]
@@ -286,9 +316,11 @@ def search_cell(
     work(search, on_trial=on_trial, seconds=budget.seconds)
     rows = [row for row in trial_rows(search.study) if row["state"] in FINISHED]
     start = time.perf_counter()
+    last = budget.splits + budget.run_off if budget.run_off else None
+    others = replace(problem, splits=problem.splits[budget.splits : last] or problem.splits)
     if budget.finalists > 1:
-        on_step(f"{cell}: the best {budget.finalists} on {len(problem.splits)} splits")
-    finalists = run_off(search, problem)
+        on_step(f"{cell}: the best {budget.finalists} on {len(others.splits)} splits")
+    finalists = run_off(search, others, folder=folder / f"run-off-{name}")
     about = {
         "trials": len(rows),
         "seconds": round(seconds_spent(search.study) + time.perf_counter() - start, 1),

@@ -24,8 +24,8 @@ from polynsd.documents import read_document, write_document
 from polynsd.errors import ConfigError, PolyNSDError, unknown_name
 from polynsd.fields import require_type
 from polynsd.optional import load_optuna
+from polynsd.search.trials import FREE_IN_TRIALS
 from polynsd.training.configuration import (
-    FREE,
     Configuration,
     configure,
     option_types,
@@ -175,7 +175,7 @@ class Space:
 
     def shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the sampled parameters that replicas of one training must have in common."""
-        return {name: value for name, value in params.items() if name not in FREE}
+        return {name: value for name, value in params.items() if name not in FREE_IN_TRIALS}
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """These values as a storage holds them; options that the space does not vary are left out."""

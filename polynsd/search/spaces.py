@@ -132,8 +132,8 @@ def get_space(
         ours = {**DEFAULT, **({} if maps is None else {"model.layer.maps": maps})}
         if maps is not None and not get_family(maps).orthogonal_columns:  # random walks need it
             del ours["model.layer.normalization"]
-        options = _paper(dataset, kind, maps or "diagonal") if name == "paper" else ours
-        space = Space.from_dict(_used_by(kind, options))
+        options = _used_by(kind, ours) if name == "default" else paper_options(dataset, kind, maps)
+        space = Space.from_dict(options)
     else:
         raise unknown_name("space", name, ("paper", "default", "FILE.yaml"))
     if model is not None:
@@ -144,8 +144,8 @@ def get_space(
     return space
 
 
-def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
-    """The published random search, with the published order of operations of each family.
+def paper_options(dataset: str | None, model: str, maps: str | None = None) -> dict[str, Any]:
+    """The published random search as a space in plain data, with the published order of operations.
 
     The published learner of texas is not reproduced: it confuses the two ends of an edge. Epochs are
     selected by validation loss, as the published searches did.
@@ -161,8 +161,8 @@ def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
         )
     rules = PUBLISHED[dataset]
     dropout = {**DROPOUT, "high": rules.most_dropout}
-    layer = published_layer(maps, "diffusion" if model == "nsd" else "polynomial")
-    return {
+    layer = published_layer(maps or "diagonal", "diffusion" if model == "nsd" else "polynomial")
+    options = {
         **{f"model.layer.{name}": value for name, value in layer.items()},
         "model.layer.degree": [2, 3, 4, 5, 8, 12, 16],
         "model.layer.stalk_dim": [2, 3, 4, 5],
@@ -180,6 +180,7 @@ def _paper(dataset: str | None, model: str, maps: str) -> dict[str, Any]:
         "training.patience": rules.patience,
         "training.select": "loss",
     }
+    return _used_by(model, options)
 
 
 def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,28 @@
 """Trials: configurations and their validation scores, whoever proposes them.
 
 Trials of one shape train together as replicas, and are ranked by the mean of the validation metric over the
-splits. Nothing here scores the test set.
+splits. Nothing here scores the test set. Filters of different degrees K have one shape: shorter ones are
+padded with coefficients that have no effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from polynsd.training.configuration import Configuration, shape_key
+from torch import nn
+
+from polynsd.spectral.filter import PolynomialFilter
+from polynsd.training.configuration import FREE, Configuration, shape_key
 from polynsd.training.problem import Problem
-from polynsd.training.replica import FitResult, Snapshots
+from polynsd.training.replica import FitResult, Replica, Snapshots
 from polynsd.training.replicas import OnEpoch, Stop, fit_replicas
+
+DEGREE = "model.layer.degree"
+FREE_IN_TRIALS = FREE | {DEGREE}  # what trials of one shape may differ in
 
 
 @dataclass(eq=False)
@@ -69,8 +77,16 @@ def group_by_shape(trials: Iterable[Trial]) -> list[list[Trial]]:
     """Trials that can train as replicas of each other, in the order in which their shapes first occur."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(shape_key(trial.configuration), []).append(trial)
+        groups.setdefault(shape_key(_at_degree_zero(trial.configuration)), []).append(trial)
     return list(groups.values())
+
+
+def _at_degree_zero(configuration: Configuration) -> Configuration:
+    """Equal for configurations that differ in K alone, unless every K has coefficients of its own kind."""
+    model = configuration.model
+    if model.layer.coefficients == "interpolation":
+        return configuration
+    return Configuration(replace(model, layer=replace(model.layer, degree=0)), configuration.training)
 
 
 def train_together(
@@ -86,7 +102,11 @@ def train_together(
     Split i has seed `problem.seed` + i in every configuration, so that they differ by their options alone.
     With S splits, replica r (of `on_epoch` and `stop`) is split r mod S of configuration r div S.
     """
-    replicas = [r for c in configurations for r in problem.replicas(c, splits, problem.seed)]
+    groups = [problem.replicas(c, splits, problem.seed) for c in configurations]
+    degrees = {configuration.model.layer.degree for configuration in configurations}
+    if len(degrees) > 1:
+        groups = [_with_room(group, max(degrees)) for group in groups]
+    replicas = [replica for group in groups for replica in group]
     fits = fit_replicas(
         replicas,
         problem.data,
@@ -97,3 +117,17 @@ def train_together(
         score_test=False,
     )
     return [fits[start : start + len(splits)] for start in range(0, len(fits), len(splits))]
+
+
+def _with_room(replicas: Sequence[Replica], degree: int) -> list[Replica]:
+    """The replicas of one configuration, with filters that have room for this degree."""
+    build = partial(_build_with_room, replicas[0].build, degree)
+    return [replace(replica, build=build) for replica in replicas]
+
+
+def _build_with_room(build: Callable[[], nn.Module], degree: int) -> nn.Module:
+    model = build()
+    for module in model.modules():
+        if isinstance(module, PolynomialFilter):
+            module.pad(degree)
+    return model

@@ -36,6 +36,7 @@ from polynsd.errors import ConfigError, require_at_least
 from polynsd.spec import parse_spec, resolve
 
 Row = tuple[float, float, float]  # a_k, b_k, c_k
+RAW = ".raw()"  # behind the name of a basis that is not normalized
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Basis:
         return np.linalg.eigvalsh(np.diag(-b / a) + np.diag(off, 1) + np.diag(off, -1))
 
     def __repr__(self) -> str:
-        return self.name if self.normalized else f"{self.name}.raw()"
+        return self.name if self.normalized else f"{self.name}{RAW}"
 
     def __deepcopy__(self, memo: object) -> Basis:
         return self  # immutable
@@ -251,11 +252,16 @@ def basis_names() -> list[str]:
 
 
 def get_basis(spec: str | Basis) -> Basis:
-    """A basis from its name with arguments, e.g. `legendre`, `gegenbauer(1.5)`, `jacobi(0.5, -0.5)`."""
+    """A basis from its name with arguments, e.g. `legendre`, `gegenbauer(1.5)`, `jacobi(0.5, -0.5)`.
+
+    `chebyshev2.raw()` names a basis in its textbook scaling.
+    """
     return spec if isinstance(spec, Basis) else _resolve_name(spec)
 
 
 @lru_cache(maxsize=256)
 def _resolve_name(spec: str) -> Basis:
     """The same spec gives the same object, so bases compare equal."""
-    return resolve("basis", parse_spec(spec), _families)
+    name = spec.removesuffix(RAW)
+    basis = resolve("basis", parse_spec(name), _families)
+    return basis.raw() if name != spec else basis

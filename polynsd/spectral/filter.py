@@ -66,6 +66,7 @@ class PolynomialFilter(nn.Module):
 
     to_chebyshev: Tensor
     profile: Tensor
+    absent: Tensor  # of a padded filter: −∞ for coefficients beyond its degree
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class PolynomialFilter(nn.Module):
         self.basis = get_basis(basis)
         self.degree, self.coefficients, self.correction = degree, coefficients, correction
         self.fitted_on: float | None = None  # λ_max of `from_response`
+        self.room: int | None = None  # the degree that a padded filter has room for
         self.theta = nn.Parameter(torch.empty(degree + 1))
         self.alpha = nn.Parameter(torch.empty(())) if correction != "none" else None
         self._fill_tables()
@@ -124,9 +126,23 @@ class PolynomialFilter(nn.Module):
         with torch.no_grad():
             self.theta.copy_(torch.as_tensor(theta))
 
+    def pad(self, degree: int) -> None:
+        """Makes room for coefficients up to a higher degree, which have no effect: p stays what it is.
+
+        Filters of different degrees can then train as replicas, since they differ in their tables alone.
+        """
+        require_at_least("degree", degree, self.degree)
+        if self.coefficients == "interpolation":
+            raise ConfigError("coefficients='interpolation' has other nodes in every degree; no room for it.")
+        more = self.theta.new_zeros(degree - self.degree)
+        self.theta, self.room = nn.Parameter(torch.cat([self.theta.detach(), more])), degree
+        self._fill_tables()
+
     def weights(self) -> Tensor:
         """θ `[K + 1]` as it enters p: softmaxed when convex."""
-        return self.theta.softmax(-1) if self.coefficients == "convex" else self.theta
+        if self.coefficients != "convex":
+            return self.theta
+        return (self.theta if self.room is None else self.theta + self.absent).softmax(-1)
 
     def chebyshev_coefficients(self) -> Tensor:
         """φ with p(L̃) + α c(L) = Σ_k φ_k T_k(L̃)."""
@@ -175,14 +191,17 @@ class PolynomialFilter(nn.Module):
         return self
 
     def _fill_tables(self) -> None:
-        length = max(self.degree, 0 if self.alpha is None else 1) + 1
-        for name, values in (
-            ("to_chebyshev", self._change_of_basis()),
-            ("profile", np.array(CORRECTIONS[self.correction])),
-        ):
-            padded = np.zeros((length, *values.shape[1:]))
-            padded[: len(values)] = values
-            table = torch.as_tensor(padded, dtype=self.theta.dtype, device=self.theta.device)
+        count = len(self.theta)
+        length = max(count, 1 if self.alpha is None else 2)
+        matrix, profile = np.zeros((length, count)), np.zeros(length)
+        change, correction = self._change_of_basis(), CORRECTIONS[self.correction]
+        matrix[: self.degree + 1, : self.degree + 1] = change
+        profile[: len(correction)] = correction
+        tables = {"to_chebyshev": matrix, "profile": profile}
+        if self.room is not None:
+            tables["absent"] = np.where(np.arange(count) > self.degree, -np.inf, 0.0)
+        for name, values in tables.items():
+            table = torch.as_tensor(values, dtype=self.theta.dtype, device=self.theta.device)
             self.register_buffer(name, table, persistent=False)
 
     def _change_of_basis(self) -> NDArray[np.float64]:

@@ -242,6 +242,8 @@ def _rows(problem: Problem, fits: Sequence[FitResult]) -> list[SplitResult]:
             best_epoch=fit.best_epoch,
             epochs=fit.epochs,
             diverged=fit.diverged,
+            train=fit.train_metric,
+            train_loss=fit.train_loss,
         )
         for number, fit in enumerate(fits)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,6 +73,9 @@ class FitResult:
     seed: int
     diverged: bool = False
     """Whether training ended because the loss was not finite."""
+    train_loss: float = math.nan
+    """In evaluation mode at the best epoch; NaN, like the metric, where the test set was not scored."""
+    train_metric: float = math.nan
 
 
 class Snapshots(Protocol):

@@ -321,13 +321,10 @@ class _Training:
 
     def results(self, score_test: bool) -> list[FitResult]:
         """The test set is read here, once, with the best state of every replica, or not at all."""
-        tests: list[float] = [] if score_test else [math.nan] * len(self.replicas)
-        for start in range(0, len(self.replicas) if score_test else 0, self.size):
-            rows = self.all_rows.take(self._members(start))
-            output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
-            tests += self.task.metrics(output, self.y, rows.test).tolist()
+        unknown = (math.nan, math.nan, math.nan)
+        scores = self._final_scores() if score_test else [unknown] * len(self.replicas)
         results, rows = [], self.all_rows
-        for number, (model, test) in enumerate(zip(self.models, tests, strict=True)):
+        for number, (model, (test, *train)) in enumerate(zip(self.models, scores, strict=True)):
             load_row(trainable(model), rows.best_theta[number])
             load_row(named_state(model, self.moving), rows.best_moving[number])
             results.append(
@@ -340,6 +337,19 @@ class _Training:
                     val_loss=float(rows.best_loss[number]),
                     seed=self.replicas[number].seed,
                     diverged=number in self.diverged,
+                    train_loss=train[0],
+                    train_metric=train[1],
                 )
             )
         return results
+
+    def _final_scores(self) -> list[tuple[float, float, float]]:
+        """Of every replica in its best state: test metric, training loss, training metric."""
+        scores: list[tuple[float, float, float]] = []
+        for start in range(0, len(self.replicas), self.size):
+            rows = self.all_rows.take(self._members(start))
+            output = self._population(rows).outputs(rows.best_theta, rows.best_moving)
+            tests, metrics = (self.task.metrics(output, self.y, mask) for mask in (rows.test, rows.train))
+            losses = self.task.losses(output, self.y, rows.train)
+            scores += zip(tests.tolist(), losses.tolist(), metrics.tolist(), strict=True)
+        return scores

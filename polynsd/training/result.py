@@ -33,12 +33,15 @@ class SplitResult:
     """How many were trained."""
     diverged: bool = False
     """Whether training ended because the loss was not finite; the scores are those of its best epoch."""
+    train: float = math.nan
+    """The metric on the training nodes, in evaluation mode; NaN in results of earlier versions."""
+    train_loss: float = math.nan
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SplitResult:
         """Reads a row of `ProtocolResult.to_dict`; null, which stands for NaN in files, becomes NaN."""
         values = {entry.name: row[entry.name] for entry in fields(cls) if entry.name in row}
-        for name in ("val", "val_loss", "test"):
+        for name in ("val", "val_loss", "test", "train", "train_loss"):
             values[name] = math.nan if row.get(name) is None else float(row[name])
         return cls(**values)
 

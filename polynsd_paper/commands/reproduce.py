@@ -36,6 +36,8 @@ class Reproduce:
     """Thirty epochs, two trials, one seed, in files of its own: a look at times and shapes, no result."""
     retrain: Annotated[bool, arg(aliases=["--again"])] = False
     """Train cells that have a record once more; what a search chose is kept."""
+    rescore: bool = False
+    """Train records once more that are of another kind of device or another precision; search nothing."""
     table: bool = False
     """Train nothing; write tables and figures of what is there."""
     device: str = "cpu"

@@ -1,7 +1,8 @@
 """The models of the tables: rows that are searched, and the fixed configuration of sweeps.
 
 All searched rows have the same training rules and the same ranges for learning rate, decay and dropout; only
-what belongs to a model differs. Basis and degree are searched like everything else.
+what belongs to a model differs. Residual networks, tuned ones and transformers may have smaller rates,
+coefficients of the filters of rivals are not decayed. Basis and degree are searched like everything else.
 
 Sweeps hold d = 3, C = 32, L = 2, K = 4, dropout ½ everywhere, learning rate 0.01 and decay 5e−4; the epoch is
 chosen by the validation metric. The two Wikipedia graphs have a second linear layer in the encoder, as
@@ -10,7 +11,7 @@ published. It is nobody's best configuration: a sweep shows the effect of what i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -20,22 +21,30 @@ from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
 from polynsd.training.configuration import Configuration
 from polynsd.zoo import SHEAF_MODELS, ZOO
+from polynsd_paper.experiments.own import own_space, own_starts
+from polynsd_paper.experiments.recipes import RANGES as RECIPE_RANGES
+from polynsd_paper.experiments.recipes import recipe
+from polynsd_paper.experiments.reference import REFERENCES, reference_space, reference_starts
 
 FAMILIES = ("diagonal", "orthogonal", "general")
 WIKIPEDIA = ("squirrel", "chameleon")
 RULES = "default"  # as they were called: the published values of all options of training
 
+RATE, DECAY = {"low": 1e-4, "high": 3e-2, "log": True}, {"low": 1e-6, "high": 1e-2, "log": True}
+LOWER_RATE = {**RATE, "low": 3e-5}
+DROPOUT = {"low": 0.0, "high": 0.9, "step": 0.1}
 TRAINING: dict[str, Any] = {
-    "training.learning_rate": {"low": 2e-3, "high": 3e-2, "log": True},
-    "training.weight_decay": {"low": 1e-5, "high": 5e-3, "log": True},
-    "training.epochs": 500,
-    "training.patience": 60,
+    "training.learning_rate": RATE,
+    "training.weight_decay": DECAY,
+    "training.epochs": 1000,
+    "training.patience": 100,
     "training.select": "metric",
-    "model.layer.dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
+    "model.layer.dropout": DROPOUT,
 }
 SHEAF: dict[str, Any] = {
-    "training.sheaf_decay": {"low": 1e-5, "high": 5e-3, "log": True},
-    "model.input_dropout": {"low": 0.0, "high": 0.8, "step": 0.1},
+    "training.sheaf_rate": RATE,
+    "training.sheaf_decay": DECAY,
+    "model.input_dropout": DROPOUT,
     "model.second_linear": [False, True],
     "model.num_layers": [1, 2, 4],
     "model.hidden_channels": 32,
@@ -46,12 +55,14 @@ SHEAF: dict[str, Any] = {
     "model.layer.activation": ["elu", "relu"],
 }
 FILTER: dict[str, Any] = {
-    "model.layer.degree": [2, 4, 8],
+    "model.layer.degree": [1, 2, 4, 8],
     "model.layer.basis": ["chebyshev1", "legendre", "jacobi(0.5, 0.5)"],
     "model.layer.coefficients": ["convex", "free"],
     "model.layer.correction": ["linear", "high-pass", "none"],
 }
-BASELINE: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128]}
+BASELINE: dict[str, Any] = {"model.num_layers": [2, 3, 4], "model.hidden_channels": [32, 64, 128, 256]}
+SLOW = ("residual", "tuned", "transformers")  # files of the zoo whose models are published with small rates
+FILTERS = ("gprgnn", "bernnet", "chebnetii", "jacobi", "fsgnn")  # their coefficients are not decayed
 NARROW = {  # d = 1, and as wide as d = 3
     "model.layer.stalk_dim": 1,
     "model.layer.fixed_channels": [[]],
@@ -109,6 +120,7 @@ class ModelRow:
         features: the rule for the features; None: that of the dataset.
         ranges: ranges of this row only, which an experiment may replace.
         own_starts: configurations that its search begins with; empty: those of its kind.
+        of_dataset: makes its space and its starts for a dataset, where they are the row's own.
     """
 
     model: str
@@ -117,16 +129,19 @@ class ModelRow:
     features: str | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
     own_starts: tuple[dict[str, Any], ...] = ()
+    of_dataset: Callable[[str], tuple[Space, tuple[dict[str, Any], ...]]] | None = None
 
     @property
     def is_sheaf(self) -> bool:
         """Whether it is one of this library's sheaf models, controls included."""
         return self.model in SHEAF_MODELS
 
-    @property
-    def starts(self) -> tuple[dict[str, Any], ...]:
-        """What a search begins with: four architectures for a sheaf model, the published one for others."""
-        return self.own_starts or (STARTS if self.is_sheaf else (published_options(self.model),))
+    def starts(self, dataset: str) -> tuple[dict[str, Any], ...]:
+        """What a search begins with: four architectures for a sheaf model, published ones for others."""
+        if self.own_starts or self.is_sheaf:
+            return self.own_starts or STARTS
+        on_graph = recipe(self.model, dataset)
+        return (*(() if on_graph is None else (on_graph,)), published_options(self.model))
 
     def space(self, changes: Mapping[str, Any] | None = None) -> Space:
         """What a search may vary; `changes` replaces ranges, but adds none and leaves `fixed` alone."""
@@ -140,11 +155,14 @@ class ModelRow:
 @cache
 def _space_of(model: str) -> dict[str, Any]:
     if model in ZOO:
-        return {**TRAINING, **BASELINE, **zoo_space(model)}
+        rate = LOWER_RATE if ZOO[model].file in SLOW else RATE
+        decay = {"training.sheaf_decay": 0.0} if model in FILTERS else {}
+        training = {**TRAINING, "training.learning_rate": rate, **decay}
+        return {**training, **BASELINE, **zoo_space(model), **RECIPE_RANGES.get(model, {})}
     preset = SHEAF_MODELS[model].preset
     options = {**TRAINING, **SHEAF, **({} if "filter" in preset else FILTER)}
     if preset.get("maps") == "identity":
-        del options["training.sheaf_decay"]
+        del options["training.sheaf_decay"], options["training.sheaf_rate"]
     return {name: rule for name, rule in options.items() if name.rpartition(".")[2] not in preset}
 
 
@@ -162,7 +180,19 @@ CONSTANT = ModelRow(
     ranges={"model.layer.maps": list(FAMILIES), **_DEEPER},
     own_starts=CONSTANT_STARTS,
 )
+
+
+def _reference_row(row: str) -> ModelRow:
+    """The row of `reference.py`."""
+    model = REFERENCES[row]
+    return ModelRow(
+        model, group=model, of_dataset=lambda name: (reference_space(row, name), reference_starts(name))
+    )
+
+
 MODEL_ROWS: dict[str, ModelRow] = {
+    "polynsd": ModelRow("polynsd", group="polynsd", of_dataset=lambda name: (own_space(), own_starts(name))),
+    **{row: _reference_row(row) for row in REFERENCES},
     **{
         f"{model}-{maps}": ModelRow(model, {"model.layer.maps": maps}, group=model)
         for model in ("polynsd", "nsd")

@@ -43,7 +43,7 @@ SMALL = Experiment(
     {"model": ("mlp", *FIXED)},
     configure,
     seeds=2,
-    budgets=dict.fromkeys(("left", "right"), Budget(trials=4, seconds=60, splits=1, batch=2)),
+    budgets=dict.fromkeys(("left", "right"), Budget(4, seconds=60, splits=1, finalists=1, batch=2)),
 )
 
 

@@ -17,7 +17,7 @@ from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Source
 from polynsd_paper import runner as module
-from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, fast, published_space, with_budget
+from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, Matched, fast, published_space, with_budget
 from polynsd_paper.records import cell_settings, differences, read_record
 from polynsd_paper.runner import CellInUseError
 
@@ -84,11 +84,17 @@ def test_scores_have_seeds_that_no_search_has_seen(tmp_path, trainings):
     assert searched == {0}  # the one split of the budget
 
 
-def test_the_best_few_are_trained_on_all_splits_and_validation_there_decides(tmp_path, trainings):
+def test_the_best_few_are_trained_on_other_splits_and_validation_there_decides(
+    tmp_path, trainings, monkeypatch
+):
     budget = Budget(trials=4, seconds=60, splits=1, finalists=3, batch=2)
+    hold, seen = module.run_off, []
+    monkeypatch.setattr(module, "run_off", lambda *a, **o: seen.append(a) or hold(*a, **o))
     record = runner(tmp_path, replace(SMALL, budgets={"left": budget})).record(cell())
+    ((search, problem),) = seen
+    assert not set(map(id, search.problem.splits)) & set(map(id, problem.splits))
     last = [seed for batch in trainings["search"] for seed in batch if seed >= RUN_OFF_SEED]
-    assert sorted(last) == sorted(3 * [RUN_OFF_SEED, RUN_OFF_SEED + 1, RUN_OFF_SEED + 2])
+    assert sorted(last) == sorted(3 * [RUN_OFF_SEED, RUN_OFF_SEED + 1])
     study, finals = study_of(tmp_path), record.search["run_off"]
     assert len(finals) == 3
     assert [final["val"] for final in finals] == sorted((final["val"] for final in finals), reverse=True)
@@ -241,6 +247,31 @@ def test_a_record_is_current_for_its_settings_only(tmp_path, done, experiment, c
     assert runner(tmp_path).find_record(cell()) is None
 
 
+def test_a_control_is_trained_as_its_winner_with_identity_maps(tmp_path):
+    """The winner first; another winner, another control."""
+    winner = cell(model="nsd-diagonal")
+    control = replace(winner, options={"model": "control"}, plan=Matched(winner))
+    record = runner(tmp_path).record(control)
+    chosen = read_record(runner(tmp_path).path(winner)).configuration
+    assert record.configuration["training"] == chosen["training"]
+    layer = {**chosen["model"]["layer"], "maps": "identity"}
+    assert record.configuration["model"] == {**chosen["model"], "layer": layer}
+    assert runner(tmp_path).find_record(control) == record
+    wider = replace(winner, plan=winner.plan._replace(model=replace(winner.plan.model, hidden_channels=3)))
+    runner(tmp_path).record(wider)
+    assert runner(tmp_path).find_record(control) is None
+
+
+def test_rescoring_keeps_the_choice_and_touches_other_devices_only(tmp_path, done, trainings):
+    larger = with_budget(SMALL, 5, None)
+    again = runner(tmp_path, larger, rescore=True)
+    assert again.record(cell()) == done  # of this device already
+    replace(done, device="another").save(again.path(cell()))
+    record = again.record(cell())
+    assert (len(trainings["search"]), len(trainings["scores"])) == (0, 1)
+    assert record == replace(done, seconds=record.seconds)
+
+
 def test_another_configuration_is_another_setting(tmp_path):
     gcn, wide = cell(model="gcn"), replace(cell(model="gcn").plan.model, hidden_channels=8)
     first = runner(tmp_path).record(gcn)
@@ -266,7 +297,8 @@ def test_settings_read_back_in_a_few_lines(done):
         "graphs", "protocol", "features", "rules", "splits", "seeds", "space", "budget",
     }  # fmt: skip
     assert asked["budget"] == {
-        "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "batch": 2,
+        "trials": 4, "seconds": 60, "splits": 1, "screen": 0, "finalists": 1, "run_off": 0, "batch": 2,
+        "starts": 0.25,
     }  # fmt: skip
     assert asked == cell_settings(SMALL, cell())
 
@@ -310,7 +342,7 @@ def test_scores_are_kept_to_the_last_digit(tmp_path, monkeypatch):
     trainer = runner(tmp_path)
     trainer.record(cell(model="gcn"))
     scores = read_record(trainer.path(cell(model="gcn"))).scores
-    names = ("split", "seed", "val", "test", "best_epoch", "epochs")
+    names = ("split", "seed", "val", "test", "best_epoch", "epochs", "train", "train_loss")
     assert [tuple(getattr(row, name) for name in names) for row in seen[0].rows] == [*map(tuple, scores)]
 
 

@@ -26,13 +26,14 @@ def vals(fits):
 
 
 def test_a_configuration_scores_the_same_in_a_batch_as_alone():
-    """Dropout rates, learning rates, decays and patience differ within the batch."""
+    """Dropout rates, learning rates, decays, patience and degrees differ within the batch."""
     batch = [
         configure({**SMALL, "model.layer.dropout": 0.5, "training.learning_rate": 0.1}),
         configure(
             {**SMALL, "model.input_dropout": 0.3, "training.weight_decay": 0.1, "training.patience": 2}
         ),
         configure({**SMALL, "model.layer.map_dropout": 0.2, "training.sheaf_decay": 0.3}),
+        *(configure({**SMALL, "model.layer.degree": degree}) for degree in (0, 1, 7)),
     ]
     toy = toy_problem()
     together = train_together(toy, batch, range(2))
@@ -165,6 +166,24 @@ def test_groups_differ_only_in_free_options_and_keep_the_order():
     ]
     batch = [Trial(number, configure({**SMALL, **changes})) for number, changes in enumerate(options)]
     assert [[trial.number for trial in group] for group in group_by_shape(batch)] == [[0, 2, 3], [1]]
+
+
+@pytest.mark.parametrize("coefficients", ["convex", "free"])
+def test_filters_of_all_degrees_train_together(coefficients):
+    shape = {**SMALL, "model.layer.coefficients": coefficients, "model.layer.correction": "linear"}
+    batch = [configure({**shape, "model.layer.degree": degree}) for degree in (3, 0, 5)]
+    (group,) = group_by_shape(Trial(number, one) for number, one in enumerate(batch))
+    assert len(group) == 3
+    toy = toy_problem(1)
+    for one, fits in zip(batch, train_together(toy, batch, range(1)), strict=True):
+        (alone,) = train_together(toy, [one], range(1))[0]
+        assert (fits[0].val_loss, fits[0].best_epoch) == (pytest.approx(alone.val_loss), alone.best_epoch)
+
+
+def test_degrees_of_interpolation_have_shapes_of_their_own():
+    options = {**SMALL, "model.layer.coefficients": "interpolation"}
+    batch = [Trial(k, configure({**options, "model.layer.degree": k})) for k in (2, 3)]
+    assert len(group_by_shape(batch)) == 2
 
 
 def test_ranking_goes_by_state_metric_loss_and_order():

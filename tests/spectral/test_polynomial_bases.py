@@ -251,6 +251,7 @@ def test_a_basis_prints_the_name_that_makes_it(spec):
     basis = get_basis(spec)
     assert repr(basis) == spec
     assert repr(basis.raw()) == f"{spec}.raw()"
+    assert get_basis(repr(basis.raw())) == basis.raw()
     assert get_basis(basis) is basis
     np.testing.assert_array_equal(get_basis(repr(basis)).evaluate(XI, K), basis.evaluate(XI, K))
 
