@@ -30,9 +30,9 @@ class Polynormer(ZooModel):
     then global layers of linear attention with sigmoid kernels.
 
     Published training has two phases: first the local part with a classifier of its own, then all of it with
-    another. Here a model is one or the other from the first epoch on (`global_attention`). The heads share
-    `hidden_channels`: what is published as 64 channels with 8 heads is 512 channels here. `num_layers` counts
-    local layers, published are 5 to 10.
+    another. With `local_epochs` a model counts its steps and does the same; its second phase goes on from the
+    last step of the first, not from the best. The heads share `hidden_channels`: what is published as 64
+    channels with 8 heads is 512 channels here. `num_layers` counts local layers, published are 5 to 10.
 
     Args:
         feature_dropout: rate of the features.
@@ -41,7 +41,10 @@ class Polynormer(ZooModel):
         local_attention: whether a local layer is `gat` or `gcn`.
         global_attention: whether there are global layers.
         global_layers: how many.
+        local_epochs: steps of the first phase, published are 100 and 200; 0 for no such phase.
     """
+
+    steps: Tensor
 
     space: ClassVar[Options] = {
         "num_layers": [2, 5, 7],
@@ -64,10 +67,13 @@ class Polynormer(ZooModel):
         self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, *,
         dropout: float = 0.0, feature_dropout: float = 0.15, heads: int = 1, beta: float = 0.9,
         local_attention: bool = False, global_attention: bool = True, global_layers: int = 2,
+        local_epochs: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(dropout)
         require_at_least("num_layers", num_layers, 1)
         require_at_least("global_layers", global_layers, 1)
+        require_at_least("local_epochs", local_epochs, 0)
+        self.local_epochs = local_epochs
         require_fraction("feature_dropout", feature_dropout)
         require_heads(hidden_channels, heads)
         self.feature_dropout, self.conv = feature_dropout, "gat" if local_attention else "gcn"
@@ -83,6 +89,16 @@ class Polynormer(ZooModel):
             for _ in range(global_layers if global_attention else 0)
         )
         self.output = nn.Linear(hidden_channels, out_channels)
+        has_phases = global_attention and local_epochs > 0
+        self.local_output = nn.Linear(hidden_channels, out_channels) if has_phases else None
+        if has_phases:
+            self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew; the first phase begins again."""
+        super().reset_parameters()
+        if self.local_output is not None:
+            self.steps.zero_()
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         refuse_weights("Polynormer", edge_weight)
@@ -98,7 +114,12 @@ class Polynormer(ZooModel):
         batch = self.norm(total)[None]  # of one graph
         for layer in self.global_layers:
             batch = layer(batch)
-        return self.output(batch[0])
+        logits = self.output(batch[0])
+        if self.local_output is None:
+            return logits
+        if self.training:
+            self.steps.add_(1)
+        return torch.where(self.steps > self.local_epochs, logits, self.local_output(total))
 
 
 class LocalLayer(nn.Module):

@@ -94,6 +94,7 @@ RANGES: dict[str, dict[str, Any]] = {  # wide enough for them
         "model.hidden_channels": [64, 256, 512, 960],
         "model.options.global_layers": [1, 2, 3, 4],
         "model.options.heads": [1, 2, 4, 8, 16],
+        "model.options.local_epochs": 100,
     },
 }
 

@@ -177,7 +177,7 @@ def searched_cell(dataset, start):
     return invent_cell(dataset=dataset, cell={"model": "polynsd-general"}, configuration=configuration)
 
 
-COMMON = MODEL_ROWS["polynsd-general"].starts[0]
+COMMON = MODEL_ROWS["polynsd-general"].starts("cora")[0]
 
 
 @pytest.mark.parametrize(

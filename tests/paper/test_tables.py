@@ -25,7 +25,7 @@ from polynsd_paper.leaderboards import (
     rank_rows,
     winners,
 )
-from polynsd_paper.records import Record, Score, records_table
+from polynsd_paper.records import Flags, Record, Score, records_table
 
 MODELS = {
     "polynsd-diagonal": 0.70,
@@ -346,17 +346,20 @@ def test_a_table_of_partial_records_alone(tmp_path, capsys):
 
 
 def test_what_is_left_out_is_said(tmp_path, capsys):
-    current = [False] * 2 + [True] * (len(BOARD) - 2)
-    page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, is_current=current).read_text()
+    known = [Flags(is_current=False)] * 2 + [Flags()] * (len(BOARD) - 2)
+    page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, known=known).read_text()
     assert "trained with other settings: 2." in page
     assert "trained with other settings: 2." in capsys.readouterr().out
     with pytest.raises(DataError, match=r"no results yet. Records with other settings: 21"):
-        write_tables(get_experiment("leaderboard"), BOARD, tmp_path, is_current=[False] * len(BOARD))
+        stale = [Flags(is_current=False)] * len(BOARD)
+        write_tables(get_experiment("leaderboard"), BOARD, tmp_path, known=stale)
 
 
 def test_rows_of_one_architecture():
     assert architecture("polynsd-general") == architecture("polynsd-diagonal") == "polynsd"
     assert architecture("mlp+adjacency") != architecture("polynsd+adjacency")
+    assert architecture("control of polynsd") == architecture("identity-sheaf") != "polynsd"
+    assert architecture("nsd-reference") == architecture("nsd-general") == "nsd"
     assert architecture("unheard of") == "unheard of"
 
 

@@ -84,6 +84,21 @@ def test_sgformer_is_pygs(name, heads, layers):
     torch.testing.assert_close(found, net(x, to_undirected(edge_index), one_graph(x)), rtol=1e-5, atol=1e-5)
 
 
+def test_polynormer_trains_in_two_phases():
+    """Only local parameters get gradients in the first steps, only those of the other head afterwards."""
+    x, edge_index, _ = graph("star")
+    model = build("polynormer", local_epochs=2).train()
+    heads = [model.local_output.weight, model.output.weight]
+    for step in range(4):
+        gradients = torch.autograd.grad(model(x, edge_index).square().sum(), heads)
+        assert [bool(gradient.any()) for gradient in gradients] == [step < 2, step >= 2]
+    model.eval()
+    assert int(model.steps) == 4
+    assert torch.equal(model(x, edge_index), model(x, edge_index))
+    model.reset_parameters()
+    assert int(model.steps) == 0
+
+
 def test_linear_attention_is_the_dense_formula():
     """Row i of (I + P/N) v over its sum, with P_ij = q_i · k_j."""
     x, _, _ = graph("star")
