@@ -18,6 +18,7 @@ from polynsd.optional import load_optional
 from polynsd.stats import compare, holm, significance
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
+from polynsd_paper.experiments.searched import CONTROL
 from polynsd_paper.records import Array, option_names, split_shares
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ COPIES = {"cornell": "texas"}  # the usual file has the features and labels of T
 
 
 def architecture(row: str) -> str:
-    """The architecture of a model's row, whatever features or filter it has. Rows of one are not rivals."""
+    """The architecture of a model's row, whatever features or filter it has. Rows of one are not rivals.
+
+    A matched control is a model with identity maps, whatever its winner is.
+    """
+    if row.startswith(CONTROL):
+        return "identity-sheaf"
     name = row.removesuffix("+adjacency").removesuffix("+filter")
     if name in MODEL_ROWS:
         return MODEL_ROWS[name].group

@@ -350,8 +350,8 @@ def test_what_is_left_out_is_said(tmp_path, capsys):
     page = write_tables(get_experiment("leaderboard"), BOARD, tmp_path, known=known).read_text()
     assert "trained with other settings: 2." in page
     assert "trained with other settings: 2." in capsys.readouterr().out
+    stale = [Flags(is_current=False)] * len(BOARD)
     with pytest.raises(DataError, match=r"no results yet. Records with other settings: 21"):
-        stale = [Flags(is_current=False)] * len(BOARD)
         write_tables(get_experiment("leaderboard"), BOARD, tmp_path, known=stale)
 
 
