@@ -7,6 +7,7 @@
     luan-60-20-20                class-balanced: equally many training nodes of every class
     random-60-20-20              a plain permutation
     city-10-10-80                a plain permutation
+    repeated-ten-fold            five times ten folds, class by class: every node is tested once per repeat
     stratified(0.6, 0.2, 0.2)    every class cut by itself, for your own data; any three fractions
 
 Masks that do not have the shares of the protocol are refused, and no rule stands in for masks that
@@ -32,6 +33,8 @@ from polynsd.spec import parse_spec, resolve
 Rule = Callable[[Graph, int], Split]
 
 DEFAULT_SPLITS = 10
+REPEATED, FOLDS, REPEATS = "repeated-ten-fold", 10, 5
+VALIDATION_FOLDS = 3  # 60/30/10: as few nodes as in one fold hardly choose an epoch
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
 
 
@@ -68,7 +71,7 @@ def num_splits(graph: Graph, protocol: str) -> int:
     if protocol in STORED:
         return len(_stored_masks(graph, protocol))
     _get_rule(protocol)
-    return DEFAULT_SPLITS
+    return FOLDS * REPEATS if protocol == REPEATED else DEFAULT_SPLITS
 
 
 def get_splits(graph: Graph, protocol: str, count: int | None = None) -> list[Split]:
@@ -115,6 +118,21 @@ def _balance_classes(graph: Graph, index: int) -> Split:
     return Split.from_nodes(y.size, train, rest[:num_val], rest[num_val:])
 
 
+def _repeated_folds(graph: Graph, index: int) -> Split:
+    """Fold `index` mod 10 of repeat `index` div 10 tests, the next three validate, the others train.
+
+    Members of every class are dealt to the folds one by one, each class going on where the last one ended, so
+    that folds differ by one node at most.
+    """
+    y = _class_labels(graph, REPEATED)
+    repeat, fold = divmod(index, FOLDS)
+    rng = np.random.RandomState(repeat)
+    order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y[y >= 0])])
+    place = (np.arange(order.size) - fold) % FOLDS  # 0 tests
+    test, val = order[place == 0], order[(place > 0) & (place <= VALIDATION_FOLDS)]
+    return Split.from_nodes(y.size, order[place > VALIDATION_FOLDS], val, test)
+
+
 def _permute(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
     nodes = np.flatnonzero(_labelled_nodes(graph))
     return permuted_split(nodes, graph.num_nodes, percent, seed=index)
@@ -135,6 +153,7 @@ def _make_stratified_rule(*fractions: float | str) -> Rule:
 RULES: Mapping[str, Callable[..., Rule]] = {
     "luan-60-20-20": lambda: _balance_classes,
     "random-60-20-20": lambda: partial(_permute, percent=(60, 20)),
+    REPEATED: lambda: _repeated_folds,
     "city-10-10-80": lambda: partial(_permute, percent=(10, 10)),
     "stratified": _make_stratified_rule,
 }

@@ -17,7 +17,13 @@ from polynsd.data.protocols import get_split, get_splits, num_splits, platonov_r
 from polynsd.data.splits import stratified_split
 from polynsd.errors import ConfigError, DataError
 
-RULES = ("luan-60-20-20", "random-60-20-20", "city-10-10-80", "stratified(0.6, 0.2, 0.2)")
+RULES = (
+    "luan-60-20-20",
+    "random-60-20-20",
+    "city-10-10-80",
+    "repeated-ten-fold",
+    "stratified(0.6, 0.2, 0.2)",
+)
 NO_EDGES = np.zeros((2, 0), np.int32)
 
 needs_data = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
@@ -69,8 +75,8 @@ def test_luan_training_parts_are_class_balanced(y, index):
 @pytest.mark.parametrize("protocol", RULES)
 def test_the_index_determines_the_split(protocol):
     graph = graph_of(np.arange(90) % 3)
-    splits = get_splits(graph, protocol)
-    assert len(splits) == num_splits(graph, protocol) == 10
+    splits = get_splits(graph, protocol)[:10]
+    assert num_splits(graph, protocol) == (50 if protocol == "repeated-ten-fold" else 10)
     assert len({split.fingerprint for split in splits}) == 10
     assert get_split(graph, protocol, 7) == splits[7]
     assert get_splits(graph, protocol, 12)[:10] == splits
@@ -312,3 +318,15 @@ def test_every_protocol_of_every_archive_works():
     for file in Path(os.environ["POLYNSD_DATA"]).glob("*.npz"):
         graph = load(file.stem, download=False)
         assert all(get_splits(graph, protocol, 1) for protocol in ENTRIES[file.stem].protocols)
+
+
+def test_ten_folds_test_every_node_once_and_repeats_differ():
+    y = np.arange(57) % 4
+    splits = get_splits(graph_of(y), "repeated-ten-fold")
+    assert len(splits) == 50
+    for repeat in range(5):
+        tested = sum(split.test.int() for split in splits[10 * repeat : 10 * repeat + 10])
+        assert (tested == 1).all()
+    assert splits[0] != splits[10]
+    assert sizes_of(splits[0]) == [33, 18, 6]
+    assert all(np.bincount(y[split.train.numpy()], minlength=4).min() >= 7 for split in splits)
