@@ -14,6 +14,7 @@
 | … its table on the terminal                                     | `terminal.py`                 |
 | How are numbers written?                                        | `formatting.py`               |
 | How does PolyNSD here compare with the paper, graph by graph?   | `paper_comparison.py`         |
+| What does the front page show, and which records does it lack?  | `front_page.py`               |
 | Which sections of README and docs are made from records?        | `doc_sections.py`             |
 | Does a claim of the paper hold?                                 | `claims/`                     |
 | Which cells does `polynsd reproduce` train, and in what order?  | `reproduction.py`             |

@@ -9,57 +9,36 @@ says when a section is out of date.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.stats import bold_rule
+from polynsd.stats import Comparison, Family, judge_family
+from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_same_maps, difference_text, find_cell
+from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.estimator_sections import estimator_sections
-from polynsd_paper.experiment_page import BEST_LABEL, NO_TEST
 from polynsd_paper.experiments import EXPERIMENTS
-from polynsd_paper.experiments.block import TRANSPORT
-from polynsd_paper.experiments.models import FAMILIES, WITH_ADJACENCY
-from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV, STANDARD, WEBKB
-from polynsd_paper.formatting import NOT_RUN, cell_number, deviation_text, markdown_table, range_text
-from polynsd_paper.leaderboards import (
-    OURS,
-    architecture,
-    best_on_validation,
-    choose_maps,
-    complete,
-    paired_scores,
-    rank_rows,
-    winners,
-)
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV
+from polynsd_paper.experiments.webkb import WEBKB_FOLDS
+from polynsd_paper.formatting import NOT_RUN, cell_number, join_unique, markdown_table
+from polynsd_paper.front_page import HEAD as HEAD_OF_FRONT
+from polynsd_paper.front_page import compare_records, front_family, front_rows, front_table, front_text
+from polynsd_paper.leaderboards import complete, counted_once
 from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
-from polynsd_paper.published import published
 from polynsd_paper.records import load_records, summarize
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 WIDTH = 150
-SMALL_GRAPHS = ("texas", "wisconsin", "cornell")
-CONTROL_ROWS = (*(f"nsd-{maps}" for maps in FAMILIES), "identity-sheaf", "poly-spectral", "mlp", "gcn")
-OTHER_ROWS = 5  # of the leaderboard's table, chosen by rank
-BEYOND = ("polynsd-constant", "identity-sheaf-shortcut", *WITH_ADJACENCY)  # not in the paper
-ROW_NOTES = {  # what has to be known of a row, if it is there
-    "polynsd-constant": "polynsd-constant: maps that start constant, of any family; not in the paper.",
-    "identity-sheaf": "identity-sheaf: PolyNSD whose maps are all the identity.",
-    "identity-sheaf-shortcut": "identity-sheaf-shortcut: the same with the options of polynsd-constant.",
-    "poly-spectral": "poly-spectral: the filter without a sheaf (stalks of dimension one, 96 channels "
-    "instead of 32, a normalisation of its own).",
-    "polynsd+adjacency": "+adjacency: edges are features too, on the two graphs full of copies.",
-}
+BOARDS = (LEADERBOARD.name, FILTERED.name, PLATONOV.name)
 
 
 def replace_section(text: str, name: str, section: str) -> str:
@@ -78,90 +57,11 @@ def wrap(*sentences: str) -> str:
 
 
 def front_section(cells: DataFrame) -> str:
-    """The front page: PolyNSD as validation chooses it, what its maps add, and simpler models."""
-    cells, lines = complete(cells), []
-    searched = cells[cells["experiment"].isin((LEADERBOARD.name, FILTERED.name, PLATONOV.name))]
-    for dataset in TRANSPORT.datasets:
-        ours = cells[(cells["experiment"] == TRANSPORT.name) & (cells["dataset"] == dataset)]
-        best = best_on_validation(ours)
-        if best is None:
-            continue
-        rivals = searched[searched["dataset"] == dataset]
-        nsd = best_on_validation(rivals[rivals["row"].str.startswith("nsd-")])
-        others = [nsd, *(find_cell(rivals, row=row) for row in ("tuned-gcn", "gcn", "mlp"))]
-        maps = difference_text(find_cell(ours, variant="learned maps"), find_cell(ours, variant="same reach"))
-        numbers = (NOT_RUN if cell is None else cell_number(cell) for cell in (best, *others))
-        lines.append((dataset, *numbers, maps))
-    if not lines:
-        raise DataError("there are no records of `transport`; run `polynsd reproduce transport` first.")
-    head = ("graph", "PolyNSD", "NSD", "tuned GCN", "GCN", "MLP", "learned maps add")
-    text = wrap(
-        "Test accuracy in % (ROC AUC on minesweeper and tolokers), ten splits × three seeds ± deviation over "
-        f"splits; {NOT_RUN} not run. PolyNSD: options chosen by validation out of a few dozen tries per "
-        "graph, learned or identity maps by validation. The others: best on validation of 8 to 24 "
-        "configurations. *Learned maps add*: the same model minus that with identity maps, in points with "
-        "95 % intervals, **bold** where these do not contain zero. [docs/choosing.md](docs/choosing.md) says "
-        "where maps pay, [docs/findings.md](docs/findings.md) compares with the paper.",
-    )
-    return f"{markdown_table(head, lines)}\n\n{text}"
-
-
-def leaderboard_section(cells: DataFrame) -> str:
-    """The nine standard graphs: PolyNSD, its controls, the best others, and the paper's rows."""
-    board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
-    if board.empty:
-        raise DataError("the leaderboard has no records; run `polynsd reproduce leaderboard` first.")
-    bold, others = winners(board), strongest_others(board)
-    rows = {BEST_LABEL: _texts(choose_maps(board), 100)}
-    for model in (*OURS, *BEYOND, *CONTROL_ROWS, *others):
-        rows[model] = _texts(board[board["row"] == model], 100, bold)
-    rows = {label: row for label, row in rows.items() if row}
-    has_gaps = any(len(row) < len(STANDARD) for row in rows.values())
-    numbers = published(LEADERBOARD.name)
-    for model in OURS:
-        printed = numbers[(numbers["key"] == f"model={model}") & (numbers["source"] == "paper")]
-        rows[f"*paper:* {model}"] = _texts(printed[printed["mean"].notna()], 1)
-    lines = [(label, *(row.get(name, NOT_RUN) for name in STANDARD)) for label, row in rows.items()]
-    trained = set(board["row"])
-    searched = board[board["is_searched"]]
-    best = [f"the {len(others)} others with the best mean rank on all graphs"] if others else []
-    columns = [column for _, column in board.groupby("dataset")]
-    text = wrap(
-        f"Test accuracy in %, mean over {range_text(board['splits'])} splits × {range_text(board['seeds'])} "
-        f"seeds{deviation_text(board)}.",
-        f"{len(trained)} models, each with the best on validation of {range_text(searched['trials'])} "
-        f"configurations; shown are {' and '.join(['PolyNSD with its controls', *best])}. "
-        "[leaderboard.md](../results/tables/leaderboard.md) has all.",
-        *([f"{NOT_RUN} not run."] if has_gaps else []),
-        "`cornell` carries the features and labels of Texas on Cornell's edges, as in most papers; "
-        "`cornell_fixed` is the corrected graph.",
-        f"{BEST_LABEL}: on every graph the family with the best validation.",
-        *(note for model, note in ROW_NOTES.items() if model in trained),
-        bold_rule() if any(len(paired_scores(column)) > 1 for column in columns) else NO_TEST,
-        "Rivals are all models, also those not shown. The paper's rows are as printed: its texas has a "
-        "quarter more training nodes, and its bases were chosen on test nodes "
-        "([reproducing.md](reproducing.md#what-differs-from-the-paper)).",
-    )
-    return f"{markdown_table(('', *STANDARD), lines)}\n\n{text}"
-
-
-def strongest_others(board: DataFrame) -> list[str]:
-    """The models of other architectures with the best mean rank, of those that have all datasets."""
-    shown = {architecture(model) for model in (*OURS, *CONTROL_ROWS)}
-    others = board[[architecture(row) not in shown for row in board["row"]]]
-    counts = others["row"].value_counts()
-    return rank_rows(others[others["row"].map(counts) == len(STANDARD)])[:OTHER_ROWS]
-
-
-def _texts(numbers: DataFrame, scale: int, bold: Collection[tuple[str, str]] = ()) -> dict[str, str]:
-    """`87.1 ± 1.2` by dataset, bold where (dataset, cell) is a winner."""
-    texts = {}
-    for number in numbers.itertuples():
-        text = f"{scale * number.mean:.1f}"
-        if not math.isnan(number.std):
-            text += f" ± {scale * number.std:.1f}"
-        texts[number.dataset] = f"**{text}**" if (number.dataset, number.cell) in bold else text
-    return texts
+    """The front page: PolyNSD, its matched control and rivals, with adjusted counts."""
+    rows = front_rows(cells)
+    if all(row.cells["PolyNSD"] is None for row in rows):
+        raise DataError("there are no records of PolyNSD; run `polynsd reproduce transport` first.")
+    return "\n\n".join([front_table(rows), *map(wrap, front_text(rows))])
 
 
 def comparison_section(cells: DataFrame) -> str:
@@ -170,73 +70,77 @@ def comparison_section(cells: DataFrame) -> str:
     return f"{markdown_table(HEAD, lines)}\n\n{wrap(' '.join(TEXT.split()))}"
 
 
-def differences_section(cells: DataFrame) -> str:
-    """PolyNSD minus its controls and the best other model, in points with 95 % intervals."""
-    lines = []
-    for graph in compare_with_paper(cells):
-        ours = graph.all_options if graph.here is None else graph.here
-        assert ours is not None
-        maps = ours["row"].partition("-")[2]
-        controls = ("identity-sheaf", "poly-spectral", f"nsd-{maps}" if maps in FAMILIES else "")
-        others = [find_cell(graph.column, row=name) for name in controls]
-        best = graph.best_other
-        name = "" if best is None else f" ({best['row']})"
-        gaps = (difference_text(ours, other) for other in others)
-        lines.append((graph.label, ours["row"], *gaps, difference_text(ours, best) + name))
-    head = ("graph", "PolyNSD", "− identity maps", "− no sheaf", "− NSD, same maps", "− best other")
-    board = complete(cells[(cells["experiment"] == LEADERBOARD.name) & cells["dataset"].isin(STANDARD)])
-    nsd = compare_same_maps(board)
+def families_section(cells: DataFrame) -> str:
+    """PolyNSD against its controls and rivals over graphs, Holm-adjusted in both forms of the correction."""
+    rows, lines = front_rows(cells), []
+    for name in HEAD_OF_FRONT[2:-1]:
+        both = [front_family(rows, name, is_classic=is_classic) for is_classic in (False, True)]
+        lines.append(_family_line(name, *both))
+    board = complete(select(cells, experiment=BOARDS, dataset=counted_once(cells["dataset"].unique())))
+    for title, pairs in _board_pairs(board).items():
+        found = {name: gap for name, gap in pairs.items() if gap is not None}
+        classic = {name: gap.as_classic() for name, gap in found.items()}
+        lines.append(_family_line(title, judge_family(found), judge_family(classic)))
     text = wrap(
-        "Test score of PolyNSD (the family of maps with the best validation, or all options where no family "
-        "is trained) minus that of another model on the same splits, in points, with the 95 % interval of "
-        "the corrected resampled t-test. **Bold**: the interval does not contain zero. Over all families of "
-        f"maps on the nine standard graphs, PolyNSD is better than NSD with the same maps in {nsd.better} of "
-        f"{len(nsd)} comparisons and worse in {nsd.worse}; the others are undecided.",
+        "PolyNSD − another model: comparisons, mean difference in points, and how many are wins, losses and "
+        "ties (differences shown to be below one point), Holm-adjusted in each row; in brackets with Nadeau "
+        "and Bengio's own correction. The first two rows were specified before any score; the first five are "
+        "those of the front page, the others have families of maps one by one, on all graphs of the searched "
+        "tables, Cornell's copy of Texas left out.",
     )
-    return f"{markdown_table(head, lines, left=2)}\n\n{text}"
+    head = ("PolyNSD against", "", "points", "wins", "losses", "ties", "undecided")
+    return f"{markdown_table(head, lines)}\n\n{text}"
 
 
-def causes_section(records: DataFrame) -> str:
-    """Measurements behind the reasons why printed numbers are not reached."""
-    cells = summarize(records)
-    bases = cells[(cells["experiment"] == "bases") & (cells["maps"] == "diagonal")]
-    greatest = [
-        f"{points_text(max(group['mean']) - fmean(group['mean']))} on {dataset}"
-        for dataset, group in bases.groupby("dataset", sort=False)
-        if dataset in SMALL_GRAPHS
-    ]
-    suites = cells[cells["experiment"].isin(("leaderboard", "filtered")) & cells["is_searched"]]
-    drop = suites["search_val"] - suites["val"]
-    small = drop[suites["dataset"].isin(SMALL_GRAPHS)]
-    run_off = drop.groupby(suites["dataset"]).mean().drop([*WEBKB], errors="ignore")
-    filtered = cells[cells["experiment"] == "filtered"]
-    gaps = []
-    for dataset, column in filtered.groupby("dataset", sort=False):
-        constant = find_cell(column, row="polynsd-constant")
-        others = [find_cell(column, row=name) for name in ("polynsd-diagonal", "identity-sheaf-shortcut")]
-        texts = (difference_text(constant, other) for other in others)
-        gaps.append(f"{', '.join(texts)} on {dataset}")
-    is_deep = (records["experiment"] == "platonov") & (records["row"] == "polynsd-constant")
-    deep = records[is_deep & (records["dataset"] == "minesweeper")]
-    limit, best_epoch = max(deep["epochs"], default=0), deep["best_epoch"].mean()
+def _family_line(title: str, family: Family, classic: Family) -> tuple[str, ...]:
+    differences = [outcome.comparison.difference for outcome in family.outcomes.values()]
+    if not differences:
+        return (title, "0", *[NOT_RUN] * 5)
+    counts = (f"{family.count(v)} ({classic.count(v)})" for v in (WIN, LOSS, TIE, UNDECIDED))
+    return (title, str(len(differences)), points_text(fmean(differences)), *counts)
+
+
+def _board_pairs(board: DataFrame) -> dict[str, dict[str, Comparison | None]]:
+    """By rival, and by graph and family of maps: PolyNSD − that rival in the searched tables."""
+    found: dict[str, dict[str, Comparison | None]] = {}
+    for dataset, column in board.groupby("dataset", sort=False):
+        for maps in FAMILIES:
+            ours = find_cell(column, row=f"polynsd-{maps}")
+            rivals = {
+                "NSD, the same maps": f"nsd-{maps}",
+                "identity maps, searched alone": "identity-sheaf",
+                "the filter without a sheaf": "poly-spectral",
+            }
+            for title, row in rivals.items():
+                pair = compare_records(ours, find_cell(column, row=row))
+                found.setdefault(title, {})[f"{dataset}, {maps}"] = pair
+    return found
+
+
+def webkb_section(cells: DataFrame) -> str:
+    """Published splits beside repeated ten-fold ones, for the models that have both."""
+    folds = complete(select(cells, experiment=WEBKB_FOLDS.name))
+    fixed = complete(select(cells, experiment=LEADERBOARD.name))
     lines = [
-        ("Greatest of eight bases above their mean, diagonal maps", "; ".join(greatest)),
-        (
-            "Validation of a search's winner, lower with fresh seeds: texas, wisconsin, cornell",
-            f"{points_text(small.mean())} on average, {points_text(small.max())} at most",
-        ),
-        (
-            "The same on graphs with a run-off on all splits",
-            f"{points_text(run_off.min())} to {points_text(run_off.max())} on average",
-        ),
-        ("polynsd-constant − polynsd-diagonal, − identity-sheaf-shortcut", "; ".join(gaps)),
-        (
-            f"Trainings of polynsd-constant on minesweeper that the limit of {limit:,} epochs ended",
-            f"{(deep['epochs'] == limit).mean():.0%}; best epoch {best_epoch:.0f} on average",
-        ),
+        (cell["dataset"], cell["row"], NOT_RUN if other is None else cell_number(other), cell_number(cell))
+        for _, cell in folds.iterrows()
+        for other in [find_cell(fixed, dataset=cell["dataset"], row=cell["row"])]
     ]
-    text = wrap("In points of accuracy; intervals as above.")
-    return f"{markdown_table(('measured', ''), lines, left=2)}\n\n{text}"
+    if not lines:
+        return "Not trained yet: `polynsd reproduce webkb`."
+    head = ("graph", "model", "ten published splits", "five times ten folds")
+    return markdown_table(head, lines, left=2)
+
+
+def spent_section(cells: DataFrame) -> str:
+    """What all records together took."""
+    cells = cells.assign(all_seconds=cells["seconds"] + cells["search_seconds"])
+    lines = [
+        f"{len(group)} records on {device}: {group['all_seconds'].sum() / 3600:.1f} hours of processes, "
+        f"{int(group['trials'].sum()):,} trials, {join_unique(group['precision'])}"
+        for device, group in sorted(cells.groupby("device"), key=lambda pair: -len(pair[1]))
+    ]
+    return wrap(f"{'; '.join(lines)}. Several processes share a GPU, so its own time is less.")
 
 
 def maps_section(cells: DataFrame) -> str:
@@ -267,10 +171,10 @@ def sections(records: DataFrame) -> dict[str, dict[str, str]]:
     return {
         "README.md": {"results": front_section(cells)},
         "docs/findings.md": {
-            "leaderboard": leaderboard_section(cells),
             "results": comparison_section(cells),
-            "differences": differences_section(cells),
-            "causes": causes_section(records),
+            "families": families_section(cells),
+            "webkb": webkb_section(cells),
+            "spent": spent_section(cells),
         },
         "docs/choosing.md": {
             "maps": maps_section(cells),

@@ -36,10 +36,8 @@ def estimator_sections(results: Path) -> dict[str, dict[str, str]]:
 
 
 def short_section(records: list[Record]) -> str:
-    """Mean ranks and leads, and on how many graphs the estimator is level with the best rival."""
-    boards = make_boards(records)
-    table = summary_table(boards, with_seconds=False)
-    return f"{_markdown(table)}\n\n{_items(map(verdict, boards))}"
+    """On how many graphs the estimator is level with the best rival."""
+    return _items(map(verdict, make_boards(records)))
 
 
 def full_section(records: list[Record]) -> str:

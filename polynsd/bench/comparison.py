@@ -145,7 +145,7 @@ def score_table(board: Board) -> Table:
     return Table(f"test score in %, {share_text(board.labels)}", header, tuple(rows))
 
 
-def summary_table(boards: Sequence[Board], with_seconds: bool = True) -> Table:
+def summary_table(boards: Sequence[Board]) -> Table:
     """A row per method: mean rank, the estimator's mean lead, and seconds, at every share of labels."""
     boards = [board for board in boards if board.scores]
     if not boards:
@@ -155,8 +155,7 @@ def summary_table(boards: Sequence[Board], with_seconds: bool = True) -> Table:
         ranks, where = board.mean_ranks, f"{100 * board.labels:g} %"
         columns[f"rank, {where}"] = [f"{ranks[method]:.2f}" for method in board.methods]
         columns[f"estimator ahead by, {where}"] = [_lead_text(board, method) for method in board.methods]
-        if with_seconds:
-            columns[f"seconds, {where}"] = [_seconds_text(board.seconds[method]) for method in board.methods]
+        columns[f"seconds, {where}"] = [_seconds_text(board.seconds[method]) for method in board.methods]
     counts = ", ".join(str(len(board.scores)) for board in boards)
     title = (
         f"mean rank, mean lead of the estimator in points with 95 % interval, median seconds; {counts} graphs"

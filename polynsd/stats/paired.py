@@ -6,7 +6,7 @@ Our own, because SciPy has no t-test for overlapping splits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +41,8 @@ class Comparison:
         t: difference / error, n − 1 degrees of freedom.
         p: two-sided, of t.
         seed_share: share of s², the variance of the differences, that is put down to seeds, at most half.
-        low_classic: lower end with the error of Nadeau and Bengio, who count all of s² as that of splits.
+        error_classic: standard error as Nadeau and Bengio have it, with all of s² put down to splits.
+        low_classic: lower end with it.
         high_classic: upper end with it.
         p_classic: two-sided, with it.
         p_wilcoxon: two-sided and exact, of the signed-rank test.
@@ -60,6 +61,7 @@ class Comparison:
     t: float
     p: float
     seed_share: float
+    error_classic: float
     low_classic: float
     high_classic: float
     p_classic: float
@@ -69,6 +71,12 @@ class Comparison:
     wins: int
     ties: int
     losses: int
+
+    def as_classic(self) -> Comparison:
+        """The same comparison with the classic error throughout."""
+        t = _divide(self.difference, self.error_classic)
+        low, high = self.low_classic, self.high_classic
+        return replace(self, error=self.error_classic, low=low, high=high, t=t, p=self.p_classic)
 
     def equivalence(self, margin: float) -> float:
         """The p-value of two one-sided tests (TOST): small where |difference| < margin is shown.
@@ -109,6 +117,7 @@ def compare(
         t=t,
         p=float(2 * stats.t.sf(abs(t), n - 1)),
         seed_share=errors.seed_share,
+        error_classic=errors.classic,
         low_classic=mean - reach * errors.classic,
         high_classic=mean + reach * errors.classic,
         p_classic=float(2 * stats.t.sf(abs(t_classic), n - 1)),

@@ -37,6 +37,8 @@ def test_both_forms_of_the_correction_are_their_formulas():
     assert result.p_classic == pytest.approx(2 * stats.t.sf(d.mean() / classic, 9))
     classic_ends = (result.low_classic, result.high_classic)
     assert classic_ends == pytest.approx(stats.t.interval(0.95, 9, d.mean(), classic))
+    other = result.as_classic()
+    assert (other.error, other.p, other.low) == (result.error_classic, result.p_classic, result.low_classic)
     assert result.d_z == pytest.approx(d.mean() / d.std(ddof=1))
     assert result.seed_share == pytest.approx(seeds / variance)
 
