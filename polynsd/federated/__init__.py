@@ -10,7 +10,10 @@
 | `backbones.py`, `attention.py` | sheaf models and graph networks with scores of edges                 |
 | `masks.py`, `pretraining.py`   | where the scores come from                                           |
 | `losses.py`      | cross entropy, HSIC, negative entropy                                              |
-| `batch.py`       | clients that train together                                                        |
+| `batch.py`, `stack.py`         | clients that train together                                          |
+| `partition.py`, `communities.py` | a graph divided among clients                                      |
+| `brackets.py`    | all clients as one                                                                 |
+| `rivals/`        | methods to compare with                                                            |
 """
 
 from polynsd.federated.branches import LocalGraph, LocalOutput

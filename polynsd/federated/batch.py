@@ -181,7 +181,7 @@ class _Batch:
                 rows = state[f"causal.{name}"].clone()
                 for row, client in enumerate(self.clients):
                     if id(client) in received:
-                        rows[row] = torch.as_tensor(received[id(client)].arrays[name])
+                        rows[row] = torch.tensor(received[id(client)].arrays[name])
                 state[f"causal.{name}"] = rows
 
         def run(state: dict[str, Tensor], tensors: tuple[Tensor, ...]) -> Tensor:

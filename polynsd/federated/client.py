@@ -120,7 +120,7 @@ class LocalClient:
                 f"received weights are not those of this model: {', '.join(names[:3])} differ. Server and "
                 "clients need the same configuration and numbers of features and classes."
             )
-        self.received = {name: torch.as_tensor(arrays[name]).to(p) for name, p in shared.items()}
+        self.received = {name: torch.tensor(arrays[name]).to(p) for name, p in shared.items()}
         with torch.no_grad():
             for name, p in shared.items():
                 p.copy_(self.received[name])
@@ -133,7 +133,7 @@ class LocalClient:
         names = {id(p): name for name, p in self.branches.named_parameters()}
         state = {}
         if shared is not None:
-            state = {names[id(p)]: torch.as_tensor(shared[name]).to(p) for name, p in own.items()}
+            state = {names[id(p)]: torch.tensor(shared[name]).to(p) for name, p in own.items()}
         with eval_mode(self.branches), skip_value_checks():
             result: LocalOutput = torch.func.functional_call(
                 self.branches, state, (self.graph,), tie_weights=False
