@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from polynsd.data.datasets.archive import load_graph
+from polynsd.cli import main
+from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.generators import make_graph
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated.communities import METHODS, divide_nodes, find_communities, pack_communities
@@ -132,3 +133,11 @@ def test_a_skewed_partition_is_more_skewed_with_a_smaller_alpha(graph):
         return np.std(shares)
 
     assert skew(0.1) > 2 * skew(100.0)
+
+
+def test_the_command_divides_a_file_and_says_what_clients_have(graph, tmp_path, capsys):
+    archive, out = save_graph(tmp_path / "board.npz", graph), tmp_path / "clients"
+    main(["federated", "partition", "--dataset", str(archive), "--clients", "3", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert "board, 3 clients by louvain" in printed
+    assert f"partition {Partition.load(out).digest[:12]}" in printed
