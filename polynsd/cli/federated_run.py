@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polynsd.federated.partition import Partition
     from polynsd.federated.training import FederatedResult
 
-LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
+LINE_SECONDS = 2.0  # between two lines of progress where there is no terminal
 
 
 @dataclass(frozen=True)

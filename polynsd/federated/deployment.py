@@ -34,6 +34,7 @@ from polynsd.federated.site import Site
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 5.0
 CLOSE_SECONDS = 5.0
+STARTS = 5  # of a SuperNode, which ends when its server was started again and does not know it
 START_SECONDS = 60.0
 LOG_LINES = 12
 
@@ -150,22 +151,33 @@ def join(
     from polynsd.federated.keeper import Keeper
     from polynsd.federated.node import do_tasks
 
-    with TemporaryDirectory() as folder:
-        place, port = Path(folder), _free_port()
-        secret = secrets.token_bytes(32)
-        (place / "secret").write_bytes(secret)  # the folder is open to its owner alone
-        command = ["flower-supernode", "--superlink", server, "--isolation", "process", "--port", str(port)]
-        command += ["--superexec-auth-secret-file", str(place / "secret")]
-        command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
-        command += [] if private_key is None else ["--auth-supernode-private-key", str(private_key)]
-        presence, log = _Presence(server, wait), place / "log"
-        app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
-        with _child(command, _environment(place), log) as supernode:
-            do_tasks(
-                f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
-            )
-            if supernode.returncode:
-                raise FederationError(f"Flower's client ended:\n{_tail(log)}")
+    presence = _Presence(server, wait)
+    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
+    with TemporaryDirectory() as folder:  # open to its owner alone
+        place, secret = Path(folder), secrets.token_bytes(32)
+        (place / "secret").write_bytes(secret)
+        started = 0
+        while presence.goes_on():
+            port, log = _free_port(), place / "log"
+            command = [
+                "flower-supernode",
+                "--superlink",
+                server,
+                "--isolation",
+                "process",
+                "--port",
+                str(port),
+            ]
+            command += ["--superexec-auth-secret-file", str(place / "secret")]
+            command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
+            command += [] if private_key is None else ["--auth-supernode-private-key", str(private_key)]
+            with _child(command, _environment(place), log) as supernode:
+                do_tasks(
+                    f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
+                )
+            started += 1
+            if supernode.returncode not in (0, -signal.SIGTERM) and started == STARTS:
+                raise FederationError(f"Flower's client ended {STARTS} times:\n{_tail(log)}")
 
 
 class _Presence:

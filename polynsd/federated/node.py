@@ -77,16 +77,20 @@ def _do_task(address: str, token: str, app: ClientApp) -> None:
             status = SubStatus.FAILED
         push_message(client, reply, context)
         push_task_output(client, context, status, details)
+    except httpx.HTTPError:  # the SuperNode has ended; another one may bring the message again
+        logger.warning("the SuperNode ended before a message was answered.")
     finally:
         heartbeat.stop()
         client.close()
 
 
 def _connect(address: str, name: str, guard: ProtobufClientInterceptor) -> RuntimeHttpClient:
+    retry = make_simple_http_retry_invoker()
+    retry.max_tries = 1  # it is on this machine: it answers, or it has ended
     return RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,  # within this machine
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name=name), guard],
-        retry_invoker=make_simple_http_retry_invoker(),
+        retry_invoker=retry,
     )
