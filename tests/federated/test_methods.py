@@ -47,6 +47,9 @@ def train_rounds(config, rounds=3):
     for number in range(1, rounds + 1):
         each = sent if isinstance(sent, dict) else dict.fromkeys(range(len(clients)), sent)
         replies = {client.number: client.fit(each[client.number], number) for client in clients}
+        for reply in replies.values():
+            for array in reply.arrays.values():
+                array.setflags(write=False)  # as arrays are that were received
         sent = method.aggregate(replies, ServerState(number, each, memory, config))
     return clients, replies, sent
 

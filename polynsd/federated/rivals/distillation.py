@@ -88,13 +88,13 @@ class FedTAD(Method):
         if state.config is None:
             raise ConfigError("fedtad trains on the server, which needs ServerState(config=…) for that.")
         order = sorted(replies)
-        reliability = torch.as_tensor(np.stack([replies[i].arrays[RELIABILITY] for i in order]))
+        reliability = torch.tensor(np.stack([replies[i].arrays[RELIABILITY] for i in order]))
         plain = {
             i: Payload({n: a for n, a in replies[i].arrays.items() if n != RELIABILITY}, replies[i].numbers)
             for i in order
         }
         mean, *locals_ = (
-            {name: torch.as_tensor(array) for name, array in arrays.items()}
+            {name: torch.tensor(array) for name, array in arrays.items()}
             for arrays in (average(plain), *(reply.arrays for reply in plain.values()))
         )
         with torch.random.fork_rng(devices=[]):
@@ -102,7 +102,7 @@ class FedTAD(Method):
             sizes = int(replies[order[0]].numbers["num_features"]), reliability.size(1)
             model, generator = self.build(state.config, *sizes), Generator(*sizes)
             if state.memory:
-                generator.load_state_dict({n: torch.as_tensor(a) for n, a in state.memory.items()})
+                generator.load_state_dict({n: torch.tensor(a) for n, a in state.memory.items()})
             mean = self.distil(model, generator, mean, locals_, reliability)
         state.memory.update(to_arrays(generator.state_dict()))
         return Payload(to_arrays(mean))

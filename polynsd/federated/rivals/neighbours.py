@@ -191,7 +191,7 @@ class FedSage(Method):
     def receive(self, client: LocalClient, received: Payload, round: int) -> None:  # noqa: A002
         arrays = dict(received.arrays)
         if OTHERS in arrays:
-            client.memory[OTHERS] = torch.as_tensor(arrays.pop(OTHERS)).to(client.data.x)
+            client.memory[OTHERS] = torch.tensor(arrays.pop(OTHERS)).to(client.data.x)
         if round > self.generator_rounds:
             assert isinstance(client.causal, SageBackbone)
             client.causal.fills.fill_(True)

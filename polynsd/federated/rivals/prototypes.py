@@ -38,7 +38,7 @@ class FedProto(Method):
 
     def receive(self, client: LocalClient, received: Payload, round: int) -> None:  # noqa: A002
         for name, array in received.arrays.items():
-            client.memory[name] = torch.as_tensor(array).to(client.data.x)
+            client.memory[name] = torch.tensor(array).to(client.data.x)
 
     def local_loss(self, client: LocalClient, output: LocalOutput, round: int) -> Tensor | float:  # noqa: A002
         if "prototypes" not in client.memory:
