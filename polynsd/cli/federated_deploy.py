@@ -33,6 +33,8 @@ class FederatedServe:
     """How many must have joined before the first round."""
     name: str = "clients"
     """Under which the run is filed."""
+    classes: Names = ()
+    """The names of the classes in the order that the clients agreed on, for predictions."""
     host: str = "127.0.0.1"
     """The address to listen at; 0.0.0.0 for other machines."""
     port: int = 9092
@@ -79,6 +81,7 @@ class FederatedServe:
                 self.out,
                 view,
                 name=self.name,
+                classes=self.classes,
                 host=self.host,
                 port=self.port,
                 certificates=certificates,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from polynsd.data.tables import ReadResult
     from polynsd.estimator.base import SheafEstimator
+    from polynsd.runs import RunRecord
 
 Column = Annotated[str | None, arg(metavar="COLUMN")]
 
@@ -29,7 +30,7 @@ class Predict(MemoryOption):
     """Predict the nodes of a graph with a model fitted to your own tables."""
 
     run_folder: Annotated[Path, Positional, arg(metavar="RUN")]
-    """The run folder that polynsd fit wrote."""
+    """The run folder that polynsd fit or polynsd federated wrote."""
     edges: Path | None = None
     """The edges of the graph to predict. Without them and without nodes it is the graph of the fit; nodes
     alone have no edges."""
@@ -64,6 +65,8 @@ class Predict(MemoryOption):
 
         self._check_out()
         record = read_run(self.run_folder)
+        if record.kind == "federated":
+            return self._predict_federated(record)
         estimator, schema = restore_estimator(record), read_schema(record)
         names = ("id_column", "source", "target", "delimiter", "encoding", "decimal")
         others = {name: getattr(self, name) for name in names}
@@ -81,6 +84,18 @@ class Predict(MemoryOption):
             print(json.dumps(summary), file=stream)
         elif not self.quiet:
             print(_format_summary(summary), file=stream)
+        return predictions
+
+    def _predict_federated(self, record: RunRecord) -> pd.DataFrame:
+        """The global model of a federation, on the graph of the run or on tables."""
+        from polynsd.federated.predict import predict_nodes
+
+        predictions = predict_nodes(record, self.edges, self.nodes)
+        self._write(predictions)
+        summary = {"predictions": None if self.out is None else str(self.out), "rows": len(predictions)}
+        if self.json or not self.quiet:
+            line = json.dumps(summary) if self.json else f"{summary['rows']} predictions"
+            print(line, file=sys.stdout if self.out is not None else sys.stderr)
         return predictions
 
     def _check_out(self) -> None:

@@ -83,6 +83,7 @@ def serve(
     watcher: Watcher,
     *,
     name: str = "clients",
+    classes: Sequence[str] = (),
     host: str = "127.0.0.1",
     port: int = 9092,
     certificates: Certificates | None = None,
@@ -96,6 +97,7 @@ def serve(
         out: the run folder; started again after a kill, the training goes on from its last round.
         watcher: gets told what happens.
         name: under which the run is filed.
+        classes: their names, for predictions; numbers unless given.
         host: the address to listen at.
         port: the one that clients name.
         certificates: for TLS; without them everybody on the way can read along.
@@ -112,7 +114,7 @@ def serve(
         events = place / "events.jsonl"
         events.touch()
         settings: dict[str, Any] = {"config": to_dict(config), "options": asdict(options)}
-        settings |= {"out": str(out.resolve()), "name": name, "events": str(events)}
+        settings |= {"out": str(out.resolve()), "name": name, "events": str(events), "classes": list(classes)}
         (place / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         environment = _environment(place) | {SETTINGS: str(place / "settings.json")}
         command = ["flower-superlink", "--host", host, "--port", str(port), *_server_tls(certificates)]

@@ -67,6 +67,7 @@ class Outcome:
     names: Sequence[str]  # of clients, by number
     num_features: int
     num_classes: int
+    columns: str  # a hash of the names of the features
     sent: int  # bytes, of all rounds
     received: int
     faults: int

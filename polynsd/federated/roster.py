@@ -19,7 +19,7 @@ SIZES = ("num_nodes", "num_features", "num_classes")
 
 @dataclass(frozen=True)
 class Member:
-    """What a client says of itself: sizes, and a hash of the names of its columns."""
+    """What a client says of itself: sizes, and hashes of the names of its features and classes."""
 
     name: str
     node_id: int
@@ -27,11 +27,12 @@ class Member:
     num_features: int
     num_classes: int
     columns: str
+    classes: str
 
     @property
-    def kind(self) -> tuple[int, int, str]:
+    def kind(self) -> tuple[int, int, str, str]:
         """What must be equal for all clients."""
-        return self.num_features, self.num_classes, self.columns
+        return self.num_features, self.num_classes, self.columns, self.classes
 
 
 class MeteredGrid(Grid):
@@ -143,11 +144,10 @@ class Roster:
             return "joined twice; the first one counts"
         first = next(iter(self.members.values()), None)
         if first is not None and member.kind != first.kind:
-            features, classes, _ = member.kind
-            same = "the same names" if member.columns == first.columns else "columns of other names"
+            same = "the same names" if member.kind[2:] == first.kind[2:] else "other names"
             return (
-                f"does not fit: it has {features} features and {classes} classes, with {same}; {first.name} "
-                f"has {first.num_features} and {first.num_classes}"
+                f"does not fit: it has {member.num_features} features and {member.num_classes} classes, with "
+                f"{same}; {first.name} has {first.num_features} and {first.num_classes}"
             )
         return None
 
@@ -160,16 +160,11 @@ class Roster:
         return next((m.name for m in self.members.values() if m.node_id == node_id), f"node {node_id}")
 
 
-def describe(name: str, num_nodes: int, num_features: int, num_classes: int, columns: str) -> RecordDict:
-    """What a client answers when it is asked what it is."""
-    numbers: dict[str, Any] = {
-        "num_nodes": num_nodes,
-        "num_features": num_features,
-        "num_classes": num_classes,
-    }
-    return RecordDict(
-        {NUMBERS: MetricRecord(numbers), CONFIG: ConfigRecord({"name": name, "columns": columns})}
-    )
+def describe(name: str, sizes: tuple[int, int, int], columns: str, classes: str) -> RecordDict:
+    """What a client answers when it is asked what it is; sizes are nodes, features, classes."""
+    numbers: dict[str, Any] = dict(zip(SIZES, sizes, strict=True))
+    words: dict[str, Any] = {"name": name, "columns": columns, "classes": classes}
+    return RecordDict({NUMBERS: MetricRecord(numbers), CONFIG: ConfigRecord(words)})
 
 
 def read_member(reply: Message) -> Member:
@@ -179,8 +174,8 @@ def read_member(reply: Message) -> Member:
     if min(sizes) < 1:
         raise ValueError(f"nodes, features and classes must be positive; got {sizes}")
     name = read_text(reply.content, "name") or f"node {reply.metadata.src_node_id}"
-    columns = read_text(reply.content, "columns")
-    return Member(name[:80], reply.metadata.src_node_id, nodes, features, classes, columns)
+    hashes = [read_text(reply.content, key) for key in ("columns", "classes")]
+    return Member(name[:80], reply.metadata.src_node_id, nodes, features, classes, *hashes)
 
 
 def _natural(name: str) -> list[Any]:

@@ -136,6 +136,7 @@ class FederatedServer:
             tuple(self.roster.names),
             first.num_features,
             first.num_classes,
+            first.columns,
             self.grid.sent,
             self.grid.received,
             self.faults,

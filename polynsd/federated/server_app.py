@@ -68,10 +68,14 @@ def main(grid: Grid, context: Context) -> None:
 def _train(grid: Grid, settings: Mapping[str, Any], events: EventFile) -> Outcome:
     config = from_options(FederatedConfig, settings["config"])
     options = from_options(ServerOptions, settings["options"])
-    inputs = {"dataset": settings["name"]}
+    inputs = {"dataset": settings["name"], "classes": settings["classes"]}
     with Run.start(settings["out"], KIND, identify(config, options), inputs, snapshot_seconds=0) as run:
         outcome = serve_rounds(config, options, grid, events, run)
-        about = {**inputs, "protocol": f"{len(outcome.names)} clients", "features": "of the clients"}
+        about = {
+            "dataset": settings["name"],
+            "protocol": f"{len(outcome.names)} clients",
+            "features": "of the clients",
+        }
         model, result = summarise(config, options, outcome, about)
         run.finish({**result.to_dict(), **extras(outcome, options, config)}, collect_weights(model, {}))
     return outcome

@@ -64,12 +64,14 @@ class Site:
         name: by which the server knows it.
         data: its graph, which never leaves it.
         columns: a hash of the names of its features; equal for all clients.
+        classes: a hash of the names of its classes, likewise.
         device: where it trains.
     """
 
     name: str
     data: ClientData
     columns: str = ""
+    classes: str = ""
     device: str = "cpu"
     client: LocalClient | None = None
     run: str = ""
@@ -79,12 +81,13 @@ class Site:
 
     def afresh(self) -> Site:
         """The same place without a state."""
-        return Site(self.name, self.data, self.columns, self.device)
+        return Site(self.name, self.data, self.columns, self.classes, self.device)
 
     def describe(self) -> RecordDict:
         """What it says of itself."""
         data = self.data
-        return describe(self.name, data.num_nodes, data.num_features, data.num_classes, self.columns)
+        sizes = (data.num_nodes, data.num_features, data.num_classes)
+        return describe(self.name, sizes, self.columns, self.classes)
 
     def prepare(self, order: Order) -> LocalClient:
         """The client, ready for a round; what the server now knows to count is kept."""

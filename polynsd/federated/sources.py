@@ -33,8 +33,8 @@ def open_archive(path: str | Path, name: str | None = None, device: str = "cpu")
         raise DataError(f"the archive of a client is called client-NUMBER.npz; got {path.name}.")
     graph = load_client(path.parent, int(number))
     classes = read_json(path.parent / MANIFEST)["num_classes"]
-    columns = digest_columns(graph.feature_names or (), graph.class_names or ())
-    return Site(name or path.stem, ClientData.of(graph, classes), columns, device)
+    names, kinds = (digest_columns(found or ()) for found in (graph.feature_names, graph.class_names))
+    return Site(name or path.stem, ClientData.of(graph, classes), names, kinds, device)
 
 
 def open_tables(
@@ -56,28 +56,36 @@ def open_tables(
         name: of the client; that of the folder of its tables unless given.
         device: where it trains.
     """
-    names = feature_columns(nodes, label)
-    graph = read_like(edges, nodes, label, classes, names)
+    names = [name for name in list(read_table(nodes, TextFormat()).frame.columns)[1:] if name != label]
+    graph = read_like(edges, nodes, names, label, classes)
     split = get_split(graph, OWN_SPLIT, 0)
     masks = Masks(*(np.asarray(getattr(split, part))[None] for part in PARTS))
     data = ClientData.of(replace(graph, masks={"default": masks}), len(classes))
-    return Site(name or Path(edges).resolve().parent.name, data, digest_columns(names, classes), device)
-
-
-def feature_columns(nodes: str | Path, label: str) -> list[str]:
-    """All columns of a node table but the ids, which are the first, and the label."""
-    names = list(read_table(nodes, TextFormat()).frame.columns)
-    return [name for name in names[1:] if name != label]
+    name = name or Path(edges).resolve().parent.name
+    return Site(name, data, digest_columns(names), digest_columns(classes), device)
 
 
 def read_like(
-    edges: str | Path | None, nodes: str | Path, label: str, classes: Sequence[str], names: Sequence[str]
+    edges: str | Path | None,
+    nodes: str | Path,
+    names: Sequence[str],
+    label: str | None = None,
+    classes: Sequence[str] = (),
 ) -> Graph:
-    """A graph whose features are these columns as they are, and whose classes have this order."""
+    """A graph whose features are these columns as they are, and whose classes have this order.
+
+    Args:
+        edges: a table with a row per edge; None for nodes without edges.
+        nodes: a table with a row per node, whose first column holds ids.
+        names: the columns of features.
+        label: the column of classes; labels are not read unless given.
+        classes: their names, in the order of their numbers.
+    """
     ids = next(iter(read_table(nodes, TextFormat()).frame.columns))
-    options = ReadOptions(label=label, id_column=ids, features=tuple(names), task="classification")
+    task = None if label is None else "classification"
+    options = ReadOptions(label=label, id_column=ids, features=tuple(names), task=task or "auto")
     encoders = tuple(FeatureEncoder(name) for name in names)
-    schema = TableSchema(options, encoders, task="classification", class_names=tuple(classes))
+    schema = TableSchema(options, encoders, task=task, class_names=tuple(classes) or None)
     result = read_tables_like(schema, edges, nodes)
     if result.report.filled:
         raise DataError(
@@ -88,9 +96,9 @@ def read_like(
             f"{result.unknown_labels} labels of {nodes} are none of the classes {', '.join(classes)}; name "
             "all classes of all clients, in the same order at every client."
         )
-    return result.graph
+    return replace(result.graph, class_names=tuple(classes) or None)
 
 
-def digest_columns(names: Sequence[str], classes: Sequence[str]) -> str:
-    """A hash of names of features and classes, to see whether clients have the same."""
-    return hashlib.sha256(compact_json([list(names), list(classes)]).encode()).hexdigest()
+def digest_columns(names: Sequence[str]) -> str:
+    """A hash of names, to see whether clients have the same without telling them."""
+    return hashlib.sha256(compact_json(list(names)).encode()).hexdigest()

@@ -130,9 +130,11 @@ def _play_in_process(
 ) -> tuple[Outcome, dict[str, Mapping[str, Tensor]]]:
     from polynsd.federated.local_grid import LocalGrid
     from polynsd.federated.site import Site
+    from polynsd.federated.sources import digest_columns
 
+    columns = digest_columns(partition.graphs[0].feature_names or ())
     sites = [
-        Site(f"client-{number}", ClientData.of(graph, partition.num_classes), device=device)
+        Site(f"client-{number}", ClientData.of(graph, partition.num_classes), columns, device=device)
         for number, graph in enumerate(partition.graphs)
     ]
     grid = LocalGrid(sites)
@@ -272,6 +274,7 @@ def extras(outcome: Outcome, options: ServerOptions, config: FederatedConfig) ->
     found |= {"clients": list(outcome.names), "faults": outcome.faults}
     found |= {"bytes_to_clients": outcome.sent, "bytes_from_clients": outcome.received}
     found |= {"num_features": outcome.num_features, "num_classes": outcome.num_classes}
+    found["columns"] = outcome.columns
     if options.privacy.is_noisy:
         found["epsilon"] = options.privacy.spent_epsilon(config.rounds)
     return {"federation": found}

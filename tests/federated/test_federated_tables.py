@@ -1,0 +1,69 @@
+"""Clients with tables of their own, and predictions of what they trained together."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("flwr")
+
+from polynsd.cli.federated_run import FederatedRun
+from polynsd.cli.predict import Predict
+from polynsd.data import make_graph
+from polynsd.data.tables import write_graph
+from polynsd.diagnostics import open_run
+from polynsd.errors import ConfigError, DataError
+from polynsd.federated import FederatedConfig
+from polynsd.federated.flower import require_flower
+from polynsd.federated.sources import open_tables
+
+CONFIG = FederatedConfig(backbone="polynsd", width=4, stalk_dim=2, degree=2, rounds=2, local_epochs=1)
+
+
+def write_tables(folder, classes=("b", "a"), columns=("x", "y")):
+    draws = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"n{i}" for i in range(20)]})
+    for name in columns:
+        frame[name] = draws.normal(size=20).round(3)
+    frame["kind"] = [classes[i % 2] for i in range(20)]
+    folder.mkdir(exist_ok=True)
+    frame.to_csv(folder / "nodes.csv", index=False)
+    ends = {"from": frame.id[:-1].tolist(), "to": frame.id[1:].tolist()}
+    pd.DataFrame(ends).to_csv(folder / "edges.csv", index=False)
+    return folder / "edges.csv", folder / "nodes.csv"
+
+
+def test_tables_have_agreed_classes_and_plain_columns(tmp_path):
+    edges, nodes = write_tables(tmp_path / "hospital")
+    site = open_tables(edges, nodes, "kind", ["a", "b", "c"])
+    assert (site.name, site.data.num_features, site.data.num_classes) == ("hospital", 2, 3)
+    assert site.data.y.tolist() == [1, 0] * 10
+    np.testing.assert_array_equal(site.data.x, pd.read_csv(nodes)[["x", "y"]].to_numpy(np.float32))
+    other = open_tables(*write_tables(tmp_path / "clinic", columns=("y", "x")), "kind", ["a", "b", "c"])
+    assert other.classes == site.classes
+    assert other.columns != site.columns
+    with pytest.raises(DataError, match=r"10 labels of .* are none of the classes a, c"):
+        open_tables(edges, nodes, "kind", ["a", "c"])
+
+
+def test_a_run_is_opened_by_the_other_commands(tmp_path, capsys):
+    graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
+    path = write_graph(graph, tmp_path / "graph.npz")[0]
+    out = tmp_path / "run"
+    command = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False, quiet=True)
+    result = command.run()
+    assert "global model" in capsys.readouterr().out
+    opened = open_run(out, dataset=str(path))
+    assert len(opened.models) == 1
+    assert sum(int(opened.mask(0, part).sum()) for part in ("train", "val", "test")) == 90
+    tables = write_graph(graph, tmp_path / "edges.csv")
+    predictions = Predict(out, edges=tables[0], nodes=tables[1], out=tmp_path / "p.csv", quiet=True).run()
+    logits = result.model(opened.data.x, opened.data.edge_index)
+    assert predictions.prediction.astype(str).tolist() == [str(k) for k in logits.argmax(-1).tolist()]
+
+
+def test_without_flower_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    with pytest.raises(ConfigError, match=r"polynsd\[federated\]"):
+        require_flower()
