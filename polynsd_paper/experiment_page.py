@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.output import clock_text
 from polynsd.stats import bold_rule
+from polynsd_paper.claims.comparisons import gap_text
+from polynsd_paper.controls import ADDED, control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.formatting import (
     NOT_RUN,
     NUMBER,
-    PARTIAL,
     SOURCE_NAMES,
     cell_number,
     deviation_text,
@@ -30,6 +31,7 @@ from polynsd_paper.formatting import (
     range_text,
 )
 from polynsd_paper.leaderboards import choose_maps, leaderboards, paired_scores, winners
+from polynsd_paper.marks import MEANINGS
 from polynsd_paper.published import (
     HERE,
     SOURCES,
@@ -46,9 +48,13 @@ if TYPE_CHECKING:
 QUOTED = "†"
 LEGEND = {
     QUOTED: "Quoted, not run here.",
-    PARTIAL: "Of the first splits only, and in no comparison.",
+    **MEANINGS,
     f"{NOT_RUN} ": "Not run here, or not printed there.",
 }
+ADDED_RULE = (
+    f"{ADDED}: the row minus its matched control, the same configuration with identity maps, in points with "
+    "the 95 % interval over splits; bold where that does not contain zero."
+)
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 COMMIT_LETTERS = 10
 BEST_LABEL = "polynsd (maps by validation)"
@@ -108,6 +114,7 @@ def experiment_page(
     boards = [] if sweep else [board for _, board in leaderboards(cells)]
     best = {labels: texts for board in boards for labels, texts in _maps_by_validation(board)}
     bold = {winner for board in boards if searched for winner in winners(board)}
+    added = {key: gap_text(gap, 2) for key, gap in control_gaps(cells).items()}
     kinds = dict.fromkeys(tuple(parse_cell(cell)) for cell in cells["cell"])
     tables = []
     for axes in kinds:
@@ -117,12 +124,13 @@ def experiment_page(
             for cell in experiment.cells()
             if set(cell.options) == set(axes)
         ]
-        tables.append(_table(alike, axes, sweep, bold, notes, best, listed))
+        tables.append(_table(alike, axes, sweep, bold, notes, best, listed, added))
     shown = "\n".join(tables)
     columns = [column for board in boards for _, column in board.groupby("dataset")]
     can_test = any(len(paired_scores(column)) > 1 for column in columns)
     rules = [
         *([BEST_RULE] if best else []),
+        *([ADDED_RULE] if added else []),
         *([bold_rule() if can_test else NO_TEST] if searched else []),
         *stale_text(stale),
     ]
@@ -167,14 +175,20 @@ def _table(
     notes: Sequence[Footnote],
     best: Mapping[Labels, Texts],
     listed: Sequence[tuple[Labels, str]],
+    added: Mapping[tuple[str, str], str],
 ) -> str:
-    """One table: cells that have the same kinds of options, in the order of the listed positions."""
+    """One table: cells that have the same kinds of options, in the order of the listed positions.
+
+    Below a row that has controls stands what its maps add.
+    """
     grid: dict[tuple[Labels, str], dict[str, str]] = defaultdict(dict)
     for number in numbers.itertuples():
         labels, column = table_position(number.dataset, number.options, axes, sweep)
-        text = number_text(number.metric, number.mean, number.std, number.note, number.is_partial)
+        text = number_text(number.metric, number.mean, number.std, number.note, number.marks)
         is_bold = number.source == HERE and (number.dataset, number.cell) in bold
         grid[labels, number.source][column] = f"**{text}**" if is_bold else text
+        if number.source == HERE and (number.dataset, number.cell) in added:
+            grid[labels, ADDED][column] = added[number.dataset, number.cell]
     ours = {labels: texts for (labels, source), texts in grid.items() if source == HERE}
     trained = dict.fromkeys(column for texts in ours.values() for column in texts)
     columns = natural_order(_sort_as(trained, [column for _, column in listed]))
@@ -194,7 +208,7 @@ def _table(
     rows = _sort_as(filled, [labels for labels, _ in listed])
     for labels in sorted(rows, key=lambda row: row not in ours):
         shown = labels if labels in ours else (*labels[:-1], f"{labels[-1]} {QUOTED}")
-        for source in (HERE, *SOURCES):
+        for source in (HERE, ADDED, *SOURCES):
             texts = grid.get((labels, source), {})
             if set(texts) & set(columns):
                 entries = (texts.get(column, NOT_RUN) for column in columns)

@@ -29,21 +29,20 @@ def metric_name(metric: str) -> str:
     return METRICS.get(metric, metric) + (" in %" if metric in PERCENT else "")
 
 
-def number_text(metric: str, mean: float, std: float, note: str = "", is_partial: bool = False) -> str:
-    """`84.95 ± 5.03`; NaN is a dash, or the paper's reason for it."""
+def number_text(metric: str, mean: float, std: float, note: str = "", marks: str = "") -> str:
+    """`84.95 ± 5.03`; NaN is a dash, or the paper's reason for it. Marks come behind."""
     if math.isnan(mean):
         return note if note in EXPLAINED else NOT_RUN
     digits = 2 if metric in PERCENT else 3
     text = f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
-    return f"{text} {PARTIAL}" if is_partial else text
+    return f"{text} {marks}" if marks else text
 
 
 def cell_number(cell: Series[Any]) -> str:
-    """`number_text` of a row of `summarize`."""
+    """`number_text` of a row of `summarize`; of `mark_cells`, with its marks."""
     scale = unit(cell["metric"])
-    return number_text(
-        cell["metric"], scale * cell["mean"], scale * cell["std"], is_partial=cell["is_partial"]
-    )
+    marks = cell.get("marks", PARTIAL if cell["is_partial"] else "")
+    return number_text(cell["metric"], scale * cell["mean"], scale * cell["std"], marks=marks)
 
 
 def natural_order(labels: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import require_choice
 from polynsd.optional import load_optional
-from polynsd_paper.formatting import unit
+from polynsd_paper.formatting import PARTIAL, unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -76,22 +76,25 @@ def collect_numbers(cells: DataFrame, printed: DataFrame) -> DataFrame:
     """A row per number: ours, then the printed ones for the same datasets and kinds of cells.
 
     Columns: dataset, cell (named as ours is), options (of the cell, as texts), source, metric, mean and std
-    (in percent where the metric is a share), note, is_partial, is_beside (whether we have the same cell).
+    (in percent where the metric is a share), note, marks, is_partial, is_beside (whether we have the same
+    cell).
 
     Args:
-        cells: a table of `summarize`.
+        cells: a table of `summarize`, or of `mark_cells`.
         printed: a table of `published`.
     """
     pandas = load_optional("pandas", "tables of records need", "paper")
+    if "marks" not in cells:
+        cells = cells.assign(marks=cells["is_partial"].map({True: PARTIAL, False: ""}))
     scale = cells["metric"].map(unit)
-    ours = cells[["dataset", "cell", "metric", "is_partial"]].assign(
+    ours = cells[["dataset", "cell", "metric", "marks", "is_partial"]].assign(
         key=cells["cell"].map(cell_key),
         source=HERE,
         mean=scale * cells["mean"],
         std=scale * cells["std"],
         note="",
     )
-    theirs = printed.assign(key=printed["cell"].map(cell_key), is_partial=False)
+    theirs = printed.assign(key=printed["cell"].map(cell_key), marks="", is_partial=False)
     kinds, their_kinds = (t["key"].map(lambda key: re.sub("=[^;]*", "", key)) for t in (ours, theirs))
     theirs = theirs[theirs["dataset"].isin(ours["dataset"]) & their_kinds.isin(kinds)]
     table = pandas.concat([ours, theirs[ours.columns]], ignore_index=True)

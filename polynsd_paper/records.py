@@ -59,6 +59,7 @@ SCORE_COLUMNS = ("split", "seed", "val", "score", "best_epoch", "epochs", "train
 SUMMARY_COLUMNS = (
     "mean", "std", "val", "train", "train_loss", "splits", "seeds", "split_numbers", "scores",
 )  # fmt: skip
+MARK_COLUMNS = ("marks", "best_published", "best_published_in")  # of `marks.mark_cells`
 
 Array = NDArray[np.float64]
 
@@ -330,9 +331,8 @@ def split_shares(cell: Series[Any]) -> Shares | None:
 
 def option_names(records: DataFrame) -> list[str]:
     """The columns of a table that are options of cells: model, maps, K, …"""
-    return [
-        name for name in records.columns if name not in (*RECORD_COLUMNS, *SCORE_COLUMNS, *SUMMARY_COLUMNS)
-    ]
+    others = {*RECORD_COLUMNS, *SCORE_COLUMNS, *SUMMARY_COLUMNS, *MARK_COLUMNS}
+    return [name for name in records.columns if name not in others]
 
 
 def by_split(rows: DataFrame, column: str = "score") -> Array:

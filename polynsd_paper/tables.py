@@ -21,6 +21,8 @@ from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
+from polynsd_paper.claims.comparisons import Gap
+from polynsd_paper.controls import control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
 from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
@@ -33,8 +35,9 @@ from polynsd_paper.leaderboards import (
     counted_once,
     leaderboards,
 )
+from polynsd_paper.marks import mark_cells
 from polynsd_paper.published import parse_cell, printed_columns, published
-from polynsd_paper.records import SCORE_COLUMNS, load_records, option_names, summarize
+from polynsd_paper.records import MARK_COLUMNS, SCORE_COLUMNS, load_records, option_names, summarize
 from polynsd_paper.terminal import BEST, print_results
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ def write_tables(experiment: Experiment, results: Path, records: DataFrame | Non
     if records.empty:
         older = f" Records with other settings: {stale}." if stale else ""
         raise NoRecordsError(f"{experiment.name} has no results yet.{older}")
-    cells = summarize(records)
+    cells = mark_cells(summarize(records))
     tables = results / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     cells_table(cells, published(experiment.name)).to_csv(tables / f"{experiment.name}.csv", index=False)
@@ -125,8 +128,13 @@ def cells_table(cells: DataFrame, printed: DataFrame) -> DataFrame:
     names = [
         "dataset", *option_names(cells), "metric", "mean", "std", "val_mean", "splits", "is_partial", "seeds",
         "trials", "search_seconds", "train_seconds", "parameters", "protocol", "features", "device", "commit",
+        "train", "train_loss", *(name for name in MARK_COLUMNS if name in cells),
     ]  # fmt: skip
-    table = table[names].round({"mean": 6, "std": 6, "val_mean": 6})
+    table = table[names].round({"mean": 6, "std": 6, "val_mean": 6, "train": 6, "train_loss": 6})
+    gaps = control_gaps(cells)
+    for end in Gap._fields:
+        named = [gaps.get(key) for key in zip(cells["dataset"], cells["cell"], strict=True)]
+        table[f"maps_add_{end}"] = [None if gap is None else round(getattr(gap, end), 6) for gap in named]
     best = [
         table.loc[maps.index].assign(model=CHOSEN, chosen=maps["row"])
         for maps in (choose_maps(board) for _, board in boards_of(cells))

@@ -104,7 +104,7 @@ def recipe(model: str, dataset: str) -> dict[str, Any] | None:
     name = SAME_AS.get(dataset, dataset)
     if model == "gcnii" and name in GCNII:
         layers, alpha, theta, decay = GCNII[name]
-        options = {"alpha": alpha, "theta": theta}
+        options: dict[str, Any] = {"alpha": alpha, "theta": theta}
         return _named(layers, 64, 0.5, options, 0.01, decay)
     if model == "polynormer" and name in POLYNORMER:
         local, global_, heads, width, dropout = POLYNORMER[name]

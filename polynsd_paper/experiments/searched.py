@@ -172,7 +172,7 @@ DEEP_START: dict[str, Any] = {  # of sheaf models with a tanh gate
 }
 _SHORTCUT = {**DEEP_START, "model.layer.maps": "diagonal", "model.layer.gate": "shortcut"}
 _SHORTCUTS = (_SHORTCUT, {**_SHORTCUT, "model.num_layers": 12, "model.layer.degree": 2})
-SHORTCUT_STARTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+SHORTCUT_STARTS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "polynsd-constant": _SHORTCUTS,
     "identity-sheaf-shortcut": _SHORTCUTS,
 }

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 from toys import toy_search
 
 from polynsd.runs import read_run
@@ -66,6 +67,27 @@ def test_trials_run_off_and_test_have_seeds_of_their_own(tmp_path, trainings):
         ([FINAL_SEED, FINAL_SEED + 1], True),
     ]
     assert [row["seed"] for row in result["final"]["splits"]] == [FINAL_SEED, FINAL_SEED + 1]
+
+
+def test_no_test_node_is_ever_scored_before_the_end(tmp_path):
+    """Trials and run-off ask for metrics of validation nodes alone; only then does the test set count."""
+    search = toy_search(trials=4, finalists=2)
+    problem, scored = search.problem, []
+
+    def metrics(outputs, labels, masks):
+        scored.append(masks.any(0))
+        return problem.task.metrics(outputs, labels, masks)
+
+    spied = replace(search, problem=replace(problem, task=replace(problem.task, metrics=metrics)))
+    work(spied)
+    run_off(spied)
+    validation = torch.stack([split.val for split in problem.splits]).any(0)
+    assert scored
+    assert all(not bool((nodes & ~validation).any()) for nodes in scored)
+    assert not validation.all()
+    scored.clear()
+    conclude(tmp_path, spied)
+    assert any(bool((nodes & ~validation).any()) for nodes in scored)
 
 
 def test_the_run_off_decides_among_the_best(tmp_path, monkeypatch):
