@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from polynsd.stats import Comparison, Family, compare, judge_family, significance
 from polynsd.stats.families import LOSS, WIN
 from polynsd.stats.scores import LEAST_SPLITS
+from polynsd_paper.choosing import LEARNED, SAME_REACH
 from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.experiments.block import TRANSPORT
-from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV
+from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.formatting import NOT_RUN, cell_number, join_unique, markdown_table, range_text
 from polynsd_paper.leaderboards import best_on_validation, complete, is_polynsd
 from polynsd_paper.records import load_records, split_shares, summarize
@@ -36,8 +37,6 @@ GRAPHS = (
     "minesweeper", "tolokers", "chameleon_filtered", "squirrel_filtered", "roman_empire_glovesub", "cora",
     "citeseer", "pubmed", "film", "squirrel", "chameleon",
 )  # fmt: skip
-LEARNED, SAME = "learned maps", "same reach"  # variants of `transport`: PolyNSD and its control
-CONTROL = "control of "  # before the name of a searched row: its control
 RIVALS: Mapping[str, tuple[str, ...]] = {
     "NSD": ("nsd-diagonal", "nsd-orthogonal", "nsd-general", "nsd-reference"),
     "tuned GCN": ("tuned-gcn",),
@@ -117,7 +116,7 @@ def _columns(cells: DataFrame) -> dict[str, Series[Any] | None]:
     if ours is None:
         control = None
     elif ours["experiment"] == TRANSPORT.name:
-        control = find_cell(transport, variant=SAME)
+        control = find_cell(transport, variant=SAME_REACH)
     else:
         control = find_cell(board, row=CONTROL + ours["row"])
     rivals = {name: best_on_validation(select(board, row=rows)) for name, rows in RIVALS.items()}
@@ -182,7 +181,7 @@ def missing_records(rows: Iterable[FrontRow]) -> list[tuple[str, str, str]]:
             elif ours is not None and is_searched:
                 missing.append((ours["experiment"], CONTROL + ours["row"], row.graph))
             else:
-                missing.append((TRANSPORT.name, LEARNED if name == "PolyNSD" else SAME, row.graph))
+                missing.append((TRANSPORT.name, LEARNED if name == "PolyNSD" else SAME_REACH, row.graph))
     return missing
 
 

@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.panels import BASELINE, Panels, handle
 from polynsd.report.panels import OURS as COLOUR
+from polynsd_paper.choosing import LEARNED
 from polynsd_paper.experiment import cell_text
 from polynsd_paper.experiments.block import TRANSPORT
-from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, LONG_SEARCH, MALIGNANT, PLATONOV
+from polynsd_paper.experiments.searched import (
+    CONTROL,
+    FILTERED,
+    LEADERBOARD,
+    LONG_SEARCH,
+    MALIGNANT,
+    PLATONOV,
+)
 from polynsd_paper.figures import HOLLOW, finish, half_width, interval, plot_printed
 from polynsd_paper.formatting import NOT_RUN, cell_number, number_text, unit
 from polynsd_paper.leaderboards import OURS, best_on_validation, complete, is_polynsd, leaderboards
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 SUITES = (LEADERBOARD, MALIGNANT, FILTERED, PLATONOV)
 HEAD = ("graph", "paper", "published code", "as published, here", "PolyNSD here", "best other here")
-REFERENCE, LEARNED, CONTROL = "polynsd-reference", "learned maps", "control of "
+REFERENCE = "polynsd-reference"
 PAPER_TEXAS = ("malignant", "texas", "random-60-20-20")  # whose splits are those of the paper's leaderboard
 TEXT = """\
 Test accuracy, or ROC AUC on the graphs of Platonov et al., in %, mean over splits and seeds ± deviation over

@@ -10,12 +10,12 @@ from __future__ import annotations
 from polynsd.data.protocols import REPEATED
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.experiments.searched import searched_cell
+from polynsd_paper.experiments.searched import searched_cell, with_controls
 
 GRAPHS = ("texas", "wisconsin", "cornell_fixed")
 ROWS = (
-    *(f"{model}-{maps}" for model in ("polynsd", "nsd") for maps in FAMILIES),
-    "identity-sheaf", "poly-spectral", "mlp", "gcn", "sage", "gcnii", "gprgnn",
+    *(f"{model}-{maps}" for model in ("polynsd", "nsd") for maps in FAMILIES), "polynsd-reference",
+    "nsd-reference", "identity-sheaf", "poly-spectral", "mlp", "gcn", "sage", "gcnii", "gprgnn",
 )  # fmt: skip
 
 
@@ -28,9 +28,9 @@ WEBKB_FOLDS = Experiment(
     "the WebKB graphs by repeated ten-fold splits",
     REPEATED,
     GRAPHS,
-    {"model": ROWS},
+    {"model": with_controls(ROWS)},
     _cell,
     seeds=2,
-    budgets=dict.fromkeys(GRAPHS, Budget(trials=24, seconds=600, splits=10, screen=3)),
+    budgets=dict.fromkeys(GRAPHS, Budget(trials=24, seconds=600, splits=10, screen=3, run_off=10)),
     minutes="not measured yet",
 )
