@@ -4,8 +4,8 @@
 
 PolyNSD is, on every graph, the record with the best validation of all that learn maps and see the graph's own
 features; its control is the same configuration with identity maps and nothing else changed. NSD and SAGE are
-also chosen by validation, among their families and variants. Two families of comparisons were fixed before
-any score: PolyNSD − control and PolyNSD − NSD, over these graphs.
+also chosen by validation, among their families and variants. Two families of comparisons are fixed in
+advance, whatever the scores: PolyNSD − control and PolyNSD − NSD, over these graphs.
 """
 
 from __future__ import annotations

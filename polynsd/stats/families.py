@@ -1,4 +1,4 @@
-"""A family of comparisons that was fixed before the scores were seen: wins, losses and ties, adjusted."""
+"""A family of comparisons that is fixed in advance: wins, losses and ties, adjusted over all of them."""
 
 from __future__ import annotations
 
