@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from polynsd_paper.claims.comparisons import Gap, compare_cells
+from polynsd_paper.claims.comparisons import compare_cells
+from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.experiment import cell_text
 from polynsd_paper.experiments.searched import CONTROL
 from polynsd_paper.leaderboards import complete

@@ -85,8 +85,8 @@ def families_section(cells: DataFrame) -> str:
         "PolyNSD − another model: comparisons, mean difference in points, and how many are wins, losses and "
         "ties (differences shown to be below one point), Holm-adjusted in each row; in brackets with Nadeau "
         "and Bengio's own correction. The first two rows are the families fixed in advance; the first "
-        "five are those of the front page, the others have families of maps one by one, on all graphs of the searched "
-        "tables, Cornell's copy of Texas left out.",
+        "five are those of the front page, the others have families of maps one by one, on all graphs of the "
+        "searched tables, Cornell's copy of Texas left out.",
     )
     head = ("PolyNSD against", "", "points", "wins", "losses", "ties", "undecided")
     return f"{markdown_table(head, lines)}\n\n{text}"

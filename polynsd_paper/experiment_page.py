@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.output import clock_text
 from polynsd.stats import bold_rule
-from polynsd_paper.claims.comparisons import gap_text
+from polynsd_paper.claims.gaps import gap_text
 from polynsd_paper.controls import ADDED, control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.formatting import (

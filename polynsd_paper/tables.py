@@ -21,7 +21,7 @@ from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
-from polynsd_paper.claims.comparisons import Gap
+from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.controls import control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
