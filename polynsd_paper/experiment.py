@@ -162,6 +162,8 @@ class Experiment:
     """Whether the scores of its models are results; otherwise the page has what was measured alone."""
     fast_datasets: tuple[str, ...] = ()
     """The datasets of --fast; its own unless given."""
+    fast_axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What --fast varies; what the experiment does unless given."""
 
     def cells(
         self, datasets: tuple[str, ...] = (), axes: Mapping[str, tuple[Any, ...]] | None = None
@@ -220,6 +222,7 @@ def fast(experiment: Experiment) -> Experiment:
         configure=configure,
         seeds=1,
         datasets=experiment.fast_datasets or experiment.datasets,
+        axes=experiment.fast_axes or experiment.axes,
         budgets=dict.fromkeys(experiment.datasets, FAST),
     )
 
