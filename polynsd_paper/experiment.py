@@ -83,6 +83,10 @@ class Procedure(ABC):
         """All that decides what is trained, as plain data; a record holds it as its configuration."""
 
     @abstractmethod
+    def complete(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a record with the defaults of options that did not exist when it was made."""
+
+    @abstractmethod
     def shortened(self) -> Procedure:
         """The same in a moment, for a look at times and shapes."""
 

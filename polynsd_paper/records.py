@@ -211,7 +211,7 @@ def differences(record: Record, experiment: Experiment, cell: Cell) -> list[str]
 
 def _has_configuration(record: Record, configuration: Configuration | Procedure) -> bool:
     if isinstance(configuration, Procedure):
-        return digest(record.configuration) == digest(configuration.settings())
+        return digest(configuration.complete(record.configuration)) == digest(configuration.settings())
     try:
         return recorded_configuration(record) == configuration
     except (PolyNSDError, KeyError, TypeError):  # options that no longer exist

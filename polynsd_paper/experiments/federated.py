@@ -73,6 +73,11 @@ class Federation(Procedure):
         config = {name: value for name, value in asdict(self.config).items() if name != "seed"}
         return {"federated": config, "division": self.division, "clients": self.clients}
 
+    def complete(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        config = {**asdict(FederatedConfig()), **recorded.get("federated", {})}
+        config.pop("seed")
+        return {**recorded, "federated": config}
+
     def shortened(self) -> Federation:
         return replace(self, config=replace(self.config, rounds=2), clients=3, splits=1)
 

@@ -49,6 +49,9 @@ def test_a_procedure_becomes_a_record_that_is_current_as_long_as_its_settings_ar
     assert {"majority", "global_test", "received_mib", "local_test_2"} <= record.measured.keys()
     assert sum(record.sizes.values()) == 144
     assert not differences(read_record(runner.path(cell)), runner.experiment, cell)
+    older = {name: value for name, value in record.configuration["federated"].items() if name != "penalty"}
+    older = replace(record, configuration={**record.configuration, "federated": older})
+    assert not differences(older, runner.experiment, cell)  # an option that came later
     other = replace(cell.plan, config=replace(cell.plan.config, rate=0.5))
     assert differences(record, runner.experiment, replace(cell, plan=other)) == ["configuration"]
 
