@@ -72,7 +72,7 @@ def require_type(name: str, value: Any, hint: Any) -> None:
 @cache
 def field_types(kind: Any) -> dict[str, Any]:
     """The annotations of a dataclass, by field."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
@@ -92,15 +92,21 @@ def describe(hint: Any) -> str:
     return "a mapping of options" if is_dataclass(hint) else NAMES.get(hint, getattr(hint, "__name__", "?"))
 
 
+_hints = cache(get_type_hints)
+
+
 def _fit(name: str, value: Any, hint: Any) -> Any:
     """The value as `require_type` admits it."""
-    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+    if type(value) is hint:
+        return value
+    origin, inner = _take_apart(hint)
+    for kind in inner if origin in (Union, UnionType) else (hint,):
         if is_dataclass(kind) and isinstance(value, Mapping):
             return fit_fields(kind, value)  # type: ignore[arg-type]
         if get_origin(kind) is tuple and isinstance(value, list | tuple):
             return tuple(_fit(f"{name}.{i}", item, get_args(kind)[0]) for i, item in enumerate(value))
         if hasattr(kind, "_fields") and isinstance(value, list):  # a NamedTuple
-            least, hints = len(kind._fields) - len(kind._field_defaults), get_type_hints(kind)
+            least, hints = len(kind._fields) - len(kind._field_defaults), _hints(kind)
             if least <= len(value) <= len(hints):
                 pairs = zip(value, hints.values(), strict=False)
                 return kind(*(_fit(name, item, each) for item, each in pairs))
@@ -108,10 +114,15 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
+@cache
+def _take_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
 def _has_type(value: Any, hint: Any) -> bool:
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint is Any or type(value) is hint:
         return True
+    origin, inner = _take_apart(hint)
     if origin in (Union, UnionType):
         return any(_has_type(value, each) for each in inner)
     if origin in (tuple, list, Sequence):

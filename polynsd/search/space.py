@@ -242,13 +242,17 @@ def check_space(space: Space) -> None:
     """
     if not space.distributions():
         raise ConfigError("the space leaves nothing to search: every option is fixed.")
+    built = set()
     try:
         for values in _combinations(space):
             model = configure(values).model
             # one layer shows whether it can be built; so does one channel, except in the zoo (heads)
             width = model.hidden_channels if model.model in ZOO else 1
-            with torch.device("meta"):  # takes no memory, whatever the sizes
-                build_model(replace(model, num_layers=1, hidden_channels=width), 8, 2)
+            small = replace(model, num_layers=1, hidden_channels=width)
+            if repr(small) not in built:
+                with torch.device("meta"):  # takes no memory, whatever the sizes
+                    build_model(small, 8, 2)
+                built.add(repr(small))
     except (PolyNSDError, RuntimeError, OverflowError) as error:  # of sizes that no tensor can have
         raise ConfigError(f"the space holds a model that cannot be built: {error}") from error
 

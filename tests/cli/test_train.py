@@ -20,7 +20,7 @@ from polynsd.training import get_task
 from polynsd.zoo import build_model
 
 SMALL = ["--hidden-channels", "4", "--stalk-dim", "2", "--degree", "2", "--num-layers", "1"]
-RULES = ["--epochs", "15", "--learning-rate", "0.05"]
+RULES = ["--epochs", "6", "--learning-rate", "0.05"]
 GRAPH = ["--data", "num_nodes=60", "num_classes=2", "num_features=4"]
 MINES = ["--generate", "minesweeper", "--data", "rows=8", "cols=8"]
 
@@ -136,7 +136,7 @@ def best_epochs(folder, key):
     [(GRAPH, "metric"), (GRAPH, "loss"), (GRAPH, "auc"), (MINES, "acc"), (MINES, "auc")],
 )
 def test_what_chooses_the_epoch(tmp_path, select, graph):
-    options = ["--splits", "3", "--select", select, "--epochs", "20"]
+    options = ["--splits", "3", "--select", select, "--epochs", "8"]
     result = train(tmp_path / "run", *options, graph=graph)
     assert result["select"] == select
     chosen = [row["best_epoch"] for row in result["splits"]]
@@ -166,7 +166,7 @@ def heights(tmp_path_factory):
 @pytest.mark.usefixtures("no_tracer")
 def test_numbers_are_predicted_too(tmp_path, heights, capsys):
     options = ["--dataset", str(heights), "--protocol", "random-60-20-20", "--splits", "2"]
-    result = train(tmp_path / "run", *options, "--epochs", "80", "--learning-rate", "0.02", graph=[])
+    result = train(tmp_path / "run", *options, "--epochs", "25", "--learning-rate", "0.05", graph=[])
     assert result["metric"] == "r2"
     assert result["mean"] > 0.5
     out = capsys.readouterr().out
@@ -293,7 +293,7 @@ def test_weights_give_the_result_again(run):
 
 
 def shown(capsys, *arguments):
-    main(["train", *GRAPH, *SMALL, "--epochs", "20", "--splits", "2", *map(str, arguments)])
+    main(["train", *GRAPH, *SMALL, "--epochs", "4", "--splits", "2", *map(str, arguments)])
     return capsys.readouterr()
 
 
@@ -310,7 +310,7 @@ def test_json_is_all_there_is_on_stdout(capsys, tmp_path):
 @pytest.mark.usefixtures("no_tracer")
 def test_progress_and_quiet(capsys):
     loud, quiet = shown(capsys), shown(capsys, "--quiet")
-    assert "at most 20 epochs each" in loud.err
+    assert "at most 4 epochs each" in loud.err
     assert "2 of 2 splits done" in loud.err
     assert quiet.err == ""
     assert quiet.out == loud.out
@@ -330,7 +330,7 @@ def test_tensorboard(capsys, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "split-0", "split-1"]
     events = EventAccumulator(str(tmp_path / "mean"))
     events.Reload()
-    assert [event.step for event in events.Scalars("val_metric")] == list(range(1, 21))
+    assert [event.step for event in events.Scalars("val_metric")] == list(range(1, 5))
 
 
 def test_a_run_needs_no_folder(capsys, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ gradients. On a CPU only a part is tried, to save time; POLYNSD_THOROUGH=1 asks 
 
 import os
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,15 +21,18 @@ from polynsd.testing.compare import relative_error
 
 needs_data = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 GPU = torch.cuda.is_available()
+THOROUGH = GPU or "POLYNSD_THOROUGH" in os.environ
 DEVICE, CHANNELS = ("cuda", 16) if GPU else ("cpu", 2)
 BASES = [
     "chebyshev1", "chebyshev2", "chebyshev3", "chebyshev4", "legendre", "gegenbauer(1.5)",
     "jacobi(0.5, -0.5)", "monomial",
 ]  # fmt: skip
-QUICK = {("texas", "diagonal", basis) for basis in BASES} | {
+GRAPHS = ("texas", "chameleon", "squirrel", "tolokers", "minesweeper")
+ALL = [*product(GRAPHS, ("diagonal", "general"), BASES)]
+QUICK = [
+    *(("texas", "diagonal", basis) for basis in BASES),
     ("chameleon", "diagonal", "legendre"), ("chameleon", "general", "monomial"),
-    ("minesweeper", "general", "jacobi(0.5, -0.5)"),
-}  # fmt: skip
+]  # fmt: skip
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
@@ -93,10 +97,6 @@ def test_generated_graph(basis):
 @needs_data
 @pytest.mark.data
 @pytest.mark.usefixtures("no_tracer")
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("name", ["texas", "chameleon", "squirrel", "tolokers", "minesweeper"])
-@pytest.mark.parametrize("family", ["diagonal", "general"])
+@pytest.mark.parametrize(("name", "family", "basis"), ALL if THOROUGH else QUICK)
 def test_benchmark_graphs(name, family, basis):
-    if not (GPU or "POLYNSD_THOROUGH" in os.environ or (name, family, basis) in QUICK):
-        pytest.skip("takes minutes on a CPU; POLYNSD_THOROUGH=1 asks for it")
     check(name, family, basis)

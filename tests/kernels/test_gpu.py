@@ -76,9 +76,9 @@ def assert_equal(results, limit):
         ("tiny", 0),
         ("tiny", 1),
         ("tiny", 2),
-        ("tiny", 6),
+        ("tiny", 5),
         ("no edges", 3),
-        pytest.param("hub", 3, marks=pytest.mark.slow),
+        ("hub", 2),
     ],
 )
 def test_filter(graph, K, dense):
@@ -92,12 +92,12 @@ OTHER_SIZES = [(1, 1, True), (4, 65, False), (8, 33, True)]
 @pytest.mark.parametrize(("d", "C", "dense"), SIZES + OTHER_SIZES * HAS_GPU)
 def test_sizes_of_stalks_and_channels(d, C, dense):
     """(4, 65) and (8, 33) take several chunks of channels."""
-    assert_equal(both_ways(GRAPHS["tiny"], d, C, 3, dense), 1e-12)
+    assert_equal(both_ways(GRAPHS["tiny"], d, C, 2, dense), 1e-12)
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["diagonal", "dense"])
 def test_float32(dense):
-    assert_equal(both_ways(GRAPHS["tiny"], 4, 16, 8 if HAS_GPU else 4, dense, torch.float32), 1e-5)
+    assert_equal(both_ways(GRAPHS["tiny"], 4, 16, 8 if HAS_GPU else 3, dense, torch.float32), 1e-5)
 
 
 REPLICAS = [(1, 1, 2), (1, 2, 1), (2, 1, 1), (2, 2, 2)]
@@ -106,11 +106,11 @@ OTHER_REPLICAS = [(1, 1, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)]
 
 @pytest.mark.parametrize("replicas", REPLICAS + OTHER_REPLICAS * HAS_GPU, ids=str)
 def test_replicas_share_or_own(replicas):
-    assert_equal(both_ways(GRAPHS["tiny"], 2, 3, 3, True, replicas=replicas), 1e-12)
+    assert_equal(both_ways(GRAPHS["tiny"], 2, 3, 2, True, replicas=replicas), 1e-12)
 
 
 def test_gradients_of_the_blocks_are_left_out_when_not_wanted():
-    results = both_ways(GRAPHS["tiny"], 2, 3, 4, True, blocks_wanted=False)
+    results = both_ways(GRAPHS["tiny"], 2, 3, 2, True, blocks_wanted=False)
     assert [
         found.numel() for name, found, _ in results if name in {"gradient of diag", "gradient of off"}
     ] == [0, 0]
@@ -125,7 +125,7 @@ def test_the_same_bits_every_time():
 
 @pytest.mark.parametrize("by_col", [False, True])
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("F", [1, 3, 16])
+@pytest.mark.parametrize("F", [1, 5])
 def test_segment_sum(graph, by_col, F):
     topology = GRAPHS[graph]
     pattern, values = place(topology, random_tensor(2, topology.num_half_edges, F))
@@ -168,32 +168,25 @@ def test_products_with_signals(d, C):
     assert_close(gpu.block_outer(x, g), reference.block_outer(x, g), "x gᵀ", 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("d", "case"),
-    [
-        (1, "random"),
-        pytest.param(8, "random", marks=pytest.mark.slow),
-        *product((3,), ("random", "identity", "diagonal", "tiny", "wide")),
-        *product((2, 4), ("random", "wide")),
-        *product((2, 4) * HAS_GPU, ("identity", "diagonal", "tiny")),
-    ],
-)
-def test_eigenvalues_of_small_matrices(d, case):
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5] + [8] * HAS_GPU)
+def test_eigenvalues_of_small_matrices(d):
     """As many as take several programs, where the interpreter is quick: a program has 256 numbers."""
-    n = {1: 300, 2: 70}.get(d, 3)
+    n = {1: 60, 2: 14, 3: 3}.get(d, 1)
     A = random_tensor(n, d, d)
     A = A @ A.mT
-    scale = torch.logspace(0, 6, d).double()
-    A = {
+    scale, unit = torch.logspace(0, 6, d).double(), torch.eye(d).double().expand(n, d, d)
+    cases = {
         "random": A,
-        "identity": torch.eye(d).double().expand(n, d, d),
+        "identity": unit,
         "diagonal": torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)),
         "tiny": 1e-30 * A,
         "wide": scale[:, None] * A * scale,
-    }[case]
-    values, Q = (t.cpu() for t in gpu.symmetric_eigen(A.to(DEVICE)))
-    assert_close(Q * values[:, None, :] @ Q.mT, A, "Q diag Qᵀ", 1e-12)
-    assert_close(Q.mT @ Q, torch.eye(d).double().expand(n, d, d), "QᵀQ", 1e-12)
+    }
+    found = gpu.symmetric_eigen(torch.cat([*cases.values()]).to(DEVICE))
+    each = zip(*(t.cpu().split(n) for t in found), strict=True)
+    for (name, A), (values, Q) in zip(cases.items(), each, strict=True):
+        assert_close(Q * values[:, None, :] @ Q.mT, A, f"Q diag Qᵀ, {name}", 1e-12)
+        assert_close(Q.mT @ Q, unit, f"QᵀQ, {name}", 1e-12)
 
 
 def test_eigenvalues_of_what_is_not_a_number():

@@ -179,15 +179,14 @@ def test_the_number_of_features_can_be_inferred():
 
 @pytest.mark.filterwarnings("ignore")  # dynamo warns about what it does itself
 @pytest.mark.usefixtures("no_tracer")
-@pytest.mark.parametrize(("maps", "graph"), [("general", EDGE_INDEX), ("diagonal", TOPOLOGY)])
-def test_compiled_models_agree(maps, graph):
+def test_compiled_models_agree():
     torch.compiler.reset()
-    model = make_model(maps=maps, stalk_dim=2)
+    model = make_model(maps="general", stalk_dim=2)
     compiled = torch.compile(model, backend="eager", fullgraph=False)
-    assert close(compiled(features(), graph), model(features(), graph))
+    assert close(compiled(features(), EDGE_INDEX), model(features(), EDGE_INDEX))
     gradients = []
     for callable_model in (compiled, model):
-        loss = cross_entropy(callable_model(features(), graph), LABELS)
+        loss = cross_entropy(callable_model(features(), EDGE_INDEX), LABELS)
         gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, model.parameters())]))
     assert close(*gradients)
 

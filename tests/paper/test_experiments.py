@@ -70,7 +70,11 @@ def test_every_space_holds_models_that_can_be_built(model):
     check_space(published_space(get_experiment("leaderboard").configure("chameleon", model=model).plan))
 
 
-@pytest.mark.parametrize("model", MODEL_ROWS)
+OTHERS = ("tuned", "polynormer", "gcn")
+DEEPER = [name for name, row in MODEL_ROWS.items() if row.is_sheaf or name.startswith(OTHERS)]
+
+
+@pytest.mark.parametrize("model", DEEPER)
 def test_deeper_spaces_hold_models_that_can_be_built(model):
     check_space(published_space(get_experiment("platonov").configure("minesweeper", model=model).plan))
 

@@ -19,7 +19,7 @@ from polynsd.zoo import GCN, MLP
 pytestmark = pytest.mark.usefixtures("no_tracer")  # other tests cover the same code
 
 ACCURACY = get_task("accuracy")
-FEW = TrainConfig(epochs=15, patience=15)
+FEW = TrainConfig(epochs=6, patience=6)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_what_modules_share_stays_shared(data, splits, name):
 
 
 def test_the_result_says_what_its_model_says(data, splits):
-    rules = TrainConfig(epochs=30, patience=30)
+    rules = TrainConfig(epochs=15, patience=15)
     results, _ = trained([Replica(MODELS["polynsd"], s, 0, rules) for s in splits], data)
     assert any(result.best_epoch < result.epochs for result in results)
     for result, split in zip(results, splits, strict=True):
@@ -206,22 +206,22 @@ def test_each_stops_by_its_own_patience_and_finished_ones_cost_nothing(data, spl
     monkeypatch.setattr(
         engine.Population, "run_epoch", lambda self: sizes.append(len(self.rows.seed)) or run_epoch(self)
     )
-    rules = [TrainConfig(epochs=epochs, patience=100) for epochs in (4, 30, 4, 4)]
+    rules = [TrainConfig(epochs=epochs, patience=100) for epochs in (3, 9, 3, 3)]
     replicas = [Replica(MODELS["polynsd"], split, 0, rule) for split, rule in zip(splits, rules, strict=True)]
     results, histories = trained(replicas, data)
-    assert [result.epochs for result in results] == [4, 30, 4, 4]
-    assert [len(histories[number]) for number in range(4)] == [4, 30, 4, 4]
-    assert sizes == [4] * 4 + [1] * 26
+    assert [result.epochs for result in results] == [3, 9, 3, 3]
+    assert [len(histories[number]) for number in range(4)] == [3, 9, 3, 3]
+    assert sizes == [4] * 3 + [1] * 6
 
 
 @pytest.fixture(scope="module")
 def usual(data, splits):
     """Replicas that stop when they like; their results and histories."""
-    replicas = [Replica(MODELS["polynsd"], split, 2, TrainConfig(epochs=40, patience=12)) for split in splits]
+    replicas = [Replica(MODELS["polynsd"], split, 2, TrainConfig(epochs=20, patience=6)) for split in splits]
     return replicas, *trained(replicas, data)
 
 
-@pytest.mark.parametrize("window", [7, 25])
+@pytest.mark.parametrize("window", [3, 7])
 def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkeypatch):
     replicas, expected, histories = usual
     monkeypatch.setitem(engine.WINDOWS, "cpu", window)
@@ -234,7 +234,7 @@ def test_it_does_not_matter_how_often_the_host_looks(data, usual, window, monkey
     }
 
 
-@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("chunk", [3])
 def test_it_does_not_matter_how_many_train_at_once(data, usual, chunk):
     replicas, expected, _ = usual
     for a, b in zip(trained(replicas, data, chunk=chunk)[0], expected, strict=True):
@@ -259,9 +259,9 @@ def test_memory_decides_how_many_train_at_once(data, splits, monkeypatch):
 def test_replicas_are_stopped_from_outside(data, splits):
     replicas = [Replica(MODELS["polynsd"], split, 0, FEW) for split in splits]
     full, _ = trained(replicas, data)
-    results, histories = trained(replicas, data, stop=lambda epoch: [1, 3] if epoch >= 5 else [])
-    assert [result.epochs for result in results] == [15, 5, 15, 5]
-    assert len(histories[1]) == 5
+    results, histories = trained(replicas, data, stop=lambda epoch: [1, 3] if epoch >= 3 else [])
+    assert [result.epochs for result in results] == [6, 3, 6, 3]
+    assert len(histories[1]) == 3
     assert results[0].test_metric == full[0].test_metric
 
 
@@ -270,7 +270,7 @@ def test_one_that_diverges_leaves_the_others_alone(data, splits):
     replicas = [Replica(MODELS["polynsd"], splits[0], 0, rule) for rule in rules]
     healthy, sick = trained(replicas, data)[0]
     assert sick.diverged
-    assert sick.epochs < 15
+    assert sick.epochs < 6
     assert not healthy.diverged
     assert healthy.test_metric == fit(MODELS["polynsd"], data, splits[0], ACCURACY, FEW, 0).test_metric
 

@@ -41,7 +41,7 @@ CONTINUOUS = ("grand", "grand-nl", "cgnn")  # one step of the solver will do
 MODELS = [*[(name, {"steps": 1} if name in CONTINUOUS else {}) for name in ZOO], *OTHERS]
 every_model = pytest.mark.parametrize("name", ZOO)
 every_setting = pytest.mark.parametrize(("name", "options"), MODELS)
-TASK, RULES = get_task("accuracy"), TrainConfig(epochs=3, patience=3)
+TASK, RULES = get_task("accuracy"), TrainConfig(epochs=2, patience=2)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +67,19 @@ def assert_same_training(replicas, data):
 # replicas
 
 
-@pytest.mark.usefixtures("no_tracer")
+RATES = ("input_dropout", "drop_edge", "filter_dropout", "feature_dropout")
+
+
 @every_setting
 def test_replicas_train_together_as_they_do_alone(name, options, data):
-    make = partial(build, name, dropout=0.4, **options)
-    assert_same_training([Replica(make, stratified_split(data.y, seed=s), s, RULES) for s in (0, 7)], data)
+    """On other splits, with other seeds and other rates of dropout."""
+    rates = [option for option in model_options(name) if option in RATES]
+    makes = [partial(build, name, dropout=0.4, **options, **dict.fromkeys(rates, p)) for p in (0.0, 0.7)]
+    replicas = [
+        Replica(make, stratified_split(data.y, seed=seed), seed, RULES)
+        for make, seed in zip(makes, (0, 7), strict=True)
+    ]
+    assert_same_training(replicas, data)
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
@@ -80,18 +88,6 @@ def test_replicas_share_weights_of_edges(name, data):
     data.edge_weight = 0.5 + (lower * 31 + upper * 17) % 10 / 10
     make = partial(build, name, dropout=0.4)
     assert_same_training([Replica(make, stratified_split(data.y, seed=s), s, RULES) for s in (0, 7)], data)
-
-
-RATES = ("input_dropout", "drop_edge", "filter_dropout", "feature_dropout")
-OWN_RATES = [(name, option) for name in ZOO for option in model_options(name) if option in RATES]
-
-
-@pytest.mark.usefixtures("no_tracer")
-@pytest.mark.parametrize(("name", "option"), OWN_RATES)
-def test_replicas_may_differ_in_rates(name, option, data):
-    makes = [partial(build, name, dropout=0.4, **{option: rate}) for rate in (0.0, 0.7)]
-    split = stratified_split(data.y)
-    assert_same_training([Replica(make, split, 0, RULES) for make in makes], data)
 
 
 class _Recording(TorchDispatchMode):
