@@ -102,7 +102,8 @@ def test_metric_rules_and_selection_are_stated(run, capsys):
 
 
 def test_platonov_reports_the_deviation_of_a_sample(tmp_path, capsys):
-    result = train(tmp_path / "run", "--splits", "3", "--rules", "platonov", "--learning-rate", "0.02")
+    rules = ["--rules", "platonov", "--learning-rate", "0.02", "--epochs", "15"]
+    result = train(tmp_path / "run", "--splits", "3", *rules)
     tests = [row["test"] for row in result["splits"]]
     assert len(set(tests)) > 1
     assert (result["std"], result["std_kind"]) == (stdev(tests), "sample")
@@ -166,7 +167,7 @@ def heights(tmp_path_factory):
 @pytest.mark.usefixtures("no_tracer")
 def test_numbers_are_predicted_too(tmp_path, heights, capsys):
     options = ["--dataset", str(heights), "--protocol", "random-60-20-20", "--splits", "2"]
-    result = train(tmp_path / "run", *options, "--epochs", "25", "--learning-rate", "0.05", graph=[])
+    result = train(tmp_path / "run", *options, "--epochs", "80", "--learning-rate", "0.02", graph=[])
     assert result["metric"] == "r2"
     assert result["mean"] > 0.5
     out = capsys.readouterr().out

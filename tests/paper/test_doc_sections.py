@@ -107,9 +107,12 @@ def test_the_comparison_of_the_estimator_is_written_where_there_is_one(tmp_path)
 
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
-def test_the_pages_of_the_repository_are_up_to_date(tmp_path):
+def test_the_records_of_the_repository_are_current_and_its_pages_up_to_date():
     """Not so? `python -m polynsd_paper.doc_sections`"""
     records = load_records(ROOT / "results")
+    assert records["is_current"].all()
+    cells = records.groupby(["experiment", "dataset", "cell"], dropna=False)
+    assert cells.ngroups == len(list(ROOT.glob("results/records/*/*/*.yaml"))) > 700
     for pages in (sections(records[records["is_current"]]), estimator_sections(ROOT / "results")):
         for page, texts in pages.items():
             text = (ROOT / page).read_text(encoding="utf-8")

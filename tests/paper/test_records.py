@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_records import invent, invent_search, summary
 
@@ -32,6 +31,7 @@ scores = st.lists(st.tuples(share, share), min_size=1, max_size=6).map(
 )
 
 
+@settings(max_examples=30)
 @given(scores=scores, searched=st.booleans(), name=st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_record_reads_back(tmp_path_factory, scores, searched, name):
     path = tmp_path_factory.mktemp("records") / "a" / "cell.yaml"
@@ -126,14 +126,6 @@ def test_an_option_that_a_record_does_not_name_is_the_published_one():
     record = invent("x", "texas", {"model": "nsd"}, 0.5, configuration=named)
     published = published_model("nsd", layer={"stalk_dim": 2}), published_training(epochs=7)
     assert recorded_configuration(record) == published
-
-
-@pytest.mark.usefixtures("no_tracer")
-def test_all_records_of_the_repository_are_current():
-    results = Path(__file__).parents[2] / "results"
-    cells = summarize(load_records(results))
-    assert cells["is_current"].all()
-    assert len(cells) == len(list(results.glob("records/*/*/*.yaml"))) > 700
 
 
 @pytest.mark.parametrize("text", ["", "a: [1", "just words", "scores: []", "scores: [[1, 2]]", "[1, 2]"])
