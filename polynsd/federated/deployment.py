@@ -27,7 +27,7 @@ from polynsd.config import to_dict
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.flower import QUIET, require_flower
-from polynsd.federated.outcome import Choice, Outcome, RoundReport, ServerOptions, Watcher
+from polynsd.federated.outcome import KINDS, Choice, Outcome, RoundReport, ServerOptions, Watcher
 from polynsd.federated.server_app import SETTINGS
 from polynsd.federated.site import Site
 
@@ -318,7 +318,7 @@ def _follow(events: Path, watcher: Watcher, process: subprocess.Popen[bytes], lo
 
 def read_outcome(record: Mapping[str, Any]) -> Outcome:
     """The outcome in an event, without the weights, which are in the run folder."""
-    choices = {kind: Choice(**choice) for kind, choice in record["choices"].items()}
+    choices = {kind: Choice(**record["choices"][kind]) for kind in KINDS}
     return Outcome(**{**record, "choices": choices})
 
 

@@ -86,6 +86,19 @@ class Watcher(Protocol):
         """A round is over."""
 
 
+class Silence:
+    """A watcher that tells nobody."""
+
+    def waiting(self, present: int, wanted: int) -> None:
+        pass
+
+    def fault(self, round_: int, client: str, reason: str) -> None:
+        pass
+
+    def report(self, report: RoundReport) -> None:
+        pass
+
+
 def weigh_scores(answers: Sequence[Mapping[str, Any]], metric: str) -> dict[str, float]:
     """`local_val`, `local_test`, `global_val`, `global_test`: means over clients, weighted by their nodes.
 

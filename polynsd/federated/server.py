@@ -225,10 +225,14 @@ class FederatedServer:
     ) -> list[Message]:
         """The replies that can be used, in the order of clients; of the others it is told why not."""
         asked = {message.metadata.dst_node_id for message in messages}
+        # of a client that is gone, the SuperLink itself tells
+        sent = {m.metadata.message_id: m.metadata.dst_node_id for m in messages if m.metadata.message_id}
         good: dict[int, Message] = {}
         heard: set[int] = set()
         for reply in replies:
             node = reply.metadata.src_node_id
+            if reply.has_error():
+                node = sent.get(reply.metadata.reply_to_message_id, node)
             if node not in asked:
                 fault: str | None = "answered without being asked"
             elif node in heard:

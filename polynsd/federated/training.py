@@ -1,6 +1,6 @@
 """`train_federated`: a partition of a graph, trained over its clients on one machine, as a run folder.
 
-    result = train_federated(partition, FederatedConfig(), ServerOptions(10), watcher, out="runs/fed")
+    result = train_federated(partition, FederatedConfig(), ServerOptions(10), out="runs/fed")
     result.outcome.choices["global"].test
 
 Engines: `local` trains the clients of a round together in this process; `ray` runs the ClientApp in actors of
@@ -26,7 +26,7 @@ from polynsd.federated.client import seeded
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.flower import require_flower
 from polynsd.federated.methods import build_method
-from polynsd.federated.outcome import Outcome, ServerOptions, Watcher
+from polynsd.federated.outcome import Outcome, ServerOptions, Silence, Watcher
 from polynsd.federated.partition import Partition
 from polynsd.federated.payload import ClientData
 from polynsd.nn import count_parameters
@@ -64,7 +64,7 @@ def train_federated(
     partition: Partition,
     config: FederatedConfig,
     options: ServerOptions,
-    watcher: Watcher,
+    watcher: Watcher | None = None,
     *,
     out: str | Path | None = None,
     engine: str = "local",
@@ -78,7 +78,7 @@ def train_federated(
         partition: the graphs of the clients.
         config: the training.
         options: of the server; `clients` must be those of the partition.
-        watcher: gets told what happens.
+        watcher: gets told what happens; nobody unless given.
         out: a run folder, in which a killed training goes on; None keeps nothing.
         engine: local or ray.
         device: where clients train.
@@ -106,7 +106,7 @@ def train_federated(
         folder = Path(stack.enter_context(TemporaryDirectory())) if run is None else run.folder
         play = _play_in_process if engine == "local" else _play_with_ray
         start = time.perf_counter()
-        outcome, local = play(partition, config, options, watcher, run, folder, device)
+        outcome, local = play(partition, config, options, watcher or Silence(), run, folder, device)
         seconds = time.perf_counter() - start
         about |= {"protocol": describe_partition(partition.settings)}
         model, result = summarise(config, options, outcome, about)
