@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from polynsd.data.datasets.catalogue import locate
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError, PolyNSDError, require_at_least, require_choice
 from polynsd.report import ProgressReporter
-from polynsd_paper.experiment import Cell, Experiment, fast, with_budget
+from polynsd_paper.experiment import Cell, Experiment, Matched, fast, with_budget
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
 from polynsd_paper.records import FOLDER, differences, is_current, read_record, resolve
 from polynsd_paper.runner import CellInUseError, Runner
@@ -87,9 +87,14 @@ def _make_runner(options: Reproduce, experiment: Experiment) -> Runner:
 def _train(options: Reproduce, runner: Runner, cells: Sequence[Cell]) -> dict[str, str]:
     """The reasons of cells that failed; the others go on. Those that other processes have come last."""
     failures: dict[str, str] = {}
-    queue = deque(cell for cell in cells if options.retrain or runner.find_record(cell) is None)
-    if options.rescore:
-        queue = deque(cell for cell in queue if runner.path(cell).exists())
+    wanted = {cell.path for cell in cells}
+    queue = deque(
+        cell
+        for cell in cells
+        if (options.retrain or runner.find_record(cell) is None)
+        and (runner.path(cell).exists() or not options.rescore)
+        and _has_winner(runner, cell, wanted)
+    )
     _print_stale(runner, queue)
     busy = 0  # cells in a row that other processes have
     with ProgressReporter(len(queue), unit="cells", quiet=options.quiet) as progress:
@@ -110,6 +115,14 @@ def _train(options: Reproduce, runner: Runner, cells: Sequence[Cell]) -> dict[st
             busy = 0
             progress.advance(1, str(cell))
     return failures
+
+
+def _has_winner(runner: Runner, cell: Cell, wanted: Collection[Path]) -> bool:
+    """Whether what a control depends on is recorded or comes in the same run; true of all other cells."""
+    if not isinstance(cell.plan, Matched):
+        return True
+    winner = cell.plan.winner
+    return winner.path in wanted or runner.path(winner).exists()
 
 
 def _print_stale(runner: Runner, cells: Sequence[Cell]) -> None:

@@ -16,6 +16,7 @@ from polynsd.training import protocol
 from polynsd.training.problem import Source
 from polynsd_paper import experiments
 from polynsd_paper import reproduction as command
+from polynsd_paper.experiment import Matched
 
 real = pytest.mark.skipif("POLYNSD_DATA" not in os.environ, reason="POLYNSD_DATA is not set")
 
@@ -252,3 +253,22 @@ def test_a_protocol_is_timed_in_three_ways(tmp_path, capsys, monkeypatch):
 
 def test_an_unknown_way_of_training(capsys):
     assert "unknown way 'parallel'" in exit_text(["bench", "protocol", "--ways", "parallel"], capsys)
+
+
+def test_a_control_waits_for_its_winner(tmp_path, reproduce, monkeypatch):
+    """Without a record of the row, or the row in the same run, there is nothing to control."""
+
+    def configure(dataset, model):
+        cell = SMALL.configure(dataset, model.removeprefix("control of "))
+        is_control = model.startswith("control of ")
+        return replace(cell, options={"model": model}, plan=Matched(cell)) if is_control else cell
+
+    names = ("nsd-diagonal", "control of nsd-diagonal", "gcn")
+    changed = replace(SMALL, configure=configure, axes={"model": names})
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", changed)
+    part = ("--datasets", "left", "--quiet", "--only")
+    reproduce(*part, "model=control of nsd-diagonal,gcn")
+    made = tmp_path / "out" / "records" / "small" / "left"
+    assert {path.stem for path in made.iterdir()} == {"gcn"}
+    reproduce(*part, "model=nsd-diagonal,control of nsd-diagonal")
+    assert {path.stem for path in made.iterdir()} == set(names)
