@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from scipy import stats
+from scipy.special import stdtr, stdtrit  # Student's t, without the detour over scipy.stats
 
 from polynsd.stats import holm
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, UNDECIDED, Finding
@@ -36,10 +36,10 @@ class Gap(NamedTuple):
 
     def p_above(self, bound: float) -> float:
         """One-sided: small where the difference is shown to be above the bound."""
-        error = (self.high - self.low) / 2 / float(stats.t.ppf(0.975, self.splits - 1))
+        error = (self.high - self.low) / 2 / float(stdtrit(self.splits - 1, 0.975))
         distance = self.difference - bound
         t = distance / error if error > 0 else math.copysign(math.inf, distance) if distance else 0.0
-        return float(stats.t.sf(t, self.splits - 1))
+        return float(stdtr(self.splits - 1, -t))
 
     @property
     def p(self) -> float:
