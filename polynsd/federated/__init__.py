@@ -14,6 +14,15 @@
 | `partition.py`, `communities.py` | a graph divided among clients                                      |
 | `brackets.py`    | all clients as one                                                                 |
 | `rivals/`        | methods to compare with                                                            |
+| `training.py`    | `train_federated`: a partition, trained on one machine, as a run folder            |
+| `server.py`, `roster.py`, `strategies.py`, `outcome.py` | the rounds, over any of Flower's grids      |
+| `site.py`, `records.py`, `keeper.py`, `sources.py` | what a client answers, keeps and reads           |
+| `local_grid.py`, `client_app.py`, `server_app.py`  | clients of this process; Flower's two apps       |
+| `secure.py`, `privacy.py`      | SecAgg+, differential privacy                                        |
+| `deployment.py`, `node.py`     | processes: `serve` and `join`                                        |
+| `opened.py`, `predict.py`      | finished runs                                                        |
+
+Flower is needed by the last seven lines alone.
 """
 
 from polynsd.federated.branches import LocalGraph, LocalOutput

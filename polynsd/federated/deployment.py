@@ -24,10 +24,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from polynsd.config import to_dict
-from polynsd.errors import ConfigError, PolyNSDError
+from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.flower import QUIET, require_flower
-from polynsd.federated.outcome import KINDS, Choice, Outcome, RoundReport, ServerOptions, Watcher
+from polynsd.federated.outcome import (
+    KINDS,
+    Choice,
+    FederationError,
+    Outcome,
+    RoundReport,
+    ServerOptions,
+    Watcher,
+)
 from polynsd.federated.server_app import SETTINGS
 from polynsd.federated.site import Site
 
@@ -61,10 +69,6 @@ from polynsd.federated import server_app as server
 client_app = client.client_app
 server_app = server.server_app
 """  # Flower looks for assignments
-
-
-class FederationError(PolyNSDError):
-    """A program of Flower's ended, or a training failed."""
 
 
 @dataclass(frozen=True)

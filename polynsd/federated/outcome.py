@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from polynsd.errors import ConfigError, require_at_least, require_choice
+from polynsd.errors import ConfigError, PolyNSDError, require_at_least, require_choice
 from polynsd.federated.payload import Array
 from polynsd.federated.privacy import FEWEST, Privacy
 
 METRICS = ("accuracy", "roc_auc")
 KINDS = ("local", "global")
+
+
+class FederationError(PolyNSDError):
+    """A program of Flower's ended, or a training failed."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +27,7 @@ from polynsd.federated.client import seeded
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.flower import require_flower
 from polynsd.federated.methods import build_method
-from polynsd.federated.outcome import Outcome, ServerOptions, Silence, Watcher
+from polynsd.federated.outcome import FederationError, Outcome, ServerOptions, Silence, Watcher
 from polynsd.federated.partition import Partition
 from polynsd.federated.payload import ClientData
 from polynsd.nn import count_parameters
@@ -163,21 +164,44 @@ def _play_with_ray(
     if not archives.exists():
         partition.save(archives)
     sites = SimulatedSites(str(archives.resolve()), str((folder / "clients").resolve()), device)
-    outcomes = []
+    outcomes: list[Outcome] = []
+    ended = Event()
     server = ServerApp()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:
-        outcomes.append(serve_rounds(config, options, grid, watcher, run))
+        outcomes.append(serve_rounds(config, options, grid, _While(ended, watcher), run))
 
     gpus = 1 / len(partition) if device != "cpu" else 0.0
     backend: Any = {
         "client_resources": {"num_cpus": 1, "num_gpus": gpus},
         "init_args": {"logging_level": "error", "log_to_driver": False},
     }
-    run_simulation(server, build_client_app(sites), len(partition), backend_config=backend)
+    try:
+        run_simulation(server, build_client_app(sites), len(partition), backend_config=backend)
+    except RuntimeError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise FederationError(f"Flower's simulation ended: {cause}") from error
+    finally:
+        ended.set()
     names = outcomes[0].names
     return outcomes[0], {name: Keeper(folder / "clients" / name).read_local() for name in names}
+
+
+class _While:
+    """A watcher that ends the server's thread when there is no simulation any more to wait for."""
+
+    def __init__(self, ended: Event, inner: Watcher) -> None:
+        self.ended, self.inner = ended, inner
+        self.fault, self.report = inner.fault, inner.report
+
+    def waiting(self, present: int, wanted: int) -> None:
+        """Clients are still missing."""
+        if self.ended.is_set():
+            raise FederationError("the simulation ended before its clients were there.")
+        self.inner.waiting(present, wanted)
 
 
 def serve_rounds(

@@ -68,14 +68,17 @@ def test_a_killed_server_finds_its_clients_again(partition, expected, tmp_path):
         while '"round": 2' not in server.stdout.readline():
             assert server.poll() is None
         server.terminate()
-        server.wait(timeout=60)
+        server.communicate(timeout=60)
         server = start(serve)
         output, _ = server.communicate(timeout=300)
         assert '"round": 4' in output
         assert '"round": 1,' not in output.partition("done")[0]
-        assert [client.wait(timeout=60) for client in clients] == [0, 0]
+        for client in clients:
+            client.communicate(timeout=60)
+            assert client.returncode == 0
     finally:
         for process in (server, *clients):
-            process.terminate()
+            process.kill()
+            process.communicate()
     assert_same(read_run(tmp_path / "run").weights(), expected)
     assert all((tmp_path / name / "local.safetensors").exists() for name in names)
