@@ -179,7 +179,7 @@ def describe_round(report: RoundReport, rounds: int) -> str:
     known = f" validation {', '.join(scores)} after round {report.round - 1};" if scores else ""
     return (
         f"round {report.round}/{rounds}:{known} {report.clients} of {report.invited} clients; "
-        f"{report.sent / 1e6:.2f} MB to them, {report.received / 1e6:.2f} MB from them"
+        f"{report.sent / 1e6:.2f} MB out, {report.received / 1e6:.2f} MB in"
     )
 
 
