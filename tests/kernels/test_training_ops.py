@@ -86,6 +86,12 @@ def test_replicas_that_lie_apart_in_memory(backend, view):
     assert torch.equal(found, torch.stack(alone))
 
 
+def test_replicas_may_share_a_rate(backend):
+    x = torch.arange(1.0, 41.0, device=place(backend)).reshape(1, -1)
+    found = on(backend, keyed_dropout, x, KEYS[:3], RATES[2:3])
+    assert torch.equal(found, on("reference", keyed_dropout, x, KEYS[:3], RATES[2:3].expand(3).contiguous()))
+
+
 @pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "own"])
 def test_dropout_is_its_own_gradient(backend, is_shared):
     x = random_tensor(1 if is_shared else 2, 9).to(place(backend)).requires_grad_()

@@ -32,12 +32,13 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 @custom_op("polynsd::dropout", mutates_args=())
 def _dropout(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
+    key, rate = (t.contiguous() for t in torch.broadcast_tensors(key, rate))  # one may be that of all
     return backend_for(x).dropout(x, key, rate)
 
 
 @_dropout.register_fake
 def _(x: Tensor, key: Tensor, rate: Tensor) -> Tensor:
-    return x.new_empty(max(x.size(0), key.size(0)), x.size(1))
+    return x.new_empty(max(x.size(0), key.size(0), rate.size(0)), x.size(1))
 
 
 def _dropout_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
