@@ -164,14 +164,16 @@ def summary_table(boards: Sequence[Board]) -> Table:
 
 
 def verdict(board: Board) -> str:
-    """On how many graphs the estimator is level with the best rival or above, and where it is worst."""
+    """Mean ranks, on how many graphs the estimator is level with the best rival or above, its worst graph."""
     if not board.differences:
         return f"{share_text(board.labels)}: no graph has been tried with every method."
     level = sum(difference.points >= -CLOSE for difference in board.differences)
     worst = min(board.differences, key=lambda difference: difference.points)
-    total = len(board.differences)
+    total, ranks = len(board.differences), board.mean_ranks
+    own, rival = ranks.pop(ESTIMATOR), min(ranks, key=lambda method: ranks[method])
     return (
-        f"{share_text(board.labels)}: within {CLOSE} points of the best rival or above on {level} of "
+        f"{share_text(board.labels)}: mean rank {own:.2f} of {len(board.methods)} methods ({rival}, the next, "
+        f"has {ranks[rival]:.2f}); within {CLOSE} points of the best rival or above on {level} of "
         f"{total} graphs ({level / total:.0%}); at the least {worst.points:+.1f} points "
         f"({worst.graph}, {worst.rival})."
     )
