@@ -18,6 +18,7 @@ OPTIONAL = (
     "tyro",
     "rich",
     "pandas",
+    "pyarrow",
     "pooch",
 )
 SUBPACKAGES = [module.name for module in pkgutil.iter_modules(polynsd.__path__) if module.ispkg]
@@ -39,7 +40,7 @@ def test_training_needs_nothing_optional():
     """The names that most programs use load torch, numpy and scipy, and of the rest only what they need."""
     code = (
         "import sys, torch; before = set(sys.modules); import polynsd; "
-        "polynsd.PolyNSD, polynsd.data.Graph, polynsd.training.fit, polynsd.kernels.use; "
+        "polynsd.PolyNSD, polynsd.data.tables, polynsd.training.fit, polynsd.kernels.use; "
         f"print([m for m in {OPTIONAL} if m in set(sys.modules) - before])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -33,7 +33,7 @@ QUICK = {
     "dropout": 0.1,
     "learning_rate": 0.05,
     "weight_decay": 0.0,
-    "epochs": 6,
+    "epochs": 3,
     "device": "cpu",
 }
 

@@ -72,7 +72,6 @@ def epochs(folder):
 def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expected):
     folder = tmp_path / "run"
     moments = [
-        lambda: (folder / "config.json").exists(),
         lambda: (folder / "snapshot.safetensors").exists(),
         lambda: size(folder / "metrics.jsonl") > 4_000,
     ]
@@ -82,7 +81,7 @@ def test_killed_at_several_moments_it_comes_to_the_same_result(tmp_path, expecte
             started.kill()
             assert ended(started, folder)[0] == -signal.SIGKILL
         assert not (folder / "result.json").exists()
-    assert len(read_run(folder).environment) in (2, 3)  # the first may have died too early for that
+    assert len(read_run(folder).environment) == 2
     before = max(epochs(folder))
     main(command(folder))
     assert content(folder) == expected

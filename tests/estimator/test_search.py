@@ -86,7 +86,8 @@ def test_one_model_is_one_model():
     assert [row["weight"] for row in model.candidates_].count(0) == len(model.candidates_) - 1
 
 
-def test_an_interruption_keeps_what_is_complete(caplog, monkeypatch):
+@pytest.mark.usefixtures("few_trees")
+def test_an_interruption_keeps_what_is_complete(caplog):
     def interrupt(*_):
         raise KeyboardInterrupt
 

@@ -19,7 +19,7 @@ BY_ROWS = dict.fromkeys(
 )
 
 
-@pytest.mark.usefixtures("no_tracer")
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API")  # scikit-learn skips its check of the array API
 @parametrize_with_checks(
     [SheafClassifier(**QUICK), SheafRegressor(**QUICK)], expected_failed_checks=lambda _: BY_ROWS

@@ -14,7 +14,7 @@ from polynsd.kernels.cpu import backend as cpu
 from polynsd.kernels.cpu import compile as cpu_run
 from polynsd.kernels.ops import reference
 from polynsd.kernels.ops.blocks import identity_like
-from polynsd.testing import assert_close, example_graph, random_sheaf, random_tensor
+from polynsd.testing import assert_close, example_graph, pairwise_cases, random_sheaf, random_tensor
 from polynsd.topology import Topology
 
 R = 3
@@ -73,10 +73,9 @@ STALKS = [("identity", 1)] + [(family, d) for family in ("diagonal", "general") 
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize(("family", "d"), STALKS)
 def test_filter(family, d):
-    for graph in ("isolated nodes", "star", "no edges", "one node"):
-        for C, K in product(CHANNELS, DEGREES):
-            arguments = problem(graph, family, d, C, K)
-            assert_same(results(cpu, *arguments), results(reference, *arguments), 1e-12)
+    for graph, C, K in pairwise_cases(("isolated nodes", "star", "no edges", "one node"), CHANNELS, DEGREES):
+        arguments = problem(graph, family, d, C, K)
+        assert_same(results(cpu, *arguments), results(reference, *arguments), 1e-12)
 
 
 @pytest.mark.parametrize("family", ["identity", "diagonal", "general"])

@@ -14,7 +14,7 @@ from polynsd.cli import main
 from polynsd.runs.lock import hold_lock
 from polynsd.training import protocol
 from polynsd.training.problem import Source
-from polynsd_paper import experiments
+from polynsd_paper import experiment, experiments
 from polynsd_paper import reproduction as command
 from polynsd_paper.experiment import Matched
 
@@ -174,6 +174,8 @@ def test_the_list_says_what_there_is_what_it_needs_and_how_far_it_is(tmp_path, c
     record.parent.mkdir(parents=True)
     record.touch()
     (tmp_path / "cora.npz").touch()
+    for name in experiments.EXPERIMENTS.keys() - {"k-sweep", "leaderboard", "synthetic"}:
+        monkeypatch.delitem(experiments.EXPERIMENTS, name)
     for arguments in (["reproduce", "--list"], ["reproduce"]):
         main([*arguments, "--out", str(tmp_path)])
         out = capsys.readouterr().out
@@ -211,7 +213,8 @@ def test_mistakes_are_told_before_anything_is_trained(arguments, words, capsys):
 @pytest.mark.slow
 @pytest.mark.data
 @real
-def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
+def test_a_fast_look_at_a_real_graph(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(experiment, "FAST_EPOCHS", 5)
     part = ["--datasets", "texas", "--only", "maps=diagonal", "K=1,2", "--splits", "2"]
     folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
     main(["reproduce", "k-sweep", "--fast", *part, *folders, "--quiet"])
@@ -228,7 +231,8 @@ def test_a_fast_look_at_a_real_graph(tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.data
 @real
-def test_a_fast_search_on_a_real_graph(tmp_path, capsys):
+def test_a_fast_search_on_a_real_graph(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(experiment, "FAST_EPOCHS", 5)
     part = ["--datasets", "texas", "--only", "model=polynsd-diagonal,mlp", "--splits", "3"]
     folders = ["--out", str(tmp_path), "--work", str(tmp_path / "work")]
     main(["reproduce", "leaderboard", "--fast", *part, *folders, "--quiet"])

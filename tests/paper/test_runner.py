@@ -106,9 +106,8 @@ def test_the_best_few_are_trained_on_other_splits_and_validation_there_decides(
     assert not {seed for batch in trainings["search"] for seed in batch} & {s.seed for s in record.scores}
 
 
-@pytest.mark.parametrize("finalists", [1, 2])
-def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch, finalists):
-    budget = Budget(trials=4, seconds=60, splits=1, finalists=finalists, batch=2)
+def test_a_search_does_not_see_the_test_nodes(tmp_path, monkeypatch):
+    budget = Budget(trials=4, seconds=60, splits=1, finalists=2, batch=2)
     asked, make = replace(SMALL, budgets={"left": budget}), Source.problem
 
     def record(name, spoil):
@@ -233,13 +232,21 @@ SPACE = Space.from_dict({**cell().plan.to_dict(), "model.hidden_channels": [4]})
     ],
 )
 def test_a_record_is_current_for_its_settings_only(tmp_path, done, experiment, changes, named):
-    """Other settings are trained anew, in a fresh study, and replace the record when that is done."""
     other = cell(**changes)
     assert runner(tmp_path).find_record(cell()) == done
     assert differences(done, SMALL, cell()) == []
     assert named in differences(done, experiment, other)
+    assert runner(tmp_path, experiment).find_record(other) is None
+
+
+@pytest.mark.parametrize(
+    ("experiment", "changes"),
+    [(with_budget(SMALL, 3, None), {}), (SMALL, {"sources": cell("right").sources})],
+)
+def test_other_settings_are_trained_anew_in_a_fresh_study(tmp_path, done, experiment, changes):
+    """And replace the record when that is done."""
+    other = cell(**changes)
     again = runner(tmp_path, experiment, retrain=True)  # an old choice does not survive its settings
-    assert again.find_record(other) is None
     record = again.record(other)
     assert record.settings != done.settings
     assert differences(record, experiment, other) == []

@@ -129,12 +129,12 @@ def test_whatever_a_result_holds_there_is_a_table(tmp_path, result):
     assert len(query(tmp_path, "SELECT * FROM runs")) == 1
 
 
-def test_a_thousand_runs_take_seconds(tmp_path):
-    for number in range(1000):
+def test_hundreds_of_runs_take_a_second(tmp_path):
+    for number in range(300):
         finished(tmp_path / f"{number // 100}" / f"{number}", "GCN", [0.1] * 10, seed=number)
     began = time.process_time()
-    assert query(tmp_path, "SELECT count(*) AS n FROM splits")["n"].tolist() == [10_000]
-    assert time.process_time() - began < 3
+    assert query(tmp_path, "SELECT count(*) AS n FROM splits")["n"].tolist() == [3_000]
+    assert time.process_time() - began < 1
 
 
 def test_groups_and_paired_differences(root):

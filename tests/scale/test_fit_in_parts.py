@@ -113,7 +113,7 @@ def test_what_selects_may_differ_from_the_metric(select, other):
     data, split = awkward_graph(), thirds(40)
     data.y = data.y.clamp(max=1)
     task, build = get_task(other), lambda: published(5, 3, 2, 2, degree=1, stalk_dim=2).double()
-    config = TrainConfig(epochs=25, patience=25, learning_rate=0.05, select=select)
+    config = TrainConfig(epochs=15, patience=15, learning_rate=0.05, select=select)
     one, _, expected = history(fit, build, data, split, task, config, seed=1)
     result, _, epochs = history(
         fit_in_parts, build, data, split, task, config, num_parts=3, seed=1, update="epoch"

@@ -35,9 +35,9 @@ def secret_test_scores(monkeypatch):
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.parametrize("config", [{"sampler": "random"}, {"sampler": "tpe", "batch": 1, "startup": 3}])
 def test_resuming_equals_never_stopping(config, tmp_path):
-    whole = toy_search(trials=10, **config)
+    whole = toy_search(trials=7, **config)
     work(whole)
-    for count in (5, 10):
+    for count in (3, 7):
         parts = toy_search(f"sqlite:///{tmp_path}/study.db", trials=count, **config)
         work(parts)
         assert count_finished(parts.study) == count

@@ -1,8 +1,5 @@
 """Columns as numbers and as categories, typed and untyped."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -94,12 +91,3 @@ def test_unsupported_values(values, fragment):
 def test_a_missing_package_names_the_extra():
     with pytest.raises(ConfigError, match=r"package 'no_such_package'.*pip install 'polynsd\[data\]'"):
         load("no_such_package.part")
-
-
-def test_importing_loads_no_optional_package():
-    code = (
-        "import sys, polynsd.data.tables; "
-        "print([m for m in ('pandas', 'pyarrow', 'torch_geometric') if m in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
