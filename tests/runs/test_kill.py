@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.mark.slow
 @pytest.mark.kills
-@pytest.mark.parametrize(("training", "kills"), [("fake_training", 6), ("real_training", 2)])
+@pytest.mark.parametrize(("training", "kills"), [("fake_training", 6), ("real_training", 3)])
 def test_killed_at_random_steps(tmp_path, training, kills, record_property):
     """And resumed: weights, metrics and result.json are those of an undisturbed run, byte for byte."""
     killer, kills = Path(__file__).with_name("killer.py"), fuzz_cases(kills)
