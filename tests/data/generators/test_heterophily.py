@@ -284,7 +284,7 @@ def accuracy(build, level):
     graph = heterophilous_graph(400, 2, 5, 8, level, feature_noise=0.5, scaled_noise=False, seed=0)
     data = graph.to_pyg()
     splits = tuple(stratified_split(data.y, seed=i) for i in range(2))
-    training = TrainConfig(epochs=40, patience=40, learning_rate=0.03)
+    training = TrainConfig(epochs=24, patience=24, learning_rate=0.03)
     problem = Problem(data, splits, get_task("accuracy"))
     return fit_splits(problem, Configuration(training=training), build=build).mean
 
