@@ -155,7 +155,7 @@ class RoundsView:
 
     def report(self, report: RoundReport) -> None:
         """A bar on a terminal, elsewhere a line now and then."""
-        line = describe_round(report, self.rounds)
+        line, self._present = describe_round(report, self.rounds), -1
         if self._has_bar:
             self._bar.advance(1, line)
         elif self.as_json or report.round == self.rounds or time.monotonic() >= self._next_line:

@@ -290,7 +290,9 @@ def _require_parts(client: int, masks: Masks) -> None:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.exists():
-        raise DataError(f"{folder} holds no partition: there is no {MANIFEST}. Make one: Partition.save.")
+        raise DataError(
+            f"{folder} holds no partition: there is no {MANIFEST}. Make one: polynsd federated partition."
+        )
     manifest = read_json(path)
     names = manifest.get("files")
     is_right = (

@@ -65,12 +65,13 @@ def choose_signature(replies: Iterable[Message], sent: Signature) -> Signature:
     return found.most_common(1)[0][0]
 
 
-def find_fault(reply: Message, expected: Signature | None) -> str | None:
+def find_fault(reply: Message, expected: Signature | None = None, num_nodes: int | None = None) -> str | None:
     """Why a reply cannot be used; None for a good one.
 
     Args:
         reply: of a client.
         expected: of its arrays; None where it should have none.
+        num_nodes: by which its arrays are weighted, as it said when it joined.
     """
     if reply.has_error():
         return f"failed: {_shorten(reply.error.reason or 'no reason given')}"
@@ -81,13 +82,20 @@ def find_fault(reply: Message, expected: Signature | None) -> str | None:
     for name, value in numbers.items():
         if isinstance(value, list) or not np.isfinite(value):
             return f"sent {name} = {value}"
+    for name, value in numbers.items():
+        part = name.split("_")[-2] if name.endswith(("_correct", "_auc")) else ""
+        most = 1 if name.endswith("_auc") else numbers.get(f"{part}_count", 0)
+        if part and not 0 <= value <= most:
+            return f"sent {name} = {value:g}, which is not between 0 and {most:g}"
     if expected is None:
         return None
     if not _has_arrays(reply):
         return "sent no arrays"
     weight = numbers.get(WEIGHT)
-    if weight is None or not weight > 0:
-        return f"sent no positive {WEIGHT}" if weight is None else f"sent {WEIGHT} = {weight:g}"
+    if weight is None:
+        return f"sent no {WEIGHT}"
+    if weight != num_nodes:
+        return f"sent {WEIGHT} = {weight:g}; it joined with {num_nodes}"
     return _find_array_fault(reply.content.array_records[ARRAYS], expected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -97,22 +97,27 @@ class Roster:
         self.grid, self.hello, self.tell, self.timeout = grid, hello, tell, timeout
         self.members: dict[str, Member] = {}
         self.names: list[str] = []  # the position is the client's number, for good
-        self._refused: set[int] = set()
+        self._refused: dict[int, str] = {}  # nodes, and the name that each would have, if it is taken
 
     def wait_for(self, count: int, on_wait: Callable[[int], None]) -> None:
-        """Returns when so many clients are there."""
+        """Looks who is there, and returns when so many clients are."""
+        self.update()
         while len(self.members) < count:
-            self.update()
             on_wait(len(self.members))
-            if len(self.members) < count:
-                time.sleep(POLL_SECONDS)
-        self.names = sorted(self.members, key=_natural)
+            time.sleep(POLL_SECONDS)
+            self.update()
+        self.names = self.names or sorted(self.members, key=_natural)
 
     def update(self) -> None:
-        """Forgets nodes that have left and asks new ones what they are."""
+        """Forgets nodes that have left and asks new ones what they are.
+
+        A client that was started again has a new node, and Flower notices only later that the old one is gone:
+        until then its name is taken.
+        """
         present = list(self.grid.inner.get_node_ids())
         self.members = {n: member for n, member in self.members.items() if member.node_id in present}
-        known = {member.node_id for member in self.members.values()} | self._refused
+        self._refused = {node: n for node, n in self._refused.items() if not n or n in self.members}
+        known = {member.node_id for member in self.members.values()} | self._refused.keys()
         new = [node for node in present if node not in known]
         content = RecordDict({CONFIG: ConfigRecord(dict(self.hello))})
         messages = [Message(content, node, MessageType.QUERY) for node in new]
@@ -122,7 +127,7 @@ class Roster:
 
     def _admit(self, reply: Message) -> None:
         node = reply.metadata.src_node_id
-        fault = find_fault(reply, None)
+        fault = find_fault(reply)
         member = None
         if fault is None:
             try:
@@ -132,7 +137,7 @@ class Roster:
         if member is not None:
             fault = self._find_objection(member)
         if fault is not None or member is None:
-            self._refused.add(node)
+            self._refused[node] = member.name if member is not None and member.name in self.members else ""
             self.tell(f"node {node}" if member is None else member.name, fault or "")
             return
         self.members[member.name] = member
@@ -150,6 +155,14 @@ class Roster:
                 f"{same}; {first.name} has {first.num_features} and {first.num_classes}"
             )
         return None
+
+    def keep_numbers(self, names: Sequence[str]) -> None:
+        """Gives clients the numbers that they had, by name; those that are new come behind."""
+        self.names = [*names, *(name for name in self.names if name not in names)]
+
+    def num_nodes(self, node_id: int) -> int:
+        """How many nodes of its graph the client at a node has, as it said when it joined."""
+        return next(m.num_nodes for m in self.members.values() if m.node_id == node_id)
 
     def number(self, node_id: int) -> int:
         """The client's number: its place in the names."""

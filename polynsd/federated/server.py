@@ -25,6 +25,7 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 from torch import Tensor
 
 from polynsd.config import to_dict
+from polynsd.errors import ConfigError
 from polynsd.federated.client import initial_payload
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.outcome import (
@@ -37,6 +38,7 @@ from polynsd.federated.outcome import (
     weigh_scores,
 )
 from polynsd.federated.payload import Array, Payload
+from polynsd.federated.privacy import FEWEST
 from polynsd.federated.records import (
     CONFIG,
     NUMBERS,
@@ -112,6 +114,7 @@ class FederatedServer:
         self.grid = MeteredGrid(grid)
         self.roster = Roster(self.grid, {"run": run}, self._tell, options.timeout)
         self.strategy = build_strategy(config, self.roster, options.privacy, options.clients)
+        self.fewest = FEWEST if options.privacy.secure_aggregation else 1  # clients of a round
         self.snapshots, self.clients, self.log = snapshots, clients, log
         self.round = 0  # the last that was played
         self.arrays = ArrayRecord()  # the common model after it
@@ -124,6 +127,10 @@ class FederatedServer:
         wanted = self.options.clients
         self.roster.wait_for(wanted, lambda present: self.watcher.waiting(present, wanted))
         first = next(iter(self.roster.members.values()))
+        if self.options.metric == "roc_auc" and first.num_classes != 2:
+            raise ConfigError(
+                f"roc_auc is for two classes; the clients have {first.num_classes}. Use accuracy."
+            )
         self._begin(initial_payload(self.config, first.num_features, first.num_classes))
         while self.round < self.config.rounds:
             self._play(self.round + 1)
@@ -155,7 +162,7 @@ class FederatedServer:
     def _play(self, round_: int) -> None:
         """One round."""
         self.round = round_
-        self.roster.update()
+        self.roster.wait_for(self.fewest, lambda present: self.watcher.waiting(present, self.fewest))
         before, model = (self.grid.sent, self.grid.received), self.arrays
         drawn = self.strategy.configure_train(round_, self.arrays, ConfigRecord(), self.grid)
         messages = sorted(drawn, key=lambda message: self.roster.number(message.metadata.dst_node_id))
@@ -238,7 +245,7 @@ class FederatedServer:
             elif node in heard:
                 fault = "answered twice; the first answer counts"
             else:
-                fault = find_fault(reply, expected)
+                fault = find_fault(reply, expected, self.roster.num_nodes(node))
             heard.add(node)
             if fault is None:
                 good[node] = reply
@@ -273,11 +280,10 @@ class FederatedServer:
         self._address(messages, self.round)
         replies = self.grid.send_and_receive(messages, timeout=self.options.timeout)
         good = self._sift(messages, replies, None)
-        sizes = {member.node_id: member.num_nodes for member in self.roster.members.values()}
-        answers: list[Mapping[str, Any]] = [
-            {**reply.content.metric_records.get(SCORES, {}), WEIGHT: sizes[reply.metadata.src_node_id]}
-            for reply in good
-        ]
+        answers: list[Mapping[str, Any]] = []
+        for reply in good:
+            weight = self.roster.num_nodes(reply.metadata.src_node_id)
+            answers.append({**reply.content.metric_records.get(SCORES, {}), WEIGHT: weight})
         scores = self._choose(self.round, answers, self.arrays)
         self.log({"event": "last", "round": self.round, "scores": scores})
         closing = [Message(RecordDict(), node, MessageType.QUERY) for node in self.grid.nodes]
@@ -295,6 +301,7 @@ class FederatedServer:
         arrays |= {f"strategy.{name}": array for name, array in strategy_state(self.strategy).items()}
         for kind, choice in self.choices.items():
             arrays[f"choice.{kind}"] = np.array([choice.round, choice.val, choice.test])
+        arrays["names"] = np.frombuffer(json.dumps(self.roster.names).encode(), dtype=np.uint8).copy()
         arrays["totals"] = np.array([self.round, self.grid.sent, self.grid.received, self.faults])
         state = {name: torch.as_tensor(array).clone() for name, array in arrays.items()}
         if self.clients is not None:
@@ -310,6 +317,7 @@ class FederatedServer:
         for kind, (round_, val, test) in part("choice.").items():
             self.choices[kind] = Choice(int(round_), float(val), float(test))
         self.round, self.grid.sent, self.grid.received, self.faults = state["totals"].tolist()
+        self.roster.keep_numbers(json.loads(bytes(state["names"].tolist())))
         if self.clients is not None:
             own = {n.partition(".")[2]: t for n, t in state.items() if n.startswith("clients.")}
             orders = {

@@ -98,8 +98,8 @@ class Site:
         return self.client
 
     def choose(self, keep: int) -> None:
-        """Keeps the local networks of a round, which is the last one or that before."""
-        if keep and keep == self.round:
+        """Keeps the local networks of a round: those after its last one, or those before it."""
+        if self.round and keep >= self.round:  # a client that was away still has those of its last round
             self.best = self.local_networks()
         elif keep and keep == self.round - 1 and self.previous:
             self.best = self.previous

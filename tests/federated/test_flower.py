@@ -19,7 +19,7 @@ from polynsd.federated.local_grid import LocalGrid
 from polynsd.federated.outcome import ServerOptions, weigh_scores
 from polynsd.federated.partition import partition_graph
 from polynsd.federated.privacy import Privacy
-from polynsd.federated.records import ARRAYS, NUMBERS, WEIGHT, to_arrays, to_payload
+from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays, to_payload
 from polynsd.federated.server import FederatedServer
 from polynsd.federated.site import Site
 from polynsd.federated.training import train_federated
@@ -177,6 +177,11 @@ def weigh(value):
     return edit
 
 
+def score(reply):
+    reply.content[SCORES] = MetricRecord({"val_count": 9.0, "local_val_correct": 1e30})
+    return [reply]
+
+
 def reshape(arrays):
     name = next(iter(arrays))
     arrays[name] = arrays[name][:1]
@@ -198,7 +203,8 @@ FAULTS = {
     "that nobody asked for": with_arrays(lambda arrays: arrays.update(x=np.ones(2, np.float32))),
     "cannot be read": poison,
     "failed: out of memory": lambda reply: [Message(Error(1, "out of memory"), reply_to=_asked(reply))],
-    "sent num_nodes = -3": weigh(-3.0),
+    "sent num_nodes = 1e\\+30; it joined with": weigh(1e30),
+    "sent local_val_correct = 1e\\+30": score,
     "sent num_nodes = nan": weigh(float("nan")),
 }
 
@@ -243,6 +249,59 @@ def test_who_joins_twice_or_does_not_fit_is_left_out():
     assert [fault[1] for fault in notes.faults] == ["client-1", "wide"]
     assert "joined twice" in notes.faults[0][2]
     assert "9 features" in notes.faults[1][2]
+
+
+class Leaving(LocalGrid):
+    """A grid at which, one call after the other, these nodes are there; the last ones stay."""
+
+    def __init__(self, sites, *present):
+        super().__init__(sites)
+        self.present = list(present)
+
+    def get_node_ids(self):
+        found = self.present.pop(0) if len(self.present) > 1 else self.present[0]
+        for node in self.sites.keys() - found:
+            self.sites[node].client = None  # its process is gone
+        return found
+
+
+def test_a_round_waits_when_all_have_left_and_a_client_that_was_started_again_gets_its_place(monkeypatch):
+    monkeypatch.setattr("polynsd.federated.roster.POLL_SECONDS", 0.0)
+    everybody = [1, 2, 3, 4]
+    again = Site("client-0", make_sites()[0].data)
+    grid, notes = Leaving([*make_sites(), again], everybody, everybody, [], [4]), Notes()
+    outcome = FederatedServer(CONFIG, ServerOptions(CLIENTS), grid, notes).run()
+    assert [report.clients for report in notes.reports] == [CLIENTS, 1]
+    assert notes.faults == [(0, "client-0", "joined twice; the first one counts")]
+    assert (again.client.number, list(outcome.names)) == (0, ["client-0", "client-1", "client-2"])
+
+
+def test_the_area_under_the_curve_of_three_classes_is_refused():
+    with pytest.raises(ConfigError, match="two classes; the clients have 3"):
+        train_federated(PARTITION, CONFIG, ServerOptions(CLIENTS, metric="roc_auc"))
+
+
+class Memory:
+    """The last state of a server."""
+
+    state = None
+
+    def load(self):
+        return self.state
+
+    def offer(self, state):
+        self.state = state()
+
+
+def test_clients_keep_their_numbers_when_a_server_goes_on():
+    memory, sites = Memory(), make_sites()
+    FederatedServer(
+        replace(CONFIG, rounds=1), ServerOptions(CLIENTS), LocalGrid(sites), Notes(), snapshots=memory
+    ).run()
+    others = [Site("another", sites[0].data), *sites[1:]]
+    server = FederatedServer(CONFIG, ServerOptions(CLIENTS), LocalGrid(others), Notes(), snapshots=memory)
+    assert list(server.run().names) == ["client-0", "client-1", "client-2", "another"]
+    assert [site.client.number for site in others] == [3, 1, 2]
 
 
 @pytest.mark.parametrize(
