@@ -263,5 +263,4 @@ def get_basis(spec: str | Basis) -> Basis:
 def _resolve_name(spec: str) -> Basis:
     """The same spec gives the same object, so bases compare equal."""
     name = spec.removesuffix(RAW)
-    basis = resolve("basis", parse_spec(name), _families)
-    return basis.raw() if name != spec else basis
+    return resolve("basis", parse_spec(name), _families) if name == spec else _resolve_name(name).raw()
