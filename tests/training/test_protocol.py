@@ -91,7 +91,8 @@ def test_results_are_plain_data_and_back(kept, ddof):
         "mean", "std", "std_kind", "val_mean", "splits",
     ]  # fmt: skip
     assert list(plain["splits"][0]) == [
-        "split", "seed", "fingerprint", "val", "val_loss", "test", "best_epoch", "epochs", "diverged", "train", "train_loss",
+        "split", "seed", "fingerprint", "val", "val_loss", "test", "best_epoch", "epochs", "diverged",
+        "train", "train_loss",
     ]  # fmt: skip
     assert {key: plain[key] for key in PROBLEM.about} == dict(PROBLEM.about)
 
