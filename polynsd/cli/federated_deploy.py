@@ -14,8 +14,7 @@ from polynsd.cli.federated_run import RoundsView, print_outcome
 from polynsd.cli.options import Names
 from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import Outcome, ServerOptions
-from polynsd.federated.privacy import Privacy
+from polynsd.federated.outcome import Outcome, Privacy, ServerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +63,7 @@ class FederatedServe:
         return f"the same command goes on with {self.out}" if self.out.exists() else ""
 
     def run(self) -> Outcome:
-        from polynsd.federated.flower import require_flower
+        from polynsd.federated.training import require_flower
 
         require_flower()
         from polynsd.federated.deployment import Certificates, serve
@@ -126,11 +125,11 @@ class FederatedJoin:
         return "the server goes on without this client"
 
     def run(self) -> None:
-        from polynsd.federated.flower import require_flower
+        from polynsd.federated.training import require_flower
 
         require_flower()
-        from polynsd.federated.deployment import join
-        from polynsd.federated.keeper import LOCAL
+        from polynsd.federated.client_app import LOCAL
+        from polynsd.federated.node import join
         from polynsd.federated.sources import open_archive, open_tables
 
         settings = self._settings()

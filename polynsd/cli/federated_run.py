@@ -14,14 +14,13 @@ from polynsd.cli.options import MemoryOption
 from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import Outcome, RoundReport, ServerOptions
-from polynsd.federated.privacy import DELTA, Privacy
+from polynsd.federated.outcome import DELTA, Outcome, Privacy, RoundReport, ServerOptions
 from polynsd.report import ProgressReporter, print_table
 from polynsd.runs.run import SNAPSHOT_SECONDS
 
 if TYPE_CHECKING:
     from polynsd.federated.partition import Partition
-    from polynsd.federated.training import FederatedResult
+    from polynsd.federated.runs import FederatedResult
 
 LINE_SECONDS = 2.0  # between two lines of progress where there is no terminal
 
@@ -72,10 +71,9 @@ class FederatedRun(MemoryOption):
         return f"the same command goes on with {self.out}" if self.out.exists() else ""
 
     def run(self) -> FederatedResult:
-        from polynsd.federated.flower import require_flower
+        from polynsd.federated.training import require_flower, train_federated
 
         require_flower()
-        from polynsd.federated.training import train_federated
 
         partition, about, metric = self._open()
         options = ServerOptions(len(partition), self.timeout, self.metric or metric, self.privacy)

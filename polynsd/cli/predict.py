@@ -88,7 +88,7 @@ class Predict(MemoryOption):
 
     def _predict_federated(self, record: RunRecord) -> pd.DataFrame:
         """The global model of a federation, on the graph of the run or on tables."""
-        from polynsd.federated.predict import predict_nodes
+        from polynsd.federated.runs import predict_nodes
 
         predictions = predict_nodes(record, self.edges, self.nodes)
         self._write(predictions)

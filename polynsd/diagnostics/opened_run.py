@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from polynsd.estimator.networks import NetworkMember
 
 
-ELSEWHERE = {
-    "federated": "polynsd.federated.opened"
-}  # kinds of runs that another package opens, by its module
+ELSEWHERE = {"federated": "polynsd.federated.runs"}  # kinds of runs that another package opens, by its module
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,26 +3,26 @@
 | module           | holds                                                                              |
 |------------------|------------------------------------------------------------------------------------|
 | `config.py`      | `FederatedConfig`                                                                  |
-| `payload.py`     | `Payload`, what travels; `ClientData`, what does not                               |
+| `payload.py`     | `Payload`, what travels; `ClientData`, what does not; `pool_clients`: all as one   |
 | `client.py`      | `LocalClient`: one client, `initial_payload`                                       |
 | `methods.py`     | `Method`, FedAvg, FedProx, FedAdam; `build_method`                                 |
+| `rivals/`        | methods to compare with                                                            |
 | `branches.py`    | the networks of a client and its loss                                              |
 | `backbones.py`, `attention.py` | sheaf models and graph networks with scores of edges                 |
 | `masks.py`, `pretraining.py`   | where the scores come from                                           |
-| `losses.py`      | cross entropy, HSIC, negative entropy                                              |
 | `batch.py`, `stack.py`         | clients that train together                                          |
 | `partition.py`, `communities.py` | a graph divided among clients                                      |
-| `brackets.py`    | all clients as one                                                                 |
-| `rivals/`        | methods to compare with                                                            |
-| `training.py`    | `train_federated`: a partition, trained on one machine, as a run folder            |
-| `server.py`, `roster.py`, `strategies.py`, `outcome.py` | the rounds, over any of Flower's grids      |
-| `site.py`, `records.py`, `keeper.py`, `sources.py` | what a client answers, keeps and reads           |
-| `local_grid.py`, `client_app.py`, `server_app.py`  | clients of this process; Flower's two apps       |
-| `secure.py`, `privacy.py`      | SecAgg+, differential privacy                                        |
+| `outcome.py`     | `ServerOptions`, `Privacy`, `Watcher`, `Outcome`: the two ends of a training        |
+| `training.py`    | `train_federated`: a partition, trained on one machine                             |
+| `runs.py`        | trainings as run folders, written and read                                         |
+| `sources.py`     | clients from archives and tables                                                   |
+| `server.py`, `roster.py`, `strategies.py` | the rounds, over any of Flower's grids                    |
+| `site.py`, `records.py`        | what a client answers, and how it travels                            |
+| `local_grid.py`, `client_app.py`, `server_app.py` | clients of this process; Flower's two apps        |
+| `secure.py`      | SecAgg+                                                                            |
 | `deployment.py`, `node.py`     | processes: `serve` and `join`                                        |
-| `opened.py`, `predict.py`      | finished runs                                                        |
 
-Flower is needed by the last seven lines alone.
+Flower is needed by the last five lines alone, and by `train_federated` when it is called.
 """
 
 from polynsd.federated.branches import LocalGraph, LocalOutput

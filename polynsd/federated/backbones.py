@@ -11,14 +11,16 @@ s ≡ 1 is the network without scores, s ≡ 0 one without edges. All have `mode
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
-from polynsd.federated.config import FederatedConfig
+from polynsd.federated.attention import GATv2, Transformer
+from polynsd.federated.config import SHEAF_WIDTH, SHEAVES, FederatedConfig
 from polynsd.kernels.ops.edges import at_columns, sum_at_nodes, swap_halves
 from polynsd.nn import NSD, IdentitySheaf, PolyNSD
 from polynsd.nn.inputs import GraphInput
@@ -46,6 +48,24 @@ class Backbone(nn.Module):
     def run(self, x: Tensor, topology: Topology, scores: Tensor | None = None) -> Output:
         """All that it computes, with scores `[H]` on half-edges."""
         raise NotImplementedError
+
+
+class _Run(nn.Module):
+    """Calls `run`, because `functional_call` knows `forward` only."""
+
+    def __init__(self, model: Backbone) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Any) -> Output:
+        return self.model.run(*inputs)
+
+
+def run_with(model: Backbone, parameters: Mapping[str, Tensor], *inputs: Any) -> Output:
+    """`model.run(*inputs)` with these parameters, by name; those that are not given are its own."""
+    state = {f"model.{name}": p for name, p in parameters.items()}
+    output: Output = functional_call(_Run(model), state, inputs)
+    return output
 
 
 class SheafBackbone(Backbone):
@@ -87,7 +107,7 @@ def build_sheaf(config: FederatedConfig, num_features: int, num_classes: int, mo
     """The published architecture with the sizes of a configuration."""
     cls = {"polynsd": PolyNSD, "nsd": NSD, "identity": IdentitySheaf}[model]
     maps = "identity" if model == "identity" else config.maps
-    width = config.channels if config.backbone in ("polynsd", "nsd", "identity") else 20
+    width = config.channels if config.backbone in SHEAVES else SHEAF_WIDTH
     options: dict[str, Any] = {"stalk_dim": config.stalk_dim, "maps": maps, "dropout": config.dropout}
     if model != "nsd":
         options["degree"] = config.degree
@@ -153,9 +173,7 @@ def _sum_neighbours(z: Tensor, topology: Topology, weights: Tensor | None) -> Te
 
 def build_backbone(config: FederatedConfig, num_features: int, num_classes: int) -> Backbone:
     """The network that a configuration names."""
-    from polynsd.federated.attention import GATv2, Transformer
-
-    if config.backbone in ("polynsd", "nsd", "identity"):
+    if config.backbone in SHEAVES:
         return build_sheaf(config, num_features, num_classes, config.backbone)
     width, depth = config.channels, config.num_layers
     kinds: dict[str, tuple[int, Callable[[int, int, bool], nn.Module], Callable[[Tensor], Tensor]]] = {

@@ -4,7 +4,8 @@
     L_c = CE(Z_c) + λ HSIC(Z_c, stop(Z_b)),   L_b = NE(Z_b) + λ HSIC(stop(Z_c), Z_b),   L_s = CE(g_s(G))
 
 What is stopped has no gradient, so L_c reaches g_c and the mask (and the sheaf that it reads), L_b reaches
-g_b, and one backward pass of their sum does for all.
+g_b, and one backward pass of their sum does for all. Losses take `nodes`, `[n]` weights that are 1 at nodes
+and 0 where a graph was only padded.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from polynsd.federated.backbones import Backbone, SheafBackbone, build_backbone, build_sheaf
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.losses import cross_entropy, hsic, negative_entropy
 from polynsd.federated.masks import EdgeScorer, FedATHMask, transport_features
 from polynsd.federated.payload import ClientData
 from polynsd.topology import Topology, as_topology
@@ -119,3 +120,26 @@ class Branches(nn.Module):
 def sheaf_of(config: FederatedConfig) -> str:
     """The model whose maps masks read, where the causal branch is none: its own kind, or PolyNSD."""
     return config.backbone if config.backbone in ("polynsd", "nsd") else "polynsd"
+
+
+def cross_entropy(logits: Tensor, y: Tensor, train: Tensor) -> Tensor:
+    """The mean over training nodes (bool `[n]`) of −log softmax(logits)_y."""
+    chosen = logits.log_softmax(-1).gather(-1, y.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return -torch.where(train, chosen, 0.0).sum(-1) / train.sum(-1)
+
+
+def hsic(a: Tensor, b: Tensor, nodes: Tensor) -> Tensor:
+    """Dependence of two sets of logits, (1/n) tr(R aaᵀ R bbᵀ) = (1/n) ‖aᵀ R b‖²_F with R = I − 11ᵀ/n.
+
+    The biased estimate of HSIC with linear kernels, from a matrix of classes × classes.
+    """
+    count, weights = nodes.sum(-1), nodes.unsqueeze(-1)
+    centred = weights * (a - (weights * a).sum(-2, keepdim=True) / count)
+    return (centred.mT @ b).square().sum((-2, -1)) / count
+
+
+def negative_entropy(logits: Tensor, nodes: Tensor, reduction: str = "mean") -> Tensor:
+    """Σ_v Σ_k p_vk log p_vk with p = softmax(logits), or its mean over nodes."""
+    logs = functional.log_softmax(logits, -1)
+    total = (nodes * (logs.exp() * logs).sum(-1)).sum(-1)
+    return total if reduction == "sum" else total / nodes.sum(-1)

@@ -1,6 +1,6 @@
-"""A federation over processes: `serve` starts a SuperLink and the training, `join` a SuperNode.
+"""`serve`: the server of a federation over processes, a SuperLink of Flower's and the training.
 
-Both start Flower's own programs as children and end them with themselves. A server opens one port, on which
+Flower's own programs are children, which end with us. A server opens one port, on which
 clients, the training and Flower's command line are served; with certificates it speaks TLS, and with keys of
 clients it lets only these in.
 """
@@ -8,16 +8,14 @@ clients it lets only these in.
 from __future__ import annotations
 
 import json
-import math
 import os
-import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +24,6 @@ from typing import Any
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.flower import QUIET, require_flower
 from polynsd.federated.outcome import (
     KINDS,
     Choice,
@@ -36,13 +33,14 @@ from polynsd.federated.outcome import (
     ServerOptions,
     Watcher,
 )
+from polynsd.federated.runs import KIND, identify, read_result
 from polynsd.federated.server_app import SETTINGS
-from polynsd.federated.site import Site
+from polynsd.federated.training import QUIET, require_flower
+from polynsd.runs.files import RESULT
+from polynsd.runs.record import RunIdentity
+from polynsd.runs.run import check_folder
 
 POLL_SECONDS = 0.2
-PROBE_SECONDS = 5.0
-CLOSE_SECONDS = 5.0
-STARTS = 5  # of a SuperNode, which ends when its server was started again and does not know it
 START_SECONDS = 60.0
 LOG_LINES = 12
 
@@ -98,7 +96,8 @@ def serve(
     Args:
         config: the training.
         options: of the server.
-        out: the run folder; started again after a kill, the training goes on from its last round.
+        out: the run folder; started again after a kill, the training goes on from its last round, and a
+            finished one is read.
         watcher: gets told what happens.
         name: under which the run is filed.
         classes: their names, for predictions; numbers unless given.
@@ -113,18 +112,22 @@ def serve(
     require_flower()
     if client_keys and certificates is None:
         raise ConfigError("keys of clients need TLS; give --certificate, --key and --authority too.")
+    inputs = {"dataset": name, "classes": list(classes)}
+    check_folder(out, RunIdentity.create(KIND, identify(config, options), inputs))  # before anybody joins
+    if (out / RESULT).exists():
+        return read_result(out).outcome
     with TemporaryDirectory() as folder:
         place = Path(folder)
         events = place / "events.jsonl"
         events.touch()
         settings: dict[str, Any] = {"config": to_dict(config), "options": asdict(options)}
-        settings |= {"out": str(out.resolve()), "name": name, "events": str(events), "classes": list(classes)}
+        settings |= {"out": str(out.resolve()), "inputs": inputs, "events": str(events)}
         (place / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        environment = _environment(place) | {SETTINGS: str(place / "settings.json")}
+        environment = child_environment(place) | {SETTINGS: str(place / "settings.json")}
         command = ["flower-superlink", "--host", host, "--port", str(port), *_server_tls(certificates)]
         command += ["--disable-runtime-dependency-installation"]
         command += ["--enable-supernode-auth"] if client_keys else []
-        with _child(command, environment, place / "log") as superlink:
+        with run_child(command, environment, place / "log") as superlink:
             _wait_for_port(host, port, superlink, place / "log")
             _connect(place, host, port, certificates)
             for key in client_keys:
@@ -133,90 +136,7 @@ def serve(
             return _follow(events, watcher, superlink, place / "log")
 
 
-def join(
-    server: str,
-    site: Site,
-    state: Path,
-    *,
-    authority: Path | None = None,
-    private_key: Path | None = None,
-    wait: float = 60.0,
-) -> None:
-    """Takes part until the training is over or the server is gone.
-
-    Args:
-        server: its address, host:port.
-        site: the client.
-        state: a folder for what it keeps between rounds, and its own model in the end.
-        authority: the certificate of the server's authority, for TLS.
-        private_key: of this client, where the server wants to know who joins.
-        wait: seconds to wait for a server that is not there, or not any more.
-    """
-    require_flower()
-    from polynsd.federated.client_app import build_client_app
-    from polynsd.federated.keeper import Keeper
-    from polynsd.federated.node import do_tasks
-
-    presence = _Presence(server, wait)
-    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
-    with TemporaryDirectory() as folder:  # open to its owner alone
-        place, secret = Path(folder), secrets.token_bytes(32)
-        (place / "secret").write_bytes(secret)
-        started = 0
-        while presence.goes_on():
-            port, log = _free_port(), place / "log"
-            command = [
-                "flower-supernode",
-                "--superlink",
-                server,
-                "--isolation",
-                "process",
-                "--port",
-                str(port),
-            ]
-            command += ["--superexec-auth-secret-file", str(place / "secret")]
-            command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
-            command += [] if private_key is None else ["--auth-supernode-private-key", str(private_key)]
-            with _child(command, _environment(place), log) as supernode:
-                do_tasks(
-                    f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
-                )
-            started += 1
-            if supernode.returncode not in (0, -signal.SIGTERM) and started == STARTS:
-                raise FederationError(f"Flower's client ended {STARTS} times:\n{_tail(log)}")
-
-
-class _Presence:
-    """Whether the training of a server goes on.
-
-    Args:
-        server: its address.
-        wait: seconds that it may be out of reach.
-    """
-
-    def __init__(self, server: str, wait: float) -> None:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdigit():
-            raise ConfigError(f"the address of a server is HOST:PORT; got {server!r}.")
-        self.address, self.wait = (host.strip("[]"), int(port)), wait
-        self._seen = self._next = time.monotonic()
-        self._end = math.inf
-
-    def close(self) -> None:
-        """The training is over; the last answer still has to leave."""
-        self._end = time.monotonic() + CLOSE_SECONDS
-
-    def goes_on(self) -> bool:
-        """Asks the server now and then."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + PROBE_SECONDS
-            with suppress(OSError), socket.create_connection(self.address, timeout=PROBE_SECONDS):
-                self._seen = now
-        return now < self._end and now - self._seen <= self.wait
-
-
-def _environment(place: Path) -> dict[str, str]:
+def child_environment(place: Path) -> dict[str, str]:
     """Of children: Flower's files in a folder of their own, its programs of this installation first."""
     programs = str(Path(sys.executable).parent)
     path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -257,7 +177,7 @@ def _write_app(place: Path) -> Path:
 
 
 @contextmanager
-def _child(
+def run_child(
     command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program of Flower's that ends with us, also when we are told to end."""
@@ -286,13 +206,15 @@ def _wait_for_port(host: str, port: int, process: subprocess.Popen[bytes], log: 
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise FederationError(f"Flower's server did not start:\n{_tail(log)}")
+            raise FederationError(f"Flower's server did not start:\n{read_tail(log)}")
         try:
             with socket.create_connection((_reachable(host), port), timeout=1):
                 return
         except OSError:
             time.sleep(POLL_SECONDS)
-    raise FederationError(f"Flower's server did not open port {port} in {START_SECONDS:g} s:\n{_tail(log)}")
+    raise FederationError(
+        f"Flower's server did not open port {port} in {START_SECONDS:g} s:\n{read_tail(log)}"
+    )
 
 
 def _follow(events: Path, watcher: Watcher, process: subprocess.Popen[bytes], log: Path) -> Outcome:
@@ -303,7 +225,7 @@ def _follow(events: Path, watcher: Watcher, process: subprocess.Popen[bytes], lo
             if not line.endswith("\n"):
                 file.seek(file.tell() - len(line.encode()))
                 if process.poll() is not None:
-                    raise FederationError(f"Flower's server ended:\n{_tail(log)}")
+                    raise FederationError(f"Flower's server ended:\n{read_tail(log)}")
                 time.sleep(POLL_SECONDS)
                 continue
             record = json.loads(line)
@@ -326,16 +248,11 @@ def read_outcome(record: Mapping[str, Any]) -> Outcome:
     return Outcome(**{**record, "choices": choices})
 
 
-def _tail(log: Path) -> str:
+def read_tail(log: Path) -> str:
+    """The last lines of what a program said."""
     return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
 
 
 def _reachable(host: str) -> str:
     """An address of this machine at which a server that listens everywhere is reached."""
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The tasks of a SuperNode, done in this process by this installation's ClientApp.
+"""`join`: one client of a federation over processes, by a SuperNode of Flower's.
 
 A SuperNode usually starts a program per message, which unpacks and runs the code that the server sends. Here
 it is told to leave its tasks to somebody else (`--isolation process`), and `do_tasks` takes them: what the
@@ -8,8 +8,15 @@ server sends is never run, and PyTorch is loaded once.
 from __future__ import annotations
 
 import logging
+import math
+import secrets
+import signal
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 from flwr.app import Error, Message
@@ -28,10 +35,103 @@ from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
+from polynsd.errors import ConfigError
+from polynsd.federated.client_app import Keeper, build_client_app
+from polynsd.federated.deployment import child_environment, read_tail, run_child
+from polynsd.federated.outcome import FederationError
+from polynsd.federated.site import Site
+
 logger = logging.getLogger("polynsd")
 
 POLL_SECONDS = 0.1
+PROBE_SECONDS = 5.0
+CLOSE_SECONDS = 5.0
+STARTS = 5  # of a SuperNode, which ends when its server was started again and does not know it
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})  # what the secret is asked for
+
+
+def join(
+    server: str,
+    site: Site,
+    state: Path,
+    *,
+    authority: Path | None = None,
+    private_key: Path | None = None,
+    wait: float = 60.0,
+) -> None:
+    """Takes part until the training is over or the server is gone.
+
+    Args:
+        server: its address, host:port.
+        site: the client.
+        state: a folder for what it keeps between rounds, and its own model in the end.
+        authority: the certificate of the server's authority, for TLS.
+        private_key: of this client, where the server wants to know who joins.
+        wait: seconds to wait for a server that is not there, or not any more.
+    """
+    presence = _Presence(server, wait)
+    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
+    with TemporaryDirectory() as folder:  # open to its owner alone
+        place, secret = Path(folder), secrets.token_bytes(32)
+        (place / "secret").write_bytes(secret)
+        started = 0
+        while presence.goes_on():
+            port, log = _free_port(), place / "log"
+            command = [
+                "flower-supernode",
+                "--superlink",
+                server,
+                "--isolation",
+                "process",
+                "--port",
+                str(port),
+            ]
+            command += ["--superexec-auth-secret-file", str(place / "secret")]
+            command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
+            command += [] if private_key is None else ["--auth-supernode-private-key", str(private_key)]
+            with run_child(command, child_environment(place), log) as supernode:
+                do_tasks(
+                    f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
+                )
+            started += 1
+            if supernode.returncode not in (0, -signal.SIGTERM) and started == STARTS:
+                raise FederationError(f"Flower's client ended {STARTS} times:\n{read_tail(log)}")
+
+
+class _Presence:
+    """Whether the training of a server goes on.
+
+    Args:
+        server: its address.
+        wait: seconds that it may be out of reach.
+    """
+
+    def __init__(self, server: str, wait: float) -> None:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdigit():
+            raise ConfigError(f"the address of a server is HOST:PORT; got {server!r}.")
+        self.address, self.wait = (host.strip("[]"), int(port)), wait
+        self._seen = self._next = time.monotonic()
+        self._end = math.inf
+
+    def close(self) -> None:
+        """The training is over; the last answer still has to leave."""
+        self._end = time.monotonic() + CLOSE_SECONDS
+
+    def goes_on(self) -> bool:
+        """Asks the server now and then."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PROBE_SECONDS
+            with suppress(OSError), socket.create_connection(self.address, timeout=PROBE_SECONDS):
+                self._seen = now
+        return now < self._end and now - self._seen <= self.wait
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def do_tasks(address: str, secret: bytes, app: ClientApp, goes_on: Callable[[], bool]) -> None:

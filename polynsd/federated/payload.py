@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
 from polynsd.errors import DataError
+
+if TYPE_CHECKING:
+    from polynsd.federated.partition import Partition
 
 Array = NDArray[Any]
 
@@ -89,3 +92,32 @@ class ClientData:
 def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
     """Tensors as arrays of their own."""
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
+
+
+def pool_clients(partition: Partition, graph: Graph | None = None) -> ClientData:
+    """All clients as one, for the training that federated ones are compared with: the union of their graphs
+    with their splits.
+
+    Args:
+        partition: the clients.
+        graph: the one that was divided, whose edges between clients count too; without it they stay lost.
+    """
+    numbers = np.unique(np.concatenate(partition.nodes))
+    places = [np.searchsorted(numbers, nodes) for nodes in partition.nodes]
+    if graph is not None and len(numbers) != graph.num_nodes:
+        raise DataError(f"the clients have {len(numbers)} of {graph.num_nodes} nodes; pool them without it.")
+    first = ClientData.of(partition.graphs[0], partition.num_classes)
+    x, y = first.x.new_zeros(len(numbers), first.num_features), first.y.new_full((len(numbers),), -1)
+    masks = {part: torch.zeros(len(numbers), dtype=torch.bool) for part in PARTS}
+    edges = []
+    for place, member in zip(places, partition.graphs, strict=True):
+        data, rows = ClientData.of(member, partition.num_classes), torch.as_tensor(place)
+        x[rows], y[rows] = data.x, data.y
+        edges.append(rows[data.edge_index])
+        for part in PARTS:
+            masks[part][rows] |= getattr(data, part)
+    if graph is not None:
+        whole = torch.as_tensor(np.ascontiguousarray(graph.edge_index), dtype=torch.long)
+        edges = [whole, whole.flip(0)]
+    union = torch.unique(torch.cat(edges, 1), dim=1)  # clients may overlap
+    return ClientData(x, union, y, **masks, num_classes=partition.num_classes, ids=numbers)

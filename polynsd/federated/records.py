@@ -79,16 +79,9 @@ def find_fault(reply: Message, expected: Signature | None = None, num_nodes: int
         return "sent an empty reply"
     records = reply.content.metric_records
     numbers: dict[str, Any] = {**records.get(NUMBERS, {}), **records.get(SCORES, {})}
-    for name, value in numbers.items():
-        if isinstance(value, list) or not np.isfinite(value):
-            return f"sent {name} = {value}"
-    for name, value in numbers.items():
-        part = name.split("_")[-2] if name.endswith(("_correct", "_auc")) else ""
-        most = 1 if name.endswith("_auc") else numbers.get(f"{part}_count", 0)
-        if part and not 0 <= value <= most:
-            return f"sent {name} = {value:g}, which is not between 0 and {most:g}"
-    if expected is None:
-        return None
+    fault = _find_number_fault(numbers)
+    if fault is not None or expected is None:
+        return fault
     if not _has_arrays(reply):
         return "sent no arrays"
     weight = numbers.get(WEIGHT)
@@ -97,6 +90,18 @@ def find_fault(reply: Message, expected: Signature | None = None, num_nodes: int
     if weight != num_nodes:
         return f"sent {WEIGHT} = {weight:g}; it joined with {num_nodes}"
     return _find_array_fault(reply.content.array_records[ARRAYS], expected)
+
+
+def _find_number_fault(numbers: Mapping[str, Any]) -> str | None:
+    for name, value in numbers.items():
+        if isinstance(value, list) or not np.isfinite(value):
+            return f"sent {name} = {value}"
+    for name, value in numbers.items():  # local_val_correct, global_test_auc, …
+        if name.endswith(("_correct", "_auc")):
+            most = 1 if name.endswith("_auc") else numbers.get(f"{name.split('_')[1]}_count", 0)
+            if not 0 <= value <= most:
+                return f"sent {name} = {value:g}, which is not between 0 and {most:g}"
+    return None
 
 
 def _find_array_fault(record: ArrayRecord, expected: Signature) -> str | None:

@@ -111,8 +111,8 @@ class Roster:
     def update(self) -> None:
         """Forgets nodes that have left and asks new ones what they are.
 
-        A client that was started again has a new node, and Flower notices only later that the old one is gone:
-        until then its name is taken.
+        A client that was started again has a new node, and Flower notices only later that the old one is
+        gone: until then its name is taken.
         """
         present = list(self.grid.inner.get_node_ids())
         self.members = {n: member for n, member in self.members.items() if member.node_id in present}

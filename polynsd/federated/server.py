@@ -29,6 +29,7 @@ from polynsd.errors import ConfigError
 from polynsd.federated.client import initial_payload
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.outcome import (
+    FEWEST,
     KINDS,
     Choice,
     Outcome,
@@ -38,7 +39,6 @@ from polynsd.federated.outcome import (
     weigh_scores,
 )
 from polynsd.federated.payload import Array, Payload
-from polynsd.federated.privacy import FEWEST
 from polynsd.federated.records import (
     CONFIG,
     NUMBERS,

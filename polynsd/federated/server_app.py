@@ -20,7 +20,8 @@ from polynsd.config import from_options
 from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.outcome import Outcome, RoundReport, ServerOptions
-from polynsd.federated.training import KIND, collect_weights, extras, identify, serve_rounds, summarise
+from polynsd.federated.runs import KIND, collect_weights, extras, identify, summarise
+from polynsd.federated.training import serve_rounds
 from polynsd.runs import Run
 from polynsd.runs.files import compact_json, to_json
 
@@ -68,11 +69,11 @@ def main(grid: Grid, context: Context) -> None:
 def _train(grid: Grid, settings: Mapping[str, Any], events: EventFile) -> Outcome:
     config = from_options(FederatedConfig, settings["config"])
     options = from_options(ServerOptions, settings["options"])
-    inputs = {"dataset": settings["name"], "classes": settings["classes"]}
+    inputs = settings["inputs"]
     with Run.start(settings["out"], KIND, identify(config, options), inputs, snapshot_seconds=0) as run:
         outcome = serve_rounds(config, options, grid, events, run)
         about = {
-            "dataset": settings["name"],
+            "dataset": inputs["dataset"],
             "protocol": f"{len(outcome.names)} clients",
             "features": "of the clients",
         }

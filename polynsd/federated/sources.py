@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,14 +20,18 @@ from polynsd.documents import read_json
 from polynsd.errors import DataError
 from polynsd.federated.partition import MANIFEST, load_client
 from polynsd.federated.payload import ClientData
-from polynsd.federated.site import Site
 from polynsd.runs.files import compact_json
+
+if TYPE_CHECKING:
+    from polynsd.federated.site import Site
 
 OWN_SPLIT = "stratified(0.6, 0.2, 0.2)"
 
 
 def open_archive(path: str | Path, name: str | None = None, device: str = "cpu") -> Site:
     """A client of `polynsd federated partition`; its folder must hold `partition.json` too."""
+    from polynsd.federated.site import Site  # needs Flower, which finished runs do not
+
     path = Path(path)
     number = path.stem.removeprefix("client-")
     if not number.isdigit():
@@ -56,6 +61,8 @@ def open_tables(
         name: of the client; that of the folder of its tables unless given.
         device: where it trains.
     """
+    from polynsd.federated.site import Site
+
     names = [name for name in list(read_table(nodes, TextFormat()).frame.columns)[1:] if name != label]
     graph = read_like(edges, nodes, names, label, classes)
     split = get_split(graph, OWN_SPLIT, 0)

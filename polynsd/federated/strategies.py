@@ -18,8 +18,8 @@ from flwr.serverapp.strategy import (
 
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import ServerState, average, build_method
+from polynsd.federated.outcome import Privacy
 from polynsd.federated.payload import Array, Payload
-from polynsd.federated.privacy import Privacy
 from polynsd.federated.records import ARRAYS, CONFIG, WEIGHT, to_array_record, to_payload, to_records
 from polynsd.federated.roster import Roster
 

@@ -9,56 +9,53 @@ Flower's simulation. Both send the same messages, and get the same numbers up to
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from polynsd.config import from_options, to_dict
 from polynsd.errors import ConfigError, require_choice
-from polynsd.federated.client import seeded
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.flower import require_flower
-from polynsd.federated.methods import build_method
 from polynsd.federated.outcome import FederationError, Outcome, ServerOptions, Silence, Watcher
 from polynsd.federated.partition import Partition
 from polynsd.federated.payload import ClientData
-from polynsd.nn import count_parameters
-from polynsd.runs import Run, RunRecord, RunSnapshots
+from polynsd.federated.runs import (
+    KIND,
+    FederatedResult,
+    collect_weights,
+    describe_partition,
+    extras,
+    identify,
+    read_result,
+    summarise,
+)
+from polynsd.optional import load_optional
+from polynsd.runs import Run, RunSnapshots
 from polynsd.runs.run import SNAPSHOT_SECONDS
-from polynsd.training.result import ProtocolResult, SplitResult
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
 ENGINES = ("local", "ray")
-KIND = "federated"
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}  # unless the user says otherwise
 
 
-@dataclass(frozen=True, eq=False)
-class FederatedResult:
-    """A finished training: its outcome, models and record.
+def require_flower(module: str = "flwr") -> None:
+    """Raises, with the extra that is missing, unless Flower (or a part of it) can be loaded.
 
-    Attributes:
-        outcome: rounds chosen, scores, bytes.
-        model: the chosen global model; None where the method shares no weights.
-        local: by client, the networks of the local models of the round chosen for them.
-        result: the record, whose scores are those of the global model, or of the local ones if there is none.
-        seconds: of training.
+    Call it before the first import of Flower: it reads these variables once.
     """
-
-    outcome: Outcome
-    model: nn.Module | None
-    local: Mapping[str, Mapping[str, Tensor]]
-    result: ProtocolResult
-    seconds: float
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    load_optional(module, "federated training needs", "federated")
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # what happens in a round is told by the server
 
 
 def train_federated(
@@ -80,11 +77,12 @@ def train_federated(
         config: the training.
         options: of the server; `clients` must be those of the partition.
         watcher: gets told what happens; nobody unless given.
-        out: a run folder, in which a killed training goes on; None keeps nothing.
+        out: a run folder, in which a killed training goes on and a finished one is read; None keeps nothing.
         engine: local or ray.
         device: where clients train.
         about: what the record says of the graph: dataset, features.
-        snapshot_seconds: at least so long between two snapshots; 0 writes one per round.
+        snapshot_seconds: at least so long between two snapshots; 0 writes one per round, as engine ray always
+            does: its clients keep their states of the last two rounds alone.
 
     Raises:
         ConfigError: an option does not fit, or the folder holds another run.
@@ -99,11 +97,10 @@ def train_federated(
         run = None
         if out is not None:
             identity = {**identify(config, options), "engine": engine}
-            run = stack.enter_context(
-                Run.start(out, KIND, identity, inputs, snapshot_seconds=snapshot_seconds)
-            )
+            seconds = 0.0 if engine == "ray" else snapshot_seconds
+            run = stack.enter_context(Run.start(out, KIND, identity, inputs, snapshot_seconds=seconds))
             if run.result is not None:
-                raise ConfigError(f"{out} holds this run, finished. Look at it, or choose another folder.")
+                return read_result(run.folder)
         folder = Path(stack.enter_context(TemporaryDirectory())) if run is None else run.folder
         play = _play_in_process if engine == "local" else _play_with_ray
         start = time.perf_counter()
@@ -157,8 +154,7 @@ def _play_with_ray(
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from polynsd.federated.client_app import SimulatedSites, build_client_app
-    from polynsd.federated.keeper import Keeper
+    from polynsd.federated.client_app import Keeper, SimulatedSites, build_client_app
 
     archives = folder / "partition"
     if not archives.exists():
@@ -227,86 +223,3 @@ def serve_rounds(
         log=(lambda record: None) if run is None else run.log,
     )
     return server.run()
-
-
-def identify(config: FederatedConfig, options: ServerOptions) -> dict[str, Any]:
-    """What a run is told to do, as its folder keeps it."""
-    return {"model": {"model": f"federated {config.backbone}", **to_dict(config)}, "server": asdict(options)}
-
-
-def read_config(record: RunRecord) -> FederatedConfig:
-    """The configuration of a run."""
-    return from_options(FederatedConfig, {n: v for n, v in record.config["model"].items() if n != "model"})
-
-
-def describe_partition(settings: Mapping[str, Any]) -> str:
-    """`10 clients by louvain, seed 0`"""
-    return f"{settings['clients']} clients by {settings['method']}, seed {settings['seed']}"
-
-
-def summarise(
-    config: FederatedConfig, options: ServerOptions, outcome: Outcome, about: Mapping[str, Any]
-) -> tuple[nn.Module | None, ProtocolResult]:
-    """The global model, and the record of a training."""
-    model = restore_model(config, outcome.num_features, outcome.num_classes, outcome.arrays)
-    choice = outcome.choices["local" if model is None else "global"]
-    row = SplitResult(
-        split=0,
-        seed=config.seed,
-        fingerprint="",
-        val=choice.val,
-        val_loss=float("nan"),
-        test=choice.test,
-        best_epoch=choice.round,
-        epochs=config.rounds,
-    )
-    masks = "" if config.masks == "none" else f", masks {config.masks}"
-    return model, ProtocolResult(
-        metric=options.metric,
-        rows=(row,),
-        about={**about, "features": about.get("features", "raw")},
-        model=f"{config.method} {config.backbone}{masks}",
-        config=to_dict(config),
-        parameters=0 if model is None else count_parameters(model),
-        rules="federated",
-        models=() if model is None else (model,),
-    )
-
-
-def restore_model(
-    config: FederatedConfig, num_features: int, num_classes: int, arrays: Mapping[str, Any]
-) -> nn.Module | None:
-    """The causal branch with these weights; None where they are no weights of it."""
-    method = build_method(config)
-    with seeded(config.seed):
-        model = method.build(config, num_features, num_classes)
-    shared = method.shared(model)
-    if shared.keys() != arrays.keys():
-        return None
-    with torch.no_grad():
-        for name, parameter in shared.items():
-            parameter.copy_(torch.as_tensor(arrays[name]))
-    return model.eval()
-
-
-def extras(outcome: Outcome, options: ServerOptions, config: FederatedConfig) -> dict[str, Any]:
-    """What the record of a federated training has beside that of any other."""
-    found: dict[str, Any] = {
-        kind: {"round": choice.round, "val": choice.val, "test": choice.test}
-        for kind, choice in outcome.choices.items()
-    }
-    found |= {"clients": list(outcome.names), "faults": outcome.faults}
-    found |= {"bytes_to_clients": outcome.sent, "bytes_from_clients": outcome.received}
-    found |= {"num_features": outcome.num_features, "num_classes": outcome.num_classes}
-    found["columns"] = outcome.columns
-    if options.privacy.is_noisy:
-        found["epsilon"] = options.privacy.spent_epsilon(config.rounds)
-    return {"federation": found}
-
-
-def collect_weights(model: nn.Module | None, local: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The global model as number 0, and those of clients by their place."""
-    weights = {} if model is None else {f"0.{name}": t for name, t in model.state_dict().items()}
-    for number, networks in enumerate(local.values()):
-        weights |= {f"clients.{number}.{name}": t for name, t in networks.items()}
-    return weights

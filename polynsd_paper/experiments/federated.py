@@ -28,10 +28,9 @@ from polynsd.data.datasets.catalogue import open_graph
 from polynsd.data.splits import PARTS
 from polynsd.data.transforms import apply
 from polynsd.errors import DataError
-from polynsd.federated.brackets import pool_clients
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.partition import partition_graph
-from polynsd.federated.payload import ClientData
+from polynsd.federated.payload import ClientData, pool_clients
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment, Procedure, Trained
 from polynsd_paper.experiments.models import FAMILIES
@@ -165,13 +164,13 @@ def play(
     on_step: Callable[[str], None],
 ) -> Rounds:
     """All rounds over clients in this process, by Flower's server."""
-    from polynsd.federated.flower import require_flower
+    from polynsd.federated.training import require_flower
+
+    require_flower()
     from polynsd.federated.local_grid import LocalGrid
     from polynsd.federated.outcome import RoundReport, ServerOptions
     from polynsd.federated.server import FederatedServer
     from polynsd.federated.site import Site
-
-    require_flower()
 
     class Teller:
         def waiting(self, present: int, wanted: int) -> None: ...

@@ -15,8 +15,8 @@ from polynsd.data.tables import write_graph
 from polynsd.diagnostics import open_run
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated import FederatedConfig
-from polynsd.federated.flower import require_flower
 from polynsd.federated.sources import open_tables
+from polynsd.federated.training import require_flower
 
 CONFIG = FederatedConfig(backbone="polynsd", width=4, stalk_dim=2, degree=2, rounds=2, local_epochs=1)
 

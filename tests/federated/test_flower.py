@@ -1,7 +1,9 @@
 """The server's rounds over Flower's messages: what travels, what is left out, how a killed server goes on."""
 
 import re
-from dataclasses import replace
+import sys
+from dataclasses import asdict, replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,13 +14,22 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
+import polynsd
+from polynsd.config import to_dict
 from polynsd.data import make_graph
 from polynsd.errors import ConfigError
-from polynsd.federated import ClientData, FederatedConfig, average, initial_payload
+from polynsd.federated import (
+    ClientData,
+    FederatedConfig,
+    average,
+    deployment,
+    initial_payload,
+    server_app,
+    training,
+)
 from polynsd.federated.local_grid import LocalGrid
-from polynsd.federated.outcome import ServerOptions, weigh_scores
+from polynsd.federated.outcome import Privacy, ServerOptions, weigh_scores
 from polynsd.federated.partition import partition_graph
-from polynsd.federated.privacy import Privacy
 from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays, to_payload
 from polynsd.federated.server import FederatedServer
 from polynsd.federated.site import Site
@@ -330,6 +341,45 @@ def test_a_killed_server_goes_on_to_the_same_result(config, tmp_path):
         assert all(torch.equal(t, resumed.local[name][key]) for key, t in networks.items())
     files = [(tmp_path / run / "metrics.jsonl").read_bytes() for run in ("whole", "cut")]
     assert files[0] == files[1]
+
+
+def test_a_finished_run_is_read_and_not_trained_again(tmp_path):
+    notes, options = Notes(), ServerOptions(CLIENTS)
+    first, again = (
+        train_federated(PARTITION, CONFIG, options, notes, out=tmp_path / "run") for _ in range(2)
+    )
+    assert len(notes.reports) == CONFIG.rounds
+    assert_equal(again.outcome.arrays, first.outcome.arrays)
+    assert replace(again.outcome, arrays={}) == replace(first.outcome, arrays={})
+    assert again.local["client-2"].keys() == first.local["client-2"].keys()
+    assert str(again.result.rows) == str(first.result.rows)  # there is no val_loss: NaN
+    settings = {"config": to_dict(CONFIG), "options": asdict(options), "out": str(tmp_path / "served")}
+    settings["inputs"] = {"dataset": "clients", "classes": []}
+    served = server_app._train(LocalGrid(make_sites()), settings, notes)
+    assert deployment.serve(CONFIG, options, tmp_path / "served", notes).choices == served.choices
+
+
+def test_finished_runs_are_read_without_flower(monkeypatch):
+    monkeypatch.setattr(polynsd, "federated", polynsd.federated)
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "flwr" or name.startswith("polynsd.federated"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)  # cannot be imported
+    assert import_module("polynsd.federated.runs").read_result
+    assert import_module("polynsd.federated.training").require_flower
+
+
+def test_clients_of_ray_keep_two_rounds_so_its_server_keeps_every_round(tmp_path, monkeypatch):
+    kept = []
+
+    def play(partition, config, options, watcher, run, folder, device):
+        kept.append(run.snapshots.seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "_play_with_ray", play)
+    with pytest.raises(KeyboardInterrupt):
+        train_federated(PARTITION, CONFIG, ServerOptions(CLIENTS), out=tmp_path / "run", engine="ray")
+    assert kept == [0.0]
 
 
 def test_a_secure_sum_is_the_plain_sum_up_to_rounding():

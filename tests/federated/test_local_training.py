@@ -13,10 +13,10 @@ from polynsd.errors import ConfigError, DataError
 from polynsd.federated import ClientData, FederatedConfig, LocalClient, Payload, average, initial_payload
 from polynsd.federated.backbones import SheafBackbone, build_backbone
 from polynsd.federated.batch import ClientGroup, trains_together
-from polynsd.federated.brackets import pool_clients
+from polynsd.federated.branches import cross_entropy, hsic, negative_entropy
 from polynsd.federated.config import BACKBONES
-from polynsd.federated.losses import cross_entropy, hsic, negative_entropy
 from polynsd.federated.partition import partition_graph
+from polynsd.federated.payload import pool_clients
 from polynsd.nn import hook_layers
 from polynsd.topology import as_topology
 from polynsd.training.dropout import EndlessDropout

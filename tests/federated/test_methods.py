@@ -7,9 +7,9 @@ from torch.nn import functional
 
 from polynsd.errors import ConfigError
 from polynsd.federated import ClientData, FederatedConfig, LocalClient, Payload, ServerState, initial_payload
+from polynsd.federated.backbones import run_with
 from polynsd.federated.methods import METHODS, build_method
 from polynsd.federated.rivals import contrast, distillation, neighbours, personal, prototypes
-from polynsd.federated.rivals.running import run_with
 from polynsd.topology import Topology, as_topology
 
 N, F, C = 12, 5, 3

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize, softplus
 
 from polynsd.errors import require_choice
+from polynsd.federated.backbones import run_with
 from polynsd.federated.methods import Method, register_method
-from polynsd.federated.rivals.running import run_with
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from polynsd.errors import ConfigError
-from polynsd.federated.backbones import Backbone
+from polynsd.federated.backbones import Backbone, run_with
 from polynsd.federated.methods import Method, ServerState, average, register_method
 from polynsd.federated.payload import Payload, to_arrays
-from polynsd.federated.rivals.running import run_with
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode

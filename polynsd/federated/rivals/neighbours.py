@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, Output
+from polynsd.federated.branches import cross_entropy
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.losses import cross_entropy
 from polynsd.federated.methods import Method, ServerState, average, register_method
 from polynsd.federated.payload import Payload, to_arrays
 from polynsd.kernels.ops.edges import at_columns, sum_at_nodes
