@@ -172,8 +172,8 @@ def verdict(board: Board) -> str:
     total, ranks = len(board.differences), board.mean_ranks
     own, rival = ranks.pop(ESTIMATOR), min(ranks, key=lambda method: ranks[method])
     return (
-        f"{share_text(board.labels)}: mean rank {own:.2f} of {len(board.methods)} methods ({rival}, the next, "
-        f"has {ranks[rival]:.2f}); within {CLOSE} points of the best rival or above on {level} of "
+        f"{share_text(board.labels)}: mean rank {own:.2f} of {len(board.methods)} methods (the next, "
+        f"{rival}, has {ranks[rival]:.2f}); within {CLOSE} points of the best rival or above on {level} of "
         f"{total} graphs ({level / total:.0%}); at the least {worst.points:+.1f} points "
         f"({worst.graph}, {worst.rival})."
     )
