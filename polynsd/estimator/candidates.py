@@ -183,9 +183,12 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
     kind = WORDS if _has_words(inputs) else NUMBERS
     named = partial(_network, treatment=treatment)
     plain: Options = {"norm": "none", "channels": 64, "rate": 0.01, **kind.training}
+    alone: Options = {**plain, "dropout": kind.dropouts[0], "layers": 1, "degree": 0}
+    if kind is WORDS:  # with a norm it learns from few labels, at a high rate and decay
+        normed = {**alone, "norm": "batch", "rate": 0.03, "decay": 5e-3, "input_dropout": kind.drops[0]}
+        yield named("perceptron, batch norm", "features", **normed)
     for drop in kind.drops:
-        options = {**plain, "dropout": kind.dropouts[0], "input_dropout": drop}
-        yield named("perceptron", "features", **options, layers=1, degree=0)
+        yield named("perceptron", "features", **alone, input_dropout=drop)
     if not inputs.graph.num_edges:
         return
     yield from _convolutions(named, plain, kind, inputs.num_nodes >= LARGE)
