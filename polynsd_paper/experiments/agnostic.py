@@ -26,7 +26,7 @@ GRAPHS = ("texas", "film", "chameleon", "squirrel", "cora", "citeseer")
 WITH_FILTER = "+filter"  # behind the name of a host
 BEND = "bend"
 RANGES = {
-    "model.options.degree": FILTER["model.layer.degree"],
+    "model.options.degree": [2, 4, 8],  # degree 1 is the host without it
     "model.options.basis": FILTER["model.layer.basis"],
     "model.options.coefficients": ["own", "convex"],
 }
