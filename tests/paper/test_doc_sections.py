@@ -101,7 +101,7 @@ def test_the_comparison_of_the_estimator_is_written_where_there_is_one(tmp_path)
         record = Record("a", 0.8, 0, method, "accuracy", score, score, 1.0, None, 1)
         append_record(tmp_path / "estimator.jsonl", record)
     pages = estimator_sections(tmp_path)
-    assert pages["README.md"]["estimator"].startswith("- 80 % of the nodes labelled: mean rank 1.00 of 2 methods")
+    assert pages["README.md"]["estimator"].startswith("- 80 % of the nodes labelled: mean rank 1.00 of 2")
     assert rows(pages["docs/comparison.md"]["estimator"])["a"] == ["80.0", "70.0", "gcn", "+10.0"]
 
 
