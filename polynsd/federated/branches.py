@@ -37,13 +37,13 @@ class LocalGraph(NamedTuple):
     transports: Tensor  # [H, m] of a sheaf that was trained beforehand; [H, 0] where there is none
 
     @classmethod
-    def of(cls, data: ClientData, transports: Tensor | None = None) -> LocalGraph:
+    def of(cls, data: ClientData) -> LocalGraph:
         """The graph of a client."""
         topology = as_topology(data.edge_index, data.num_nodes)
         nodes, halves = (data.x.new_ones(count) for count in (data.num_nodes, topology.num_half_edges))
-        transports = halves.new_empty(len(halves), 0) if transports is None else transports
         first = topology.row < topology.col
-        return cls(topology, data.x, data.y, data.train, nodes, halves, first, transports)
+        none_yet = halves.new_empty(len(halves), 0)
+        return cls(topology, data.x, data.y, data.train, nodes, halves, first, none_yet)
 
 
 class LocalOutput(NamedTuple):

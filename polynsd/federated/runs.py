@@ -70,11 +70,6 @@ def read_config(record: RunRecord) -> FederatedConfig:
     return from_options(FederatedConfig, {n: v for n, v in record.config["model"].items() if n != "model"})
 
 
-def describe_partition(settings: Mapping[str, Any]) -> str:
-    """`10 clients by louvain, seed 0`"""
-    return f"{settings['clients']} clients by {settings['method']}, seed {settings['seed']}"
-
-
 def summarise(
     config: FederatedConfig, options: ServerOptions, outcome: Outcome, about: Mapping[str, Any]
 ) -> tuple[nn.Module | None, ProtocolResult]:

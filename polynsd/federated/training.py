@@ -30,7 +30,6 @@ from polynsd.federated.runs import (
     KIND,
     FederatedResult,
     collect_weights,
-    describe_partition,
     extras,
     identify,
     read_result,
@@ -106,7 +105,8 @@ def train_federated(
         start = time.perf_counter()
         outcome, local = play(partition, config, options, watcher or Silence(), run, folder, device)
         seconds = time.perf_counter() - start
-        about |= {"protocol": describe_partition(partition.settings)}
+        made = partition.settings
+        about["protocol"] = f"{made['clients']} clients by {made['method']}, seed {made['seed']}"
         model, result = summarise(config, options, outcome, about)
         if run is not None:
             run.finish(
