@@ -20,16 +20,16 @@ from polynsd.stats import Comparison, Family, judge_family
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import find_cell, select
+from polynsd_paper.claims.comparisons import compare_records, find_cell, select
 from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.experiments.webkb import WEBKB_FOLDS
-from polynsd_paper.formatting import NOT_RUN, cell_number, join_unique, markdown_table
+from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table
 from polynsd_paper.front_page import HEAD as HEAD_OF_FRONT
-from polynsd_paper.front_page import compare_records, front_family, front_rows, front_table, front_text
+from polynsd_paper.front_page import front_family, front_rows, front_table, front_text
 from polynsd_paper.leaderboards import complete, counted_once
 from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
 from polynsd_paper.records import load_records, summarize
@@ -82,13 +82,13 @@ def families_section(cells: DataFrame) -> str:
         classic = {name: gap.as_classic() for name, gap in found.items()}
         lines.append(_family_line(title, judge_family(found), judge_family(classic)))
     text = wrap(
-        "PolyNSD − another model: comparisons, mean difference in points, and how many are wins, losses and "
+        "PolyNSD − another model: pairs compared, mean difference in points, how many are wins, losses and "
         "ties (differences shown to be below one point), Holm-adjusted in each row; in brackets with Nadeau "
         "and Bengio's own correction. The first two rows are the families fixed in advance; the first "
         "five are those of the front page, the others have families of maps one by one, on all graphs of the "
         "searched tables, Cornell's copy of Texas left out.",
     )
-    head = ("PolyNSD against", "", "points", "wins", "losses", "ties", "undecided")
+    head = ("PolyNSD against", "pairs", "points", "wins", "losses", "ties", "undecided")
     return f"{markdown_table(head, lines)}\n\n{text}"
 
 
@@ -136,9 +136,9 @@ def spent_section(cells: DataFrame) -> str:
     """What all records together took."""
     cells = cells.assign(all_seconds=cells["seconds"] + cells["search_seconds"])
     lines = [
-        f"{len(group)} records on {device}: {group['all_seconds'].sum() / 3600:.1f} hours of processes, "
-        f"{int(group['trials'].sum()):,} trials, {join_unique(group['precision'])}"
-        for device, group in sorted(cells.groupby("device"), key=lambda pair: -len(pair[1]))
+        f"{len(group)} records on {machine_text(*machine)}: {group['all_seconds'].sum() / 3600:.1f} hours of "
+        f"processes, {int(group['trials'].sum()):,} trials"
+        for machine, group in sorted(cells.groupby(["device", "precision"]), key=lambda pair: -len(pair[1]))
     ]
     return wrap(f"{'; '.join(lines)}. Several processes share a GPU, so its own time is less.")
 

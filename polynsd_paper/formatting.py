@@ -58,6 +58,11 @@ def join_unique(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
+def machine_text(device: str, precision: str) -> str:
+    """`NVIDIA H200 in tf32`; the recorded name of a device may end with its precision."""
+    return f"{device.removesuffix(', TF32')} in {precision}"
+
+
 def deviation_text(cells: DataFrame) -> str:
     """` ± population standard deviation (ddof 0) of the split means`; empty where no deviation is known."""
     spread = cells[cells["std"].notna()]

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polynsd.optional import load_optional
-from polynsd_paper.experiments.reference import REFERENCES
+from polynsd_paper.experiments.reference import FAMILIES, REFERENCES
 from polynsd_paper.formatting import PARTIAL, unit
 from polynsd_paper.published import cell_key, published
 
@@ -28,7 +28,6 @@ MEANINGS = {
 }
 POINT = 0.01
 CHANCE = {"roc_auc": 0.5, "r2": 0.0}
-FAMILIES = tuple(f"-{maps}" for maps in ("diagonal", "orthogonal", "general"))
 
 
 class Best(NamedTuple):
@@ -80,7 +79,7 @@ def find_best(cell: Series[Any]) -> Best | None:
     numbers = published(cell["experiment"])
     names = [cell["cell"]]
     if cell["row"] in REFERENCES:
-        names = [cell["cell"].replace("-reference", family) for family in FAMILIES]
+        names = [cell["cell"].replace("-reference", f"-{maps}") for maps in FAMILIES]
     is_same = (numbers["dataset"] == cell["dataset"]) & numbers["key"].isin(map(cell_key, names))
     numbers = numbers[is_same & numbers["mean"].notna()]
     if numbers.empty:

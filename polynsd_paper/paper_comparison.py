@@ -41,10 +41,10 @@ TEXT = """\
 Test accuracy, or ROC AUC on the graphs of Platonov et al., in %, mean over splits and seeds ± deviation over
 splits. *Paper*: the greatest number printed for any family of maps. *Published code*: run again on these
 splits, not tuned. *As published, here*: the published architecture, searched in the paper's own space.
-*PolyNSD here*: the best validation of all PolyNSDs without adjacency features, in brackets which. *Best
-other*: the best validation of what is no PolyNSD. — not run, or not printed. The paper's texas has random
-60/20/20 splits, so its number stands beside that rule. `cornell` carries the features and labels of Texas, as
-in most papers."""
+*PolyNSD here*: the best validation of all PolyNSDs without adjacency features, in brackets which; those of
+`transport` have this library's block and settings chosen by validation. *Best other*: the best validation of
+what is no PolyNSD. — not run, or not printed. The paper's texas has random 60/20/20 splits, so its number
+stands beside that rule. `cornell` carries the features and labels of Texas, as in most papers."""
 ROW_INCHES = 0.3
 ABOVE, BELOW = 0.16, -0.16  # where in its row a mark stands
 REFERENCE_STYLE: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _plain(cells: DataFrame) -> DataFrame:
 def _text(cell: Series[Any] | None) -> str:
     if cell is None:
         return NOT_RUN
-    where = {LONG_SEARCH.name: ", long search", TRANSPORT.name: ", its own block"}
+    where = {LONG_SEARCH.name: ", long search", TRANSPORT.name: " of `transport`"}
     return f"{cell_number(cell)} ({cell['row']}{where.get(cell['experiment'], '')})"
 
 

@@ -6,12 +6,11 @@ from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from polynsd.stats import Family, compare, judge_family
+from polynsd.stats import Family, judge_family
 from polynsd.stats.families import LOSS, TIE, WIN
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, UNDECIDED, Finding, check
-from polynsd_paper.claims.comparisons import complete_cells, find_cell
+from polynsd_paper.claims.comparisons import compare_records, complete_cells, find_cell
 from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
-from polynsd_paper.records import split_shares
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,12 +29,9 @@ def compare_hosts(cells: DataFrame) -> Family:
     for host in HOSTS:
         for graph in GRAPHS:
             pair = [find_cell(cells, dataset=graph, model=f"{host}{end}") for end in (WITH_FILTER, "")]
-            first, second = pair
-            if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
-                continue
-            shares = split_shares(first)
-            if shares is not None and len(first["scores"]) > 1:
-                found[f"{host} on {graph}"] = compare(first["scores"], second["scores"], shares)
+            comparison = compare_records(*pair)
+            if comparison is not None:
+                found[f"{host} on {graph}"] = comparison
     return judge_family(found)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polynsd.stats import compare, student_interval
+from polynsd.stats import Comparison, compare, student_interval
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import Finding
 from polynsd_paper.claims.gaps import Gap, Gaps, gap_text
@@ -119,11 +119,16 @@ def format_percent(cell: Series) -> str:
 # Differences
 
 
-def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
-    """First − second over the same splits; None where one is missing or they have other splits."""
+def compare_records(first: Series | None, second: Series | None) -> Comparison | None:
+    """First − second over the same splits; None where one is missing or they have other or few splits."""
     if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
         return None
-    return compare_scores(first["scores"], second["scores"], first)
+    return _compare_splits(first["scores"], second["scores"], first)
+
+
+def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
+    """The same as a gap."""
+    return _as_gap(compare_records(first, second))
 
 
 def difference_text(first: Series | None, second: Series | None) -> str:
@@ -134,11 +139,16 @@ def difference_text(first: Series | None, second: Series | None) -> str:
 
 def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:
     """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
+    return _as_gap(_compare_splits(a, b, cell))
+
+
+def _compare_splits(a: ArrayLike, b: ArrayLike, cell: Series) -> Comparison | None:
     shares = split_shares(cell)
-    if shares is None or len(np.asarray(a)) < LEAST_SPLITS:
-        return None
-    comparison = compare(a, b, shares)
-    return Gap(comparison.difference, comparison.low, comparison.high, comparison.splits)
+    return None if shares is None or len(np.asarray(a)) < LEAST_SPLITS else compare(a, b, shares)
+
+
+def _as_gap(found: Comparison | None) -> Gap | None:
+    return None if found is None else Gap(found.difference, found.low, found.high, found.splits)
 
 
 def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:

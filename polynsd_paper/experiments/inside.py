@@ -116,7 +116,7 @@ ENERGY = Experiment(
     {"model": (*GRID_ROWS, IDENTITY), "d": SIZES, "L": SIZES},
     _grid_cell,
     seeds=GRID_SEEDS,
-    minutes="two minutes of a CPU core per cell of chameleon; others not measured yet",
+    minutes="8 to 30 s per cell with twelve processes on an H200",
     paper="the energy trajectories",
     report="polynsd_paper.inside_reports:report_energy",
 )
@@ -128,7 +128,7 @@ RESPONSE = Experiment(
     {"model": tuple(f"polynsd-{maps}" for maps in FAMILIES), "d": SIZES, "L": SIZES},
     _grid_cell,
     seeds=GRID_SEEDS,
-    minutes="not measured yet",
+    minutes="8 to 30 s per cell with twelve processes on an H200",
     paper="the spectral responses",
     report="polynsd_paper.inside_reports:report_response",
 )
@@ -180,7 +180,7 @@ INFLUENCE = Experiment(
     {"model": tuple(INFLUENCE_ROWS)},
     _influence_cell,
     seeds=INFLUENCE_SEEDS,
-    minutes="not measured yet",
+    minutes="80 to 230 s per cell with twelve processes on an H200, less on huangpu",
     paper="the gradient influence",
     report="polynsd_paper.inside_reports:report_influence",
 )
@@ -235,7 +235,7 @@ MAPS = Experiment(
     {"model": ("polynsd-diagonal", "nsd-diagonal")},
     _maps_cell,
     seeds=MAPS_SEEDS,
-    minutes="not measured yet",
+    minutes="80 to 100 s per cell with twelve processes on an H200",
     paper="the geometry of restriction maps",
     report="polynsd_paper.inside_reports:report_maps",
 )

@@ -24,9 +24,9 @@ from polynsd.zoo import SHEAF_MODELS, ZOO
 from polynsd_paper.experiments.own import own_space, own_starts
 from polynsd_paper.experiments.recipes import RANGES as RECIPE_RANGES
 from polynsd_paper.experiments.recipes import recipe
+from polynsd_paper.experiments.reference import FAMILIES as FAMILIES
 from polynsd_paper.experiments.reference import REFERENCES, reference_space, reference_starts
 
-FAMILIES = ("diagonal", "orthogonal", "general")
 WIKIPEDIA = ("squirrel", "chameleon")
 RULES = "default"  # as they were called: the published values of all options of training
 

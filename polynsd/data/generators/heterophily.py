@@ -93,11 +93,10 @@ def heterophilous_graph(
     noise = feature_noise * noise_rng.standard_normal((num_nodes, num_features))
     if features == "gaussian":
         mixing = axis_rng.random((num_features, num_features))
-        x = MEANS_APART * axes[y] + angle_rng.standard_normal((num_nodes, num_features)) @ mixing + noise
+        x = MEANS_APART * axes[y] + angle_rng.standard_normal(noise.shape) @ mixing + noise
     else:
         x = ellipsoid_points(y, axes, angle_rng, legacy)
-        if not legacy:
-            x -= x.mean(axis=0)
+        x -= 0.0 if legacy else x.mean(axis=0)
         x += axes[y] * noise if scaled_noise else noise
     connect = legacy_ring if legacy else rewired_ring
     ends = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
