@@ -23,7 +23,7 @@ class FederatedPartition:
     out: Path
     """The folder for client-0.npz, … and partition.json."""
     clients: int = 10
-    """How many."""
+    """Number of clients."""
     method: Literal["louvain", "metis", "labels", "overlapping"] = "louvain"
     """Communities packed into equal clients; few cut edges; skewed labels; parts of which five clients have a
     random half each."""

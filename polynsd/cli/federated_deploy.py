@@ -55,9 +55,9 @@ class FederatedServe:
     json: bool = False
     """One JSON object per event, for machines."""
     training: FederatedConfig = field(default_factory=FederatedConfig)
-    """What is trained."""
+    """Backbone, masks, method and rules of training."""
     privacy: Privacy = field(default_factory=Privacy)
-    """Switches of privacy."""
+    """Secure aggregation and differential privacy."""
 
     def after_interrupt(self) -> str:
         return f"the same command goes on with {self.out}" if self.out.exists() else ""

@@ -61,9 +61,9 @@ class FederatedRun(MemoryOption):
     json: bool = False
     """One JSON object per event, for machines."""
     training: FederatedConfig = field(default_factory=FederatedConfig)
-    """What is trained."""
+    """Backbone, masks, method and rules of training."""
     privacy: Privacy = field(default_factory=Privacy)
-    """Switches of privacy."""
+    """Secure aggregation and differential privacy."""
 
     def after_interrupt(self) -> str:
         if self.out is None:
@@ -139,7 +139,7 @@ class RoundsView:
         self._bar.__exit__(*error)
 
     def waiting(self, present: int, wanted: int) -> None:
-        """Said again when somebody has come."""
+        """Prints how many clients are there, whenever that has changed."""
         if present != self._present and present < wanted:
             self._say(
                 {"event": "waiting", "clients": present, "wanted": wanted}, f"clients: {present} of {wanted}"
@@ -147,7 +147,7 @@ class RoundsView:
         self._present = present
 
     def fault(self, round_: int, client: str, reason: str) -> None:
-        """Always said."""
+        """Prints why a client is left out of a round, also with --quiet."""
         record = {"event": "fault", "round": round_, "client": client, "reason": reason}
         self._say(record, f"round {round_}: {client} {reason}", even_if_quiet=True)
 

@@ -16,6 +16,13 @@ from polynsd.zoo.neighbours import TINY, Neighbourhood, softmax, softmax_with_se
 SLOPE = 0.2  # of LeakyReLU
 
 
+def _weigh(alpha: Tensor, own: Tensor, scores: Tensor, near: Neighbourhood) -> tuple[Tensor, Tensor]:
+    """Weights s α / (own + Σ s α) of the neighbours of every node, and own / (own + Σ s α) of itself."""
+    alpha = scores.unsqueeze(-1) * alpha
+    total = sum_at_nodes(alpha, near.pattern, -2) + own + TINY
+    return alpha / at_rows(total, near.pattern, -2), own / total
+
+
 class GATv2(nn.Module):
     """‖_heads Σ_{u ∈ N(v) ∪ v} α_vu W h_u + b,    α = softmax_u(a · LeakyReLU(W h_u + W' h_v) + log s_vu).
 
@@ -41,9 +48,7 @@ class GATv2(nn.Module):
         pairs = at_columns(there, near.pattern) + at_rows(here, near.pattern)
         alpha, own = softmax_with_self(self._logits(pairs), self._logits(there + here), near)
         if scores is not None:
-            alpha = scores.unsqueeze(-1) * alpha
-            total = sum_at_nodes(alpha, near.pattern, -2) + own + TINY
-            alpha, own = alpha / at_rows(total, near.pattern, -2), own / total
+            alpha, own = _weigh(alpha, own, scores, near)
         alpha, own = (functional.dropout(a, self.dropout, self.training) for a in (alpha, own))
         messages = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(there, near.pattern), near.pattern)
         return (messages + own.unsqueeze(-1) * there).flatten(-2) + self.bias
@@ -75,9 +80,7 @@ class Transformer(nn.Module):
         logits = (at_rows(query, near.pattern) * at_columns(key, near.pattern)).sum(-1)
         alpha = softmax(logits / math.sqrt(query.size(-1)), near)
         if scores is not None:
-            alpha = scores.unsqueeze(-1) * alpha
-            total = sum_at_nodes(alpha, near.pattern, -2) + TINY
-            alpha = alpha / at_rows(total, near.pattern, -2)
+            alpha, _ = _weigh(alpha, query.new_zeros(()), scores, near)
         alpha = functional.dropout(alpha, self.dropout, self.training)
         messages = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(value, near.pattern), near.pattern)
         return messages.flatten(-2) + self.skip(h)
