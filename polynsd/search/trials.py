@@ -77,16 +77,16 @@ def group_by_shape(trials: Iterable[Trial]) -> list[list[Trial]]:
     """Trials that can train as replicas of each other, in the order in which their shapes first occur."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(shape_key(_at_degree_zero(trial.configuration)), []).append(trial)
+        groups.setdefault(_shape_of(trial.configuration), []).append(trial)
     return list(groups.values())
 
 
-def _at_degree_zero(configuration: Configuration) -> Configuration:
-    """Equal for configurations that differ in K alone, unless every K has coefficients of its own kind."""
+def _shape_of(configuration: Configuration) -> str:
+    """As `shape_key`, but equal for any K, unless every K has coefficients of its own kind."""
     model = configuration.model
     if model.layer.coefficients == "interpolation":
-        return configuration
-    return Configuration(replace(model, layer=replace(model.layer, degree=0)), configuration.training)
+        return shape_key(configuration)
+    return shape_key(configuration._replace(model=replace(model, layer=replace(model.layer, degree=0))))
 
 
 def train_together(
@@ -105,7 +105,8 @@ def train_together(
     groups = [problem.replicas(c, splits, problem.seed) for c in configurations]
     degrees = {configuration.model.layer.degree for configuration in configurations}
     if len(degrees) > 1:
-        groups = [_with_room(group, max(degrees)) for group in groups]
+        pairs = zip(configurations, groups, strict=True)
+        groups = [_with_room(group, max(degrees), _shape_of(configuration)) for configuration, group in pairs]
     replicas = [replica for group in groups for replica in group]
     fits = fit_replicas(
         replicas,
@@ -119,10 +120,10 @@ def train_together(
     return [fits[start : start + len(splits)] for start in range(0, len(fits), len(splits))]
 
 
-def _with_room(replicas: Sequence[Replica], degree: int) -> list[Replica]:
+def _with_room(replicas: Sequence[Replica], degree: int, start: str) -> list[Replica]:
     """The replicas of one configuration, with filters that have room for this degree."""
     build = partial(_build_with_room, replicas[0].build, degree)
-    return [replace(replica, build=build) for replica in replicas]
+    return [replace(replica, build=build, start=start) for replica in replicas]
 
 
 def _build_with_room(build: Callable[[], nn.Module], degree: int) -> nn.Module:

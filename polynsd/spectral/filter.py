@@ -83,6 +83,7 @@ class PolynomialFilter(nn.Module):
         self.degree, self.coefficients, self.correction = degree, coefficients, correction
         self.fitted_on: float | None = None  # λ_max of `from_response`
         self.room: int | None = None  # the degree that a padded filter has room for
+        self.start: tuple[float, ...] | None = None  # of `start_as`
         self.theta = nn.Parameter(torch.empty(degree + 1))
         self.alpha = nn.Parameter(torch.empty(())) if correction != "none" else None
         self._fill_tables()
@@ -107,9 +108,12 @@ class PolynomialFilter(nn.Module):
         return module
 
     def reset_parameters(self) -> None:
-        """Starts from uniform weights (`convex`, `free`) or from p ≡ 1 (`interpolation`); α = 0."""
-        start = {"convex": 0.0, "free": 1 / (self.degree + 1), "interpolation": 1.0}
-        nn.init.constant_(self.theta, start[self.coefficients])
+        """Starts from uniform weights (`convex`, `free`), p ≡ 1 (`interpolation`), or by `start_as`; α = 0."""
+        if self.start is None:
+            uniform = {"convex": 0.0, "free": 1 / (self.degree + 1), "interpolation": 1.0}
+            self._set_theta(np.full(self.degree + 1, uniform[self.coefficients]))
+        else:
+            self.start_as(*self.start)
         if self.alpha is not None:
             nn.init.zeros_(self.alpha)
 
@@ -120,11 +124,15 @@ class PolynomialFilter(nn.Module):
         """
         if self.coefficients == "convex" or self.degree + 1 < len(series):
             return
-        wanted = np.zeros(self.degree + 1)
+        self.start, wanted = series, np.zeros(self.degree + 1)
         wanted[: len(series)] = series
-        theta = np.linalg.solve(self._change_of_basis(), wanted)
-        with torch.no_grad():
-            self.theta.copy_(torch.as_tensor(theta))
+        self._set_theta(np.linalg.solve(self._change_of_basis(), wanted))
+
+    @torch.no_grad()
+    def _set_theta(self, values: NDArray[Any]) -> None:
+        """θ up to degree K, and zeros where there is room for more."""
+        self.theta.zero_()
+        self.theta[: self.degree + 1] = torch.as_tensor(values, dtype=self.theta.dtype)
 
     def pad(self, degree: int) -> None:
         """Makes room for coefficients up to a higher degree, which have no effect: p stays what it is.
@@ -186,8 +194,11 @@ class PolynomialFilter(nn.Module):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> PolynomialFilter:
+        was_meta = self.theta.is_meta
         super()._apply(fn, recurse)
         self._fill_tables()  # anew in the new dtype: a detour over float32 would cost digits
+        if was_meta and not self.theta.is_meta:
+            self.reset_parameters()  # built without memory, it starts as it would have
         return self
 
     def _fill_tables(self) -> None:

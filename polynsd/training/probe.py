@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from polynsd.errors import ConfigError
+from polynsd.spectral.filter import PolynomialFilter
 from polynsd.training.dropout import DropoutRates
 
 logger = logging.getLogger("polynsd")
@@ -84,20 +85,27 @@ def materialize(model: nn.Module, predict: Predict) -> bool:
     return has_lazy
 
 
-def build_alike(build: Callable[[], nn.Module], model: nn.Module) -> nn.Module:
-    """What `build` makes, with the numbers of a model of the same shape and on its device; none are drawn.
+def build_undrawn(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
+    """What `build` makes, but nothing is drawn: numbers are what memory holds, except those of filters.
 
     Lazy layers, which learn their sizes from data, cannot be built so.
     """
     with torch.device("meta"):
-        other = build()
-    given = (*model.parameters(), *model.buffers())
-    other.to_empty(device=given[0].device)
-    own = (*other.parameters(), *other.buffers())
-    with torch.no_grad():
-        for mine, theirs in zip(own, given, strict=True):
-            mine.copy_(theirs)
-    return other
+        model = build()
+    return model.to_empty(device=device)
+
+
+@torch.no_grad()
+def begin_like(model: nn.Module, other: nn.Module) -> nn.Module:
+    """The model with the numbers of another of the same shape; filters of other degrees keep theirs."""
+    pairs = zip(model.modules(), other.modules(), strict=True)
+    own_filters = [a for a, b in pairs if isinstance(a, PolynomialFilter) and a.degree != b.degree]
+    kept = {id(t) for module in own_filters for t in (*module.parameters(), *module.buffers())}
+    mine, theirs = ((*each.parameters(), *each.buffers()) for each in (model, other))
+    for own, given in zip(mine, theirs, strict=True):
+        if id(own) not in kept:
+            own.copy_(given)
+    return model
 
 
 def is_vectorisable(run: Callable[[], object]) -> bool:

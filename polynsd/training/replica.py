@@ -37,8 +37,9 @@ class Replica:
         split: the nodes to train on, to select on and to test on.
         seed: of the weights and the dropout.
         config: the training rules; `select`, `precision` and `capture` are the same for all.
-        start: models of an equal `start` and seed begin with equal numbers, and are given those of the first
-            of them: what draws and orthogonalises wide matrices takes longer than a short training.
+        start: models of an equal `start` and seed begin with equal numbers, filters of different degrees
+            apart, and are given those of the first of them: to draw and orthogonalise wide matrices takes
+            longer than a short training.
     """
 
     build: Callable[[], nn.Module]

@@ -8,6 +8,7 @@ an interrupted training resumes to the same result.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -36,7 +37,8 @@ from polynsd.training.population import (
 from polynsd.training.probe import (
     Predict,
     Probe,
-    build_alike,
+    begin_like,
+    build_undrawn,
     is_vectorisable,
     materialize,
     probe,
@@ -161,12 +163,16 @@ class _Training:
             self._require_alike(probes)
 
     def _build_models(self) -> list[nn.Module]:
+        """One per replica. Where `start` allows, numbers are drawn once per seed, and modules made once."""
         firsts: dict[tuple[str, int], nn.Module] = {}
-        models = []
+        models: list[nn.Module] = []
         for replica in self.replicas:
             first = None if replica.start is None else firsts.get((replica.start, replica.seed))
             if first is not None:
-                models.append(build_alike(replica.build, first))
+                known = zip(self.replicas, models, strict=False)
+                twin = next((model for other, model in known if other.build == replica.build), None)
+                new = build_undrawn(replica.build, self.device) if twin is None else copy.deepcopy(twin)
+                models.append(begin_like(new, first))
                 continue
             torch.manual_seed(replica.seed)
             model = replica.build().to(self.device)

@@ -5,12 +5,14 @@ import math
 from statistics import fmean
 
 import pytest
+import torch
 from toys import toy_problem, toy_search, toy_space
 
 from polynsd.errors import ConfigError
 from polynsd.search import Trial, group_by_shape, rank_trials, train_together, trials, work
 from polynsd.search.worker import ask_batch, run_batch
 from polynsd.training.configuration import FREE, configure
+from polynsd.training.replicas import _Training
 from polynsd.zoo import ZOO, model_options
 
 SMALL = {
@@ -180,6 +182,25 @@ def test_filters_of_all_degrees_train_together(coefficients):
     for one, fits in zip(batch, train_together(toy, batch, range(1)), strict=True):
         (alone,) = train_together(toy, [one], range(1))[0]
         assert (fits[0].val_loss, fits[0].best_epoch) == (pytest.approx(alone.val_loss), alone.best_epoch)
+
+
+@pytest.mark.parametrize("coefficients", ["convex", "free"])
+def test_every_trial_begins_with_the_numbers_that_its_seed_draws(coefficients, monkeypatch):
+    """To the bit, though a batch draws them once; running means are as they were before the first pass."""
+    shape = {**SMALL, "model.layer.coefficients": coefficients, "model.layer.norm": "batch"}
+    changes = [{"model.layer.degree": 3}, {"model.layer.degree": 0}, {"model.layer.dropout": 0.5}]
+    replicas = []
+    monkeypatch.setattr(trials, "fit_replicas", lambda given, *_, **__: replicas.extend(given) or [])
+    toy = toy_problem()
+    train_together(toy, [configure({**shape, **each}) for each in changes], range(2))
+    assert len(replicas) == 6
+    for replica, model in zip(replicas, _Training(replicas, toy.data, toy.task, None).models, strict=True):
+        torch.manual_seed(replica.seed)
+        found, expected = (
+            dict((*each.named_parameters(), *each.named_buffers())) for each in (model, replica.build())
+        )
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_degrees_of_interpolation_have_shapes_of_their_own():

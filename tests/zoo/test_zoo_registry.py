@@ -14,7 +14,7 @@ from polynsd.nn.models import sheaf_parameters
 from polynsd.runs import read_run
 from polynsd.scale.fit import _parameter_groups
 from polynsd.training.optimizer import weight_decays
-from polynsd.training.probe import build_alike
+from polynsd.training.probe import begin_like, build_undrawn
 from polynsd.zoo import (
     ALL_MODELS,
     SHEAF_MODELS,
@@ -270,7 +270,7 @@ def test_models_without_maps_have_one_decay():
 def test_a_model_built_alike_computes_the_same(name):
     x, edge_index, _ = graph("multigraph")
     model = built(name, x, edge_index)
-    other = build_alike(lambda: build(name), model)
+    other = begin_like(build_undrawn(lambda: build(name), torch.device("cpu")), model)
     assert torch.equal(model(x, edge_index), other.eval()(x, edge_index))
 
 
