@@ -270,6 +270,9 @@ def test_one_network_without_a_gain_refutes_that_all_have_one_unless_it_is_noise
     finding = examine("C06", rows)
     assert finding.verdict == verdict, finding.evidence
     assert "conn-nsd +4.97 points (6 wins, 0 losses, 0 ties)" in finding.evidence
+    alone = [row for row in rows if row["model"].startswith("san")]
+    assert examine("C06", alone).verdict == (UNSURE if verdict == "partly" else verdict)
+    assert examine("C06", [row for row in alone if row["dataset"] in GRAPHS[:4]]).verdict == UNSURE
 
 
 def test_gains_that_are_far_from_twenty_points_are_a_part_of_the_claim():
