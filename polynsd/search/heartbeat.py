@@ -22,6 +22,7 @@ from typing import Any
 from polynsd.optional import load_optuna
 from polynsd.search.outcomes import find_outcome, ignore_finished, tell_outcome
 from polynsd.search.places import PLACE, find_places
+from polynsd.search.storage import one_transaction
 from polynsd.search.study import START, Search
 
 HEARTBEAT_SECONDS = 20.0
@@ -59,9 +60,10 @@ def heartbeat(trials: Sequence[Any], seconds: float = HEARTBEAT_SECONDS) -> Iter
         count = 0
         while not done.wait(seconds):
             count += 1
-            for trial in trials:
-                with ignore_finished():
-                    trial.set_user_attr("heartbeat", count)
+            with one_transaction(trials[0].storage):
+                for trial in trials:
+                    with ignore_finished():
+                        trial.set_user_attr("heartbeat", count)
 
     thread = Thread(target=write, daemon=True)
     thread.start()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from polynsd.optional import load_optuna
+from polynsd.search.storage import one_transaction
 from polynsd.search.trials import Trial
 
 SURPLUS = "surplus: other workers were quicker"
@@ -59,10 +60,11 @@ def find_outcome(trials: Sequence[Any], number: int) -> Outcome | None:
 
 def tell_outcome(study: Any, number: int, outcome: Outcome) -> bool:
     """Ends a trial; False if another worker has ended it meanwhile."""
-    identifier = study.get_trials(deepcopy=False)[number]._trial_id
-    with ignore_finished() as errors:
+    storage = study._storage
+    identifier = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    with ignore_finished() as errors, one_transaction(storage):
         for name, value in outcome["attributes"].items():
-            study._storage.set_trial_user_attr(identifier, name, value)
+            storage.set_trial_user_attr(identifier, name, value)
         state = load_optuna().trial.TrialState[OPTUNA_STATES[outcome["state"]]]
         study.tell(number, outcome["value"], state=state)
     return not errors

@@ -6,7 +6,7 @@ trial n of a search that nothing interrupts has place n, and so has the trial th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -26,9 +26,8 @@ def find_places(trials: Sequence[Any]) -> list[int]:
     return places
 
 
-def next_place(study: Any) -> int:
-    """Of the trial that is begun next: the first that waits, or a new one."""
-    trials = study.get_trials(deepcopy=False)
+def next_place(trials: Sequence[Any]) -> int:
+    """Of the trial of a study that is begun next: the first that waits, or a new one."""
     placed = zip(find_places(trials), trials, strict=True)
     waiting = [place for place, trial in placed if trial.state.name == "WAITING"]
     new = sum(PLACE not in trial.user_attrs and state_of(trial) != "surplus" for trial in trials)
@@ -44,12 +43,17 @@ def holds_place(trials: Sequence[Any], number: int) -> bool:
     )
 
 
-def queue_by_place(study: Any) -> None:
-    """Makes a study of Optuna begin its queued trials in the order of their places, not of their numbers."""
+def ask_by_place(study: Any, trials: Sequence[Any], distributions: Mapping[str, Any]) -> Any:
+    """Begins a trial of Optuna: of those that wait, the one of the first place, not of the lowest number.
+
+    Args:
+        study: Optuna's.
+        trials: all that it has.
+        distributions: of what is drawn.
+    """
     running, waiting = (load_optuna().trial.TrialState[name] for name in ("RUNNING", "WAITING"))
 
     def pop() -> int | None:
-        trials = study.get_trials(deepcopy=False)
         for _, trial in sorted(zip(find_places(trials), trials, strict=True), key=lambda pair: pair[0]):
             if trial.state == waiting:
                 with ignore_finished():  # another worker may have been quicker
@@ -58,30 +62,29 @@ def queue_by_place(study: Any) -> None:
         return None
 
     study._pop_waiting_trial_id = pop
+    return study.ask(distributions)
 
 
 class InPlaceOrder:
-    """A study for samplers, in which the number of a trial is its place."""
+    """A study for samplers, as it is now, in which the number of a trial is its place.
+
+    Attributes:
+        trials: in the order of their numbers in the storage.
+    """
 
     def __init__(self, study: Any) -> None:
         self._study = study
+        stored = study.get_trials(deepcopy=False)
+        self.trials = [_with_number(*pair) for pair in zip(stored, find_places(stored), strict=True)]
+        tried = [trial for trial in self.trials if trial.state.name != "FAIL"]
+        self._in_place_order = sorted(tried, key=lambda trial: int(trial.number))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._study, name)
 
-    def renumber(self, trial: Any) -> Any:
-        """A copy of the trial whose number is its place."""
-        return _with_number(trial, find_places(self._study.get_trials(deepcopy=False))[trial.number])
-
     def _get_trials(self, deepcopy: bool = True, states: Any = None, use_cache: bool = False) -> list[Any]:
         """As samplers of Optuna ask for them; those that failed or were lost are left out."""
-        trials = self._study._get_trials(deepcopy=False, use_cache=use_cache)
-        placed = [
-            _with_number(trial, place)
-            for place, trial in zip(find_places(trials), trials, strict=True)
-            if trial.state.name != "FAIL" and (states is None or trial.state in states)
-        ]
-        return sorted(placed, key=lambda trial: int(trial.number))
+        return [trial for trial in self._in_place_order if states is None or trial.state in states]
 
 
 def _with_number(trial: Any, number: int) -> Any:

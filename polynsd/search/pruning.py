@@ -16,6 +16,7 @@ from typing import Any
 from polynsd.config import TrainConfig
 from polynsd.errors import ConfigError
 from polynsd.optional import load_optuna
+from polynsd.search.storage import one_transaction
 from polynsd.search.trials import Trial
 from polynsd.spec import parse_spec, resolve
 from polynsd.training.replica import Epoch
@@ -78,16 +79,17 @@ class BatchPruning:
         trials: with the trials of Optuna as their `handle`.
         splits: how many each is trained on.
         interval: epochs between two reports.
+        storage: where Optuna keeps the trials; what they report at one moment is stored in one go.
 
     Attributes:
         pruned: positions in the batch of the trials that fell behind.
         diverged: positions of those whose loss was not finite on some split; they end, too.
     """
 
-    def __init__(self, trials: Sequence[Trial], splits: int, interval: int) -> None:
+    def __init__(self, trials: Sequence[Trial], splits: int, interval: int, storage: Any = None) -> None:
         self.pruned: set[int] = set()
         self.diverged: set[int] = set()
-        self._splits, self._handles = splits, [trial.handle for trial in trials]
+        self._splits, self._handles, self._storage = splits, [trial.handle for trial in trials], storage
         rules = [trial.configuration.training for trial in trials]
         self._curves = [[ValidationCurve(config) for _ in range(splits)] for config in rules]
         self._due = [[*range(interval, config.epochs, interval), config.epochs] for config in rules]
@@ -100,11 +102,18 @@ class BatchPruning:
 
     def stop(self, _: int = 0) -> list[int]:
         """The replicas of all trials that are to end."""
-        for index in range(len(self._handles)):
-            if index not in self.pruned | self.diverged and self._is_behind(index):
-                self.pruned.add(index)
+        going = [index for index in range(len(self._handles)) if index not in self.pruned | self.diverged]
+        due = [index for index in going if self._is_due(index)]
+        if due:
+            with one_transaction(self._storage):
+                self.pruned.update([index for index in due if self._is_behind(index)])
         ended = self.pruned | self.diverged
         return [index * self._splits + split for index in ended for split in range(self._splits)]
+
+    def _is_due(self, index: int) -> bool:
+        """Whether the next value to report is known."""
+        due = self._due[index]
+        return bool(due) and all(curve.has_value_at(due[0]) for curve in self._curves[index])
 
     def _is_behind(self, index: int) -> bool:
         """Reports the values that are known by now; whether the trial should end.
@@ -113,7 +122,7 @@ class BatchPruning:
         """
         handle, curves, due = self._handles[index], self._curves[index], self._due[index]
         try:
-            while due and all(curve.has_value_at(due[0]) for curve in curves):
+            while self._is_due(index):
                 epoch = due.pop(0)
                 handle.report(fmean(curve.value_at(epoch) for curve in curves), epoch)
                 # of a trial that has ended on all splits there is nothing left to save

@@ -18,7 +18,7 @@ import numpy as np
 from polynsd.errors import require_choice
 from polynsd.optional import load_optuna
 from polynsd.search.heartbeat import claim_trial
-from polynsd.search.places import InPlaceOrder, find_places
+from polynsd.search.places import InPlaceOrder
 from polynsd.search.space import Space
 from polynsd.search.study import START
 
@@ -53,7 +53,7 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
         """
         claim_trial(study, trial)
         self._study = InPlaceOrder(study)
-        self._trial = self._study.renumber(trial)
+        self._trial = self._study.trials[trial.number]
         self._inner = self._for_trial()
         return self._inner.infer_relative_search_space(self._study, self._trial)
 
@@ -84,16 +84,15 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
 
     def _shared_shape(self) -> dict[str, Any]:
         """The shape parameters of another trial that shares them with this one, if there is any."""
-        trials, varying = self._study.get_trials(deepcopy=False), set(self._space.distributions())
-        group = self._group(self._trial, self._trial.number)
-        for place, trial in zip(find_places(trials), trials, strict=True):
-            if set(trial.params) == varying and self._group(trial, place) == group:
+        varying, group = set(self._space.distributions()), self._group(self._trial)
+        for trial in self._study.trials:
+            if set(trial.params) == varying and self._group(trial) == group:
                 return self._space.shape(trial.params)
         return {}
 
     def _draw_shape(self) -> dict[str, Any]:
         """What the sampler would give a trial with the seed of the group, without the free parameters."""
-        base = self._seeded(*self._group(self._trial, self._trial.number))
+        base = self._seeded(*self._group(self._trial))
         common = base.infer_relative_search_space(self._study, self._trial)
         drawn = base.sample_relative(self._study, self._trial, common)
         return {
@@ -103,10 +102,12 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
             for name, distribution in self._space.shape(self._space.distributions()).items()
         }
 
-    def _group(self, trial: Any, place: int) -> tuple[int, int]:
+    def _group(self, trial: Any) -> tuple[int, int]:
         """Equal for trials that share their shape: the start, or the first place of the batch."""
         start = trial.user_attrs.get(START)
-        return (BATCH_DRAWS, place // self._batch * self._batch) if start is None else (START_DRAWS, start)
+        if start is not None:
+            return START_DRAWS, start
+        return BATCH_DRAWS, trial.number // self._batch * self._batch
 
 
 def _without_warnings(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -90,6 +90,30 @@ def _lock_early(storage: Any) -> Any:
     return storage
 
 
+@contextmanager
+def one_transaction(storage: Any) -> Iterator[None]:
+    """Stores what the block writes to an SQLite file in one go, also where the block raises.
+
+    Optuna commits every parameter and attribute by itself, and a disk needs milliseconds for each. Other
+    processes wait while the block runs, so it should be short. Other storages are written to as ever.
+    """
+    backend: Any = getattr(storage, "_backend", None)
+    engine: Any = getattr(backend, "engine", None)
+    sessions: Any = getattr(backend, "scoped_session", None)  # of this thread
+    if engine is None or engine.dialect.name != "sqlite" or sessions().bind is not engine:
+        yield  # another storage, or a block in a block
+        return
+    with engine.connect() as connection:
+        transaction = connection.begin()
+        sessions.remove()
+        sessions(bind=connection, join_transaction_mode="create_savepoint")  # its commits end savepoints only
+        try:
+            yield
+        finally:
+            sessions.remove()
+            transaction.commit()
+
+
 def _check_pages(storage: Any) -> None:
     with storage.engine.connect() as connection:
         found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()

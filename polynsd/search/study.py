@@ -21,7 +21,7 @@ from polynsd.errors import ConfigError, require_at_least
 from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
 from polynsd.search.outcomes import LISTS, state_of
-from polynsd.search.places import PLACE, find_places, queue_by_place
+from polynsd.search.places import PLACE, find_places
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
 from polynsd.search.storage import hide_password, open_storage, tell_damage
@@ -110,7 +110,6 @@ def open_study(url: str, name: str, space: Space, problem: Problem, config: Sear
             pruner=get_pruner(config.pruner, startup, config.prune_interval),
             load_if_exists=True,
         )
-        queue_by_place(study)
         _require_same(study, json.loads(json.dumps(identity)), url)
         for trial in study.get_trials(deepcopy=False):
             _check_trial(trial, space)

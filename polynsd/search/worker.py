@@ -23,8 +23,9 @@ from polynsd.search.heartbeat import (
     requeue_trial,
 )
 from polynsd.search.outcomes import SURPLUS, ignore_finished, state_of, store_outcomes, tell_outcome
-from polynsd.search.places import find_places, holds_place, next_place
+from polynsd.search.places import ask_by_place, find_places, holds_place, next_place
 from polynsd.search.pruning import BatchPruning, fails_screening
+from polynsd.search.storage import one_transaction
 from polynsd.search.study import Search, count_finished, seconds_spent
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.callback import TrialStatus
@@ -70,20 +71,24 @@ def work(
 def ask_batch(search: Search) -> list[Any]:
     """Trials of Optuna, in places of one batch, up to the number ordered; none if all are taken."""
     trials: list[Any] = []
+    study, distributions = search.study, search.space.distributions()
     total, size, batch = search.config.trials, search.config.batch, 0
-    while _count_taken(search.study) < total:
-        if trials and next_place(search.study) // size != batch:
+    known = study.get_trials(deepcopy=False)
+    while _count_taken(known) < total:
+        if trials and next_place(known) // size != batch:
             break
-        trial = search.study.ask(search.space.distributions())
-        known = search.study.get_trials(deepcopy=False)
-        if "worker" not in known[trial.number].user_attrs:  # nothing was drawn for it
-            claim_trial(search.study, trial)
+        with one_transaction(study._storage):
+            trial = ask_by_place(study, known, distributions)
+            known = study.get_trials(deepcopy=False)
+            if "worker" not in known[trial.number].user_attrs:  # nothing was drawn for it
+                claim_trial(study, trial)
         place = find_places(known)[trial.number]
         if place >= total or not holds_place(known, trial.number):  # another worker asked at the same moment
             trial.set_user_attr("reason", SURPLUS)
-            search.study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
+            study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
             if place >= total:
                 break
+            known = study.get_trials(deepcopy=False)
             continue
         trials.append(trial)
         batch = place // size
@@ -94,9 +99,8 @@ def _counts(trial: Any) -> bool:
     return state_of(trial) not in ("lost", "surplus")
 
 
-def _count_taken(study: Any) -> int:
+def _count_taken(trials: Sequence[Any]) -> int:
     """How many of the trials ordered have ended or are running; queued ones are still to be asked for."""
-    trials = study.get_trials(deepcopy=False)
     return sum(_counts(trial) and trial.state.name != "WAITING" for trial in trials)
 
 
@@ -109,9 +113,10 @@ def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None =
         with heartbeat(handles):
             for group in _configure(search, handles):
                 start = time.perf_counter()
-                for trial in group:
-                    with ignore_finished():
-                        trial.handle.set_user_attr(TRAINING, True)
+                with one_transaction(search.study._storage):
+                    for trial in group:
+                        with ignore_finished():
+                            trial.handle.set_user_attr(TRAINING, True)
                 _train_in_stages(search, group)
                 outcomes = store_outcomes(group, (time.perf_counter() - start) / len(group))
                 for trial in group:
@@ -163,7 +168,7 @@ def _train_in_stages(search: Search, trials: Sequence[Trial]) -> None:
 def _train(search: Search, trials: Sequence[Trial], splits: range, prune: bool) -> None:
     """Trains trials of one shape together; halves of them where that raises, until the cause is alone."""
     configurations = [trial.configuration for trial in trials]
-    pruning = BatchPruning(trials, len(splits), search.config.prune_interval)
+    pruning = BatchPruning(trials, len(splits), search.config.prune_interval, search.study._storage)
     callbacks = (pruning.on_epoch, pruning.stop) if prune else (None, None)
     reason = None
     try:

@@ -108,7 +108,7 @@ class PolynomialFilter(nn.Module):
         return module
 
     def reset_parameters(self) -> None:
-        """Starts from uniform weights (`convex`, `free`), p ≡ 1 (`interpolation`), or by `start_as`; α = 0."""
+        """Starts from uniform weights (`convex`, `free`), p ≡ 1 (`interpolation`) or by `start_as`; α = 0."""
         if self.start is None:
             uniform = {"convex": 0.0, "free": 1 / (self.degree + 1), "interpolation": 1.0}
             self._set_theta(np.full(self.degree + 1, uniform[self.coefficients]))

@@ -18,7 +18,9 @@ from toys import toy_search
 
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.search import best_trials, count_finished, open_storage, trial_rows, work
-from polynsd.search.storage import hide_password
+from polynsd.search.outcomes import tell_outcome
+from polynsd.search.storage import hide_password, one_transaction
+from polynsd.search.worker import ask_batch
 
 OWNER = "postgres"  # the server refuses to run as root
 
@@ -35,6 +37,28 @@ def test_whoever_reads_an_sqlite_file_also_holds_it(tmp_path):
         with storage.engine.begin(), pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.execute("BEGIN IMMEDIATE")
+
+
+def test_an_sqlite_file_gets_a_transaction_in_one_go_also_where_it_is_interrupted(tmp_path):
+    """A trial that another worker has ended raises, and takes nothing else with it."""
+    url = f"sqlite:///{tmp_path}/study.db"
+    search, other = toy_search(url, trials=2), toy_search(url, trials=2)
+    first, second = ask_batch(search)
+    other.study.tell(second.number, 0.5)
+    with (
+        closing(sqlite3.connect(tmp_path / "study.db", timeout=0)) as reader,
+        suppress(KeyboardInterrupt),
+        one_transaction(search.study._storage),
+    ):
+        first.set_user_attr("heartbeat", 1)
+        assert not tell_outcome(
+            search.study, second.number, {"state": "failed", "attributes": {"reason": ""}}
+        )
+        assert "heartbeat" not in str(reader.execute("SELECT key FROM trial_user_attributes").fetchall())
+        raise KeyboardInterrupt
+    stored = other.study.get_trials()
+    assert stored[first.number].user_attrs["heartbeat"] == 1
+    assert stored[second.number].value == 0.5
 
 
 @pytest.mark.parametrize("url", ["study.db", "mysql://host/name", "sqlite:study.db", ""])
