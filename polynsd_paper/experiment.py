@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,8 +91,10 @@ class Procedure(ABC):
         """The same in a moment, for a look at times and shapes."""
 
     @abstractmethod
-    def train(self, source: Source, split: int, on_step: Callable[[str], None]) -> Trained:
-        """The training of one split on the source's device."""
+    def train(
+        self, source: Source, splits: Sequence[int], on_step: Callable[[str], None]
+    ) -> Iterator[Trained]:
+        """The trainings of some splits on the source's device, in their order."""
 
 
 Plan = Configuration | Space | Procedure | Matched

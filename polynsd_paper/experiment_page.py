@@ -232,7 +232,9 @@ def _facts(cells: DataFrame) -> list[str]:
     if len(metrics) == 1:
         metrics = [metric_name(cells["metric"].iloc[0])]
     searched = cells[cells["is_searched"]]
-    if searched.empty:
+    if any(configuration.get("grid") for configuration in cells["configuration"]):
+        search = "Some settings were chosen by validation, see below; the others are fixed."
+    elif searched.empty:
         search = "Settings are fixed, nothing was searched."
     else:
         trials, seconds = range_text(searched["trials"]), range_text(map(round, searched["search_seconds"]))

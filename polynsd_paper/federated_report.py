@@ -9,7 +9,16 @@ import numpy as np
 
 from polynsd.report.panels import Panels, handle, style
 from polynsd_paper.claims.comparisons import find_cell, select
-from polynsd_paper.experiments.federated import BACKBONES, BRACKETED, MASKS, PRINTED, shown_rounds
+from polynsd_paper.experiments.federated import (
+    BACKBONES,
+    BRACKETED,
+    DEGREES,
+    MASKS,
+    PENALTIES,
+    PRINTED,
+    RATES,
+    shown_rounds,
+)
 from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
 from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.measured import pool
@@ -27,10 +36,16 @@ CURVES = (
 TEXT = """\
 Mean ± deviation over seeds, each with a partition of its own. *Local*: the clients' own models in the round
 of best weighted validation, weighted by their nodes, as FedATH scores. *Global*: the model on the server, in
-the round that its own validation chooses, with every client's own mask. *Printed*: single numbers on
+the round that its own validation chooses, with every client's own mask; FedPUB sends every client a mean of
+its own, so these are scored, and FedProto has no common model. *Printed*: single numbers on
 Roman-Empire with its own features, from the last or the best round (the paper does not say) of models with
 dropout active at test time, as the published code has it; they are no measure of the rows here.
 MiB: of one round, from all clients."""
+CHOSEN = """\
+By the mean validation of the first three seeds, in the round that it chooses: the rate among {rates}, λ of
+masks among {penalties}, both together at K = 4, then K of PolyNSD among {degrees}. Fixed are two layers, 60
+channels (64 without a sheaf), stalks of dimension 3, dropout 0.5, decay 5e−4, 100 rounds of 3 epochs."""
+SYMBOLS = {"rate": "", "penalty": "λ ", "degree": "K "}
 
 
 def report_federated(cells: DataFrame, results: Path) -> str:
@@ -40,6 +55,9 @@ def report_federated(cells: DataFrame, results: Path) -> str:
     blocks += ["## Backbones and masks", *(_grid(select(cells, dataset=name), name) for name in graphs)]
     brackets = _brackets(cells, graphs)
     blocks += ["## Brackets", brackets] if brackets else []
+    settings = {"rates": RATES, "penalties": PENALTIES, "degrees": DEGREES}
+    texts = {name: ", ".join(f"{value:g}" for value in values) for name, values in settings.items()}
+    blocks += ["## Chosen settings", CHOSEN.format(**texts), _chosen_settings(cells, graphs)]
     blocks += ["## Over rounds", link_figure(_draw_rounds(cells, graphs, results))]
     return "\n\n".join(blocks) + "\n"
 
@@ -95,6 +113,20 @@ def _brackets(cells: DataFrame, graphs: list[str]) -> str:
                 texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
                 lines.append((dataset, backbone, *texts))
     return markdown_table(("dataset", "backbone", *BRACKETS.values()), lines, left=2) if lines else ""
+
+
+def _chosen_settings(cells: DataFrame, graphs: list[str]) -> str:
+    """`0.01, λ 1, K 4` of every row and graph."""
+    lines = []
+    for model in dict.fromkeys(cells["model"]):
+        texts = []
+        for dataset in graphs:
+            found = select(cells, dataset=dataset, model=model)
+            values = {name: pool(found, name) for name in SYMBOLS}
+            known = [f"{SYMBOLS[name]}{chosen[0]:g}" for name, chosen in values.items() if len(chosen)]
+            texts.append(", ".join(known) or NOT_RUN)
+        lines.append((model, *texts))
+    return markdown_table(("row", *graphs), lines, left=1 + len(graphs))
 
 
 def _draw_rounds(cells: DataFrame, graphs: list[str], results: Path) -> Path:

@@ -182,13 +182,12 @@ class Runner:
         count = plan.splits if self.splits is None else min(self.splits, plan.splits)
         if count < plan.splits:
             settings[FIRST_SPLITS] = count
-        found: list[Trained] = []
-        for split in range(count):
-            path = folder / f"{split}.json"
-            if not path.exists():
-                self.on_step(f"{cell}: split {split + 1} of {count}")
-                write_json(path, plan.train(source, split, self.on_step)._asdict())
-            found.append(Trained(**read_json(path)))
+        paths = [folder / f"{split}.json" for split in range(count)]
+        missing = [split for split, path in enumerate(paths) if not path.exists()]
+        trainings = plan.train(source, missing, lambda text: self.on_step(f"{cell}: {text}"))
+        for split, trained in zip(missing, trainings, strict=True):
+            write_json(paths[split], trained._asdict())
+        found = [Trained(**read_json(path)) for path in paths]
         first = found[0]
         record = Record(
             experiment=self.experiment.name,

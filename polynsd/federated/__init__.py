@@ -11,6 +11,7 @@
 | `backbones.py`, `attention.py` | sheaf models and graph networks with scores of edges                 |
 | `masks.py`, `pretraining.py`   | where the scores come from                                           |
 | `batch.py`, `stack.py`         | clients that train together                                          |
+| `replicas.py`    | several trainings side by side                                                     |
 | `partition.py`, `communities.py` | a graph divided among clients                                      |
 | `outcome.py`     | `ServerOptions`, `Privacy`, `Watcher`, `Outcome`: the two ends of a training        |
 | `training.py`    | `train_federated`: a partition, trained on one machine                             |

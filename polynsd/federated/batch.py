@@ -10,8 +10,8 @@ rounding.
     scores = group.evaluate({number: payload, …}, round=1)
 
 A client that nothing was sent to is computed with the others and left as it was. On a GPU an epoch of all is
-replayed as one CUDA graph. Clients of other methods, of attention backbones, and on a CPU those of large
-graphs, where nothing is gained, train one after the other.
+replayed as one CUDA graph. Clients of other methods, and on a CPU those of large graphs, where nothing is
+gained, train one after the other.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ from polynsd.training.capture import capture_step
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.rows import Layout
 
-ALONE = ("gatv2", "transformer")  # their softmax over neighbours needs a graph of its own
 LARGE = 1000  # nodes of a client, from which on a CPU gains nothing from a batch
 
 
 class ClientGroup:
-    """Clients with one configuration, up to its seed, in one process.
+    """Clients with one configuration, up to its seed, rate and penalty, in one process.
 
     Args:
         clients: on one device, by their numbers, or by others where clients of several trainings are in it.
@@ -50,7 +49,7 @@ class ClientGroup:
         if len(given) < len(clients):
             raise ConfigError("two clients of a group have the same number; give them different ones.")
         self.clients: dict[int, LocalClient] = dict(given)
-        self._all: _Batch | None = None
+        self._all: Batch | None = None
 
     def fit(self, received: Mapping[int, Payload], round: int) -> dict[int, Payload]:  # noqa: A002
         """One round of the clients that something was sent to."""
@@ -79,10 +78,10 @@ class ClientGroup:
             results[key] = Payload({}, {name: value for part in counts for name, value in part.items()})
         return results
 
-    def _batch(self) -> _Batch:
+    def _batch(self) -> Batch:
         if self._all is None:
             prepare_clients(list(self.clients.values()))
-            self._all = _Batch(list(self.clients.values()))
+            self._all = Batch(list(self.clients.values()))
         return self._all
 
     def _trains_together(self, members: Mapping[int, LocalClient]) -> bool:
@@ -94,12 +93,12 @@ def trains_together(clients: Sequence[LocalClient]) -> bool:
     if len(clients) < 2:
         return False
     first = clients[0]
-    if not first.method.trains_together or first.config.backbone in ALONE:
+    if not first.method.trains_together:
         return False
     return first.device.type != "cpu" or max(client.data.num_nodes for client in clients) < LARGE
 
 
-class _Batch:
+class Batch:
     """The rows of clients while they train; between rounds the clients hold their own numbers.
 
     Rows stay where they are in memory, for a CUDA graph to find them.
@@ -116,7 +115,11 @@ class _Batch:
         rows = [torch.zeros(shape, dtype=self.graph.x.dtype, device=device) for _ in range(4)]
         self.theta, self.mean, self.square, self.gradient = rows
         self.decay, self.scale = torch.full_like(self.theta, self.config.decay), torch.ones_like(self.theta)
-        self.rate = torch.full((count,), self.config.rate, dtype=wide_dtype(device), device=device)
+        rates, penalties = zip(
+            *((client.config.rate, client.config.penalty) for client in clients), strict=True
+        )
+        self.rate = torch.tensor(rates, dtype=wide_dtype(device), device=device)
+        self.penalty = torch.tensor(penalties, dtype=self.theta.dtype, device=device)
         self.seeds = torch.tensor([client.seed for client in clients], device=device)
         self.epochs = torch.zeros_like(self.seeds)
         self.running = {  # statistics of batch norms
@@ -128,14 +131,14 @@ class _Batch:
         self.received = {
             f"causal.{name}": p.detach().expand(count, *p.shape).clone() for name, p in shared.items()
         }
-        self._step = capture_step(self._run_epoch, "auto", device)
+        self.step = capture_step(self._run_epoch, "auto", device)
 
     def train(self, members: Sequence[LocalClient]) -> None:
         """The local epochs of some clients."""
         with on_device(self.theta.device):
             self.read()
             for _ in range(self.config.local_epochs):
-                self._step()
+                self.step()
             self._write(members)
 
     def _run_epoch(self) -> Tensor:
@@ -143,7 +146,7 @@ class _Batch:
         named = {name: p.requires_grad_() for name, p in self.layout.split(self.theta).items()}
         with skip_value_checks():
             losses = torch.vmap(self._loss)(
-                named, self.running, self.received, self.graph[1:], self.seeds, self.epochs
+                named, self.running, self.received, self.graph[1:], self.seeds, self.epochs, self.penalty
             )
             gradients = torch.autograd.grad(losses.sum(), list(named.values()), materialize_grads=True)
         gradient = self.layout.join(gradients, self.theta.dtype, out=self.gradient)
@@ -160,6 +163,7 @@ class _Batch:
         tensors: tuple[Tensor, ...],
         seed: Tensor,
         epoch: Tensor,
+        penalty: Tensor,
     ) -> Tensor:
         """What one client minimises, as `LocalClient.train_epoch` has it."""
         graph = LocalGraph(self.graph.topology, *tensors)
@@ -167,7 +171,7 @@ class _Batch:
         with EndlessDropout(seed, epoch):
             output = functional_call(self.model, {**named, **running}, (graph,), tie_weights=False)
         shared = {name: named[name] for name in received}
-        return self.model.loss(graph, output) + self.method.proximal(shared, received)
+        return self.model.loss(graph, output, penalty) + self.method.proximal(shared, received)
 
     @torch.no_grad()
     def logits(self, received: Mapping[int, Payload] | None = None) -> dict[int, Tensor]:
@@ -175,14 +179,23 @@ class _Batch:
 
         Clients go by their `id`; the rows of those that received nothing are their own.
         """
-        state = {**self.layout.split(self.theta), **self.running}
+        others: dict[str, Tensor] = {}
         if received is not None:
+            own = self.layout.split(self.theta)
             for name in next(iter(received.values())).arrays:
-                rows = state[f"causal.{name}"].clone()
+                rows = own[f"causal.{name}"].clone()
                 for row, client in enumerate(self.clients):
                     if id(client) in received:
                         rows[row] = torch.tensor(received[id(client)].arrays[name])
-                state[f"causal.{name}"] = rows
+                others[f"causal.{name}"] = rows
+        return {
+            id(client): rows[: client.data.num_nodes]
+            for rows, client in zip(self.run(others), self.clients, strict=True)
+        }
+
+    @torch.no_grad()
+    def run(self, others: Mapping[str, Tensor]) -> Tensor:
+        """`[R, N, classes]` logits in evaluation mode, with other rows of some parameters, by name."""
 
         def run(state: dict[str, Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
             graph = LocalGraph(self.graph.topology, *tensors)
@@ -191,11 +204,20 @@ class _Batch:
 
         self.model.eval()
         with skip_value_checks(), on_device(self.theta.device):
-            logits = torch.vmap(run)(state, self.graph[1:])
-        return {
-            id(client): rows[: client.data.num_nodes]
-            for rows, client in zip(logits, self.clients, strict=True)
-        }
+            state = {**self.layout.split(self.theta), **self.running, **others}
+            logits: Tensor = torch.vmap(run)(state, self.graph[1:])
+        return logits
+
+    def shared_rows(self) -> dict[str, Tensor]:
+        """Of the parameters that travel, by name, the rows of all clients."""
+        named = self.layout.split(self.theta)
+        return {name: named[name] for name in self.received}
+
+    def share(self, rows: Mapping[str, Tensor]) -> None:
+        """Overwrites the parameters that travel, and what counts as received."""
+        for name, own in self.shared_rows().items():
+            own.copy_(rows[name])
+            self.received[name].copy_(rows[name])
 
     @torch.no_grad()
     def read(self) -> None:

@@ -104,8 +104,8 @@ class Branches(nn.Module):
             transports = transport_features(maps, graph.topology, graph.first)
         return self.mask(transports, graph.halves), logits
 
-    def loss(self, graph: LocalGraph, output: LocalOutput) -> Tensor:
-        """L_c + L_b + L_s, as far as the branches are there."""
+    def loss(self, graph: LocalGraph, output: LocalOutput, penalty: Tensor | float) -> Tensor:
+        """L_c + L_b + L_s, as far as the branches are there; the penalty is λ."""
         total = cross_entropy(output.logits, graph.y, graph.train)
         if output.sheaf is not None:
             total = total + cross_entropy(output.sheaf, graph.y, graph.train)
@@ -114,7 +114,7 @@ class Branches(nn.Module):
         causal, biased = output.logits, output.biased
         dependence = hsic(causal, biased.detach(), graph.nodes) + hsic(causal.detach(), biased, graph.nodes)
         entropy = negative_entropy(biased, graph.nodes, self.config.entropy)
-        return total + entropy + self.config.penalty * dependence
+        return total + entropy + penalty * dependence
 
 
 def sheaf_of(config: FederatedConfig) -> str:

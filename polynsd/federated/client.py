@@ -93,7 +93,8 @@ class LocalClient:
         self.optimizer.zero_grad()
         with self.local_dropout(), skip_value_checks():
             output = self.branches(self.graph)
-            loss = self.branches.loss(self.graph, output) + self.method.local_loss(self, output, round)
+            loss = self.branches.loss(self.graph, output, self.config.penalty)
+            loss = loss + self.method.local_loss(self, output, round)
             loss = loss + self.method.proximal(self.method.shared(self.causal), self.received)
         loss.backward()
         self.optimizer.step()

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.kernels.gpu.schedule import schedule
-from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
+from polynsd.kernels.ops.edges import at_columns, at_rows, max_at_nodes, sum_at_nodes
 from polynsd.kernels.ops.operator import Pattern
 from polynsd.topology import Topology, as_topology
 from polynsd.zoo.matrices import once_per_graph
@@ -54,7 +54,7 @@ def neighbours_and_self(topology: Topology, x: Tensor) -> Neighbourhood:
 def softmax(scores: Tensor, near: Neighbourhood) -> Tensor:
     """α_ij = exp(s_ij) / Σ_j exp(s_ij) for scores `[H, heads]`."""
     pattern = near.pattern
-    shares = (scores - at_rows(_row_maximum(scores, near), pattern, -2)).exp()
+    shares = (scores - at_rows(max_at_nodes(scores, pattern, near.row, -2), pattern, -2)).exp()
     return shares / (at_rows(sum_at_nodes(shares, pattern, -2), pattern, -2) + TINY)
 
 
@@ -65,7 +65,7 @@ def softmax_with_self(scores: Tensor, own: Tensor, near: Neighbourhood) -> tuple
         α_ij `[H, heads]` and α_ii `[N, heads]`.
     """
     pattern = near.pattern
-    maximum = torch.maximum(_row_maximum(scores, near), own.detach())
+    maximum = torch.maximum(max_at_nodes(scores, pattern, near.row, -2), own.detach())
     shares, own = (scores - at_rows(maximum, pattern, -2)).exp(), (own - maximum).exp()
     total = sum_at_nodes(shares, pattern, -2) + own
     return shares / at_rows(total, pattern, -2), own / total
@@ -78,15 +78,6 @@ def attend(scores: Tensor, v: Tensor, near: Neighbourhood) -> Tensor:
     """
     parts = at_columns(v.unflatten(-1, (scores.size(-1), -1)), near.pattern)
     return sum_at_nodes(softmax(scores, near).unsqueeze(-1) * parts, near.pattern).flatten(-2)
-
-
-def _row_maximum(scores: Tensor, near: Neighbourhood) -> Tensor:
-    """`[N, heads]` max_j s_ij, −∞ for nodes without neighbours; a constant for gradients.
-
-    PyTorch takes it with atomics, but a maximum does not depend on the order.
-    """
-    lowest = scores.new_full((near.pattern.num_nodes, scores.size(-1)), -torch.inf)
-    return lowest.scatter_reduce(0, near.row[:, None].expand_as(scores), scores.detach(), "amax")
 
 
 def require_heads(channels: int, heads: int) -> None:

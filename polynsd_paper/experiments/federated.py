@@ -10,32 +10,41 @@ like the others. Here are its graph and labels with other features (`roman_empir
 graphs. Where one client has everything (`union`, `whole`), ROC AUC is over all nodes, else it is a mean over
 clients.
 
-Settings are fixed and the same for all rows: two layers, 60 or 64 channels, dropout 0.5, Adam with rate 0.01
-and decay 5e−4, 100 rounds of 3 epochs; λ = 1 and mean entropy for masks, K = 4. `gcn+fedath as published` has
-FedATH's own: 512 channels, rate 0.001, λ = 7 and entropies summed over nodes.
+Rate (0.003, 0.01), λ of masks (0, 1, 7) and K of PolyNSD (2, 4, 8) are chosen by the mean validation of the
+first three seeds: rate and λ together at K = 4, then K. The rest is fixed: two layers, 60 or 64 channels,
+dropout 0.5, Adam with decay 5e−4, 100 rounds of 3 epochs, mean entropy for masks. `gcn+fedath as published`
+has FedATH's own: 512 channels, rate 0.001, λ = 7 and entropies summed over nodes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from polynsd.data.datasets.catalogue import open_graph
+from polynsd.data.datasets.entries import ENTRIES
+from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
 from polynsd.data.transforms import apply
 from polynsd.errors import DataError
+from polynsd.federated.client import LocalClient
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.partition import partition_graph
+from polynsd.federated.partition import Partition, partition_graph
 from polynsd.federated.payload import ClientData, pool_clients
+from polynsd.federated.replicas import can_train_side_by_side, train_side_by_side
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment, Procedure, Trained
 from polynsd_paper.experiments.models import FAMILIES
 
-CLIENTS, SPLITS = 10, 5
+CLIENTS, SPLITS, SEARCHED = 10, 5, 3  # seeds of all scores, and of a search
+RATES, PENALTIES, DEGREES = (3e-3, 1e-2), (0.0, 1.0, 7.0), (2, 4, 8)
+MOST_NODES = {"cpu": 20_000, "cuda": 250_000}  # of trainings side by side
 DIVISIONS = ("clients", "union", "whole")  # who trains: ten clients; one, on their graphs or on all edges
 MASKS = ("none", "fedath", "current", "loaded", "full")
 SHEAVES = tuple(f"{kind}-{maps}" for kind in ("nsd", "polynsd") for maps in FAMILIES)
@@ -61,54 +70,168 @@ PRINTED = {  # the paper's names of its rows
 
 @dataclass(frozen=True)
 class Federation(Procedure):
-    """One federated training per split."""
+    """One federated training per split, with the best settings of a grid."""
 
     config: FederatedConfig
     division: str = "clients"
     clients: int = CLIENTS
     splits: int = SPLITS
+    grid: Mapping[str, Sequence[float]] = field(
+        default_factory=dict
+    )  # values of options of the configuration
 
     def settings(self) -> dict[str, Any]:
         config = {name: value for name, value in asdict(self.config).items() if name != "seed"}
-        return {"federated": config, "division": self.division, "clients": self.clients}
+        grid = {name: list(values) for name, values in self.grid.items()}
+        return {"federated": config, "division": self.division, "clients": self.clients, "grid": grid}
 
     def complete(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         config = {**asdict(FederatedConfig()), **recorded.get("federated", {})}
         config.pop("seed")
-        return {**recorded, "federated": config}
+        return {"grid": {}, **recorded, "federated": config}
 
     def shortened(self) -> Federation:
-        return replace(self, config=replace(self.config, rounds=2), clients=3, splits=1)
+        grid = {name: values for name, values in self.grid.items() if name == "rate"}
+        return replace(self, config=replace(self.config, rounds=2), clients=3, splits=1, grid=grid)
 
-    def train(self, source: Source, split: int, on_step: Callable[[str], None]) -> Trained:
-        graph, entry, _ = open_graph(str(source.dataset))
-        features = source.features or ("raw" if entry is None else entry.preprocessing)
-        metric = source.metric or ("accuracy" if entry is None else entry.metric)
-        if graph.x is None:
-            raise DataError(f"{graph.name} has no features here; roman_empire_glovesub has other ones.")
-        graph = apply(features, graph)
-        partition = partition_graph(graph, self.clients, seed=split)
-        if self.division == "clients":
-            data = [ClientData.of(each, partition.num_classes) for each in partition.graphs]
-        else:
-            data = [pool_clients(partition, graph if self.division == "whole" else None)]
-        config = replace(self.config, seed=split)
+    def train(
+        self, source: Source, splits: Sequence[int], on_step: Callable[[str], None]
+    ) -> Iterator[Trained]:
         start = time.perf_counter()
-        rounds = play(data, config, metric, source.device, on_step)
-        chosen = rounds.choose("local")
-        sizes = {part: float(sum(getattr(each, part).sum() for each in data)) for part in PARTS}
-        protocol = f"{self.clients} clients by louvain, {self.division}"
-        return Trained(
-            val=rounds.curves["local_val"][chosen - 1],
-            test=rounds.curves["local_test"][chosen - 1],
-            best=chosen,
-            steps=config.rounds,
-            parameters=rounds.parameters,
-            seconds=round(time.perf_counter() - start, 2),
-            about={"metric": metric, "protocol": protocol, "features": features},
-            sizes=sizes,
-            measured=rounds.measure() | {"majority": majority_rate(data)},
+        federations = Federations(self, source, on_step)
+        config = federations.choose(range(min(SEARCHED, self.splits)))
+        played = federations.play([replace(config, seed=split) for split in splits])
+        chosen = {name: float(getattr(config, name)) for name in self.grid}
+        seconds = round((time.perf_counter() - start) / max(len(splits), 1), 2)
+        for split, rounds in zip(splits, played, strict=True):
+            data, best = federations.clients_of(split), rounds.choose("local")
+            yield Trained(
+                val=rounds.curves["local_val"][best - 1],
+                test=rounds.curves["local_test"][best - 1],
+                best=best,
+                steps=config.rounds,
+                parameters=rounds.parameters,
+                seconds=seconds,
+                about={
+                    "metric": federations.metric,
+                    "protocol": f"{self.clients} clients by louvain, {self.division}",
+                    "features": federations.features,
+                },
+                sizes={part: float(sum(getattr(each, part).sum() for each in data)) for part in PARTS},
+                measured=rounds.measure() | chosen | {"majority": majority_rate(data)},
+            )
+
+
+class Federations:
+    """Trainings of one row on one graph: other seeds, other settings; each is played once.
+
+    Args:
+        row: what is trained.
+        source: the graph, and the device.
+        on_step: is called with a line of text now and then.
+    """
+
+    def __init__(self, row: Federation, source: Source, on_step: Callable[[str], None]) -> None:
+        entry = ENTRIES.get(str(source.dataset))
+        self.row, self.source, self.on_step = row, source, on_step
+        self.features = source.features or ("raw" if entry is None else entry.preprocessing)
+        self.metric = source.metric or ("accuracy" if entry is None else entry.metric)
+        self._played: dict[str, Rounds] = {}
+
+    def clients_of(self, seed: int) -> list[ClientData]:
+        """The graphs of a seed's partition."""
+        return open_clients(
+            str(self.source.dataset), self.features, self.row.clients, seed, self.row.division
         )
+
+    def choose(self, seeds: Sequence[int]) -> FederatedConfig:
+        """The configuration of the grid with the best mean validation: K last, all others together."""
+        grid = dict(self.row.grid)
+        last = {name: grid.pop(name) for name in ("degree",) if name in grid}
+        best = self.row.config
+        for names in (grid, last):
+            if not names:
+                continue
+            values: list[dict[str, Any]] = [
+                dict(zip(names, some, strict=True)) for some in product(*names.values())
+            ]
+            trials = [replace(best, **some) for some in values]
+            played = self.play([replace(trial, seed=seed) for trial in trials for seed in seeds])
+            scores = np.array([max(rounds.curves["local_val"]) for rounds in played])
+            best = trials[int(scores.reshape(len(trials), -1).mean(1).argmax())]
+            told = ", ".join(f"{name} {getattr(best, name):g}" for name in names)
+            self.on_step(f"{told} of {len(trials)} by validation {100 * scores.max():.1f}")
+        return best
+
+    def play(self, configs: Sequence[FederatedConfig]) -> list[Rounds]:
+        """The rounds of every configuration; side by side where they have one shape."""
+        shapes: dict[str, list[FederatedConfig]] = {}
+        for config in configs:
+            if repr(config) not in self._played:
+                shape = replace(config, seed=0, rate=0.0, penalty=0.0)
+                shapes.setdefault(repr(shape), []).append(config)
+        for alike in shapes.values():
+            self._play_alike(alike)
+        return [self._played[repr(config)] for config in configs]
+
+    def _play_alike(self, configs: Sequence[FederatedConfig]) -> None:
+        nodes = sum(each.num_nodes for each in self.clients_of(configs[0].seed))
+        most = max(MOST_NODES["cpu" if self.source.device == "cpu" else "cuda"] // nodes, 1)
+        for some in (configs[i : i + most] for i in range(0, len(configs), most)):
+            trainings = [
+                [
+                    LocalClient(each, c, i, self.source.device)
+                    for i, each in enumerate(self.clients_of(c.seed))
+                ]
+                for c in some
+            ]
+            if can_train_side_by_side([client for training in trainings for client in training]):
+                found = self._play_side_by_side(trainings)
+            else:
+                del trainings
+                found = [self._play_by_server(config) for config in some]
+            self._played |= {repr(config): rounds for config, rounds in zip(some, found, strict=True)}
+
+    def _play_by_server(self, config: FederatedConfig) -> Rounds:
+        return play(self.clients_of(config.seed), config, self.metric, self.source.device, self.on_step)
+
+    def _play_side_by_side(self, trainings: Sequence[Sequence[LocalClient]]) -> list[Rounds]:
+        config = trainings[0][0].config
+
+        def tell(number: int, scores: Sequence[Mapping[str, float]]) -> None:
+            if number % 10 == 0:
+                val = np.mean([score["local_val"] for score in scores])
+                self.on_step(
+                    f"{len(scores)} trainings, round {number} of {config.rounds}, validation {100 * val:.1f}"
+                )
+
+        # messages have the same size in every round, so two rounds over Flower tell
+        short = replace(config, masks="none", rounds=2, local_epochs=1)
+        sent = play(self.clients_of(config.seed), short, self.metric, "cpu", lambda text: None)
+        return [replace(sent, curves=curves) for curves in train_side_by_side(trainings, self.metric, tell)]
+
+
+@lru_cache(maxsize=2 * SPLITS)  # of the row and of the next ones
+def open_clients(dataset: str, features: str, clients: int, seed: int, division: str) -> list[ClientData]:
+    """The graphs of the clients of a seed; one graph where one has everything."""
+    graph, partition = _divide(dataset, features, clients, seed)
+    if division == "clients":
+        return [ClientData.of(each, partition.num_classes) for each in partition.graphs]
+    return [pool_clients(partition, graph if division == "whole" else None)]
+
+
+@lru_cache(maxsize=SPLITS)
+def _divide(dataset: str, features: str, clients: int, seed: int) -> tuple[Graph, Partition]:
+    graph = _open(dataset, features)
+    return graph, partition_graph(graph, clients, seed=seed)
+
+
+@lru_cache(maxsize=1)
+def _open(dataset: str, features: str) -> Graph:
+    graph, _, _ = open_graph(dataset)
+    if graph.x is None:
+        raise DataError(f"{graph.name} has no features here; roman_empire_glovesub has other ones.")
+    return apply(features, graph)
 
 
 def majority_rate(clients: Sequence[ClientData]) -> float:
@@ -198,8 +321,16 @@ def _configure(dataset: str, model: str) -> Cell:
 
 def _federation(backbone: str, masks: str = "none", division: str = "clients", **options: Any) -> Federation:
     kind, _, maps = backbone.partition("-")
-    maps = maps or "diagonal"  # of the sheaf whose maps score edges
-    return Federation(FederatedConfig(backbone=kind, maps=maps, masks=masks, **options), division)
+    config = FederatedConfig(
+        backbone=kind,
+        maps=maps or "diagonal",  # of the sheaf whose maps score edges
+        masks=masks,
+        **options,
+    )
+    grid: dict[str, Sequence[float]] = {"rate": RATES}
+    grid |= {} if masks == "none" else {"penalty": PENALTIES}
+    grid |= {"degree": DEGREES} if kind == "polynsd" else {}
+    return Federation(config, division, grid=grid)
 
 
 def _make_rows() -> dict[str, Federation]:
@@ -213,9 +344,8 @@ def _make_rows() -> dict[str, Federation]:
         if (backbone, masks) != ("gcn", "none") and (masks != "current" or backbone in SHEAVES)
     }
     found |= {name: grid[name] for name in PRINTED if name in grid} | grid
-    found["gcn+fedath as published"] = _federation(
-        "gcn", "fedath", width=512, rate=1e-3, penalty=7.0, entropy="sum"
-    )
+    published = FederatedConfig("gcn", "fedath", width=512, rate=1e-3, penalty=7.0, entropy="sum")
+    found["gcn+fedath as published"] = Federation(published)
     found["fgssl as published"] = _federation("gcn", method="fgssl", options={"variant": "published"})
     for backbone in BRACKETED:
         found[f"{backbone} local"] = _federation(backbone, method="local")
@@ -238,7 +368,7 @@ FEDERATED = Experiment(
     {"model": tuple(ROWS)},
     _configure,
     seeds=1,
-    minutes="roman_empire_glovesub: 2 minutes of a CPU core (fedavg) to 22 (sheaves with masks) per cell",
+    minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell",
     paper="the federated table",
     report="polynsd_paper.federated_report:report_federated",
     fast_datasets=("texas",),

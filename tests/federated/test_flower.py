@@ -21,6 +21,7 @@ from polynsd.errors import ConfigError
 from polynsd.federated import (
     ClientData,
     FederatedConfig,
+    LocalClient,
     average,
     deployment,
     initial_payload,
@@ -31,6 +32,7 @@ from polynsd.federated.local_grid import LocalGrid
 from polynsd.federated.outcome import Privacy, ServerOptions, weigh_scores
 from polynsd.federated.partition import partition_graph
 from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays, to_payload
+from polynsd.federated.replicas import train_side_by_side
 from polynsd.federated.server import FederatedServer
 from polynsd.federated.site import Site
 from polynsd.federated.training import train_federated
@@ -422,6 +424,19 @@ def test_differential_privacy_clips_and_tells_what_it_costs():
         Privacy(secure_aggregation=True, dp_noise=1.0)
     with pytest.raises(ConfigError, match="fedavg or fedprox"):
         serve(replace(CONFIG, method="fedadam"), dp_noise=1.0)
+
+
+@pytest.mark.parametrize("method", ["fedprox", "local"])
+def test_trainings_side_by_side_are_those_of_their_servers(method):
+    config = replace(CONFIG, backbone="gatv2", width=1, masks="fedath", method=method)
+    configs = [config, replace(config, seed=1, rate=0.1, penalty=7.0)]
+    data, logs = [site.data for site in make_sites()], [[], []]
+    for each, log in zip(configs, logs, strict=True):
+        FederatedServer(each, ServerOptions(CLIENTS), LocalGrid(make_sites()), Notes(), log=log.append).run()
+    trainings = [[LocalClient(graph, each, i) for i, graph in enumerate(data)] for each in configs]
+    for curves, log in zip(train_side_by_side(trainings), logs, strict=True):
+        scores = [record["scores"] for record in log[1:]]  # of the round before
+        assert curves == {name: [score[name] for score in scores] for name in scores[0]}
 
 
 def test_scores_are_weighted_by_nodes():

@@ -129,6 +129,8 @@ def test_one_client_is_centralised_training_to_the_bit() -> None:
         ("polynsd", "full", "general"),
         ("nsd", "current", "orthogonal"),
         ("gcn", "fedath", "diagonal"),
+        ("gatv2", "fedath", "diagonal"),
+        ("transformer", "none", "diagonal"),
     ],
 )
 def test_clients_that_train_together_get_what_each_gets_alone(backbone: str, masks: str, maps: str) -> None:
@@ -141,7 +143,7 @@ def test_clients_that_train_together_get_what_each_gets_alone(backbone: str, mas
 def test_on_a_gpu_they_are_replayed_as_one_cuda_graph(masks: str) -> None:
     group = check_group(small(masks=masks, local_epochs=5), "cuda")
     assert group._all is not None
-    assert group._all._step.captured, group._all._step.reason  # type: ignore[attr-defined]
+    assert group._all.step.captured, group._all.step.reason  # type: ignore[attr-defined]
 
 
 def check_group(config: FederatedConfig, device: str) -> ClientGroup:

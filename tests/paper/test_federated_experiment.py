@@ -11,7 +11,16 @@ from polynsd.errors import DataError
 from polynsd.optional import load_optional
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Trained, fast
-from polynsd_paper.experiments.federated import BACKBONES, FEDERATED, MASKS, PRINTED, ROWS, Federation
+from polynsd_paper.experiments.federated import (
+    BACKBONES,
+    FEDERATED,
+    MASKS,
+    PRINTED,
+    ROWS,
+    Federation,
+    Federations,
+    Rounds,
+)
 from polynsd_paper.federated_report import report_federated, row_name
 from polynsd_paper.published import published
 from polynsd_paper.records import differences, load_records, read_record
@@ -36,7 +45,7 @@ def test_all_rows_of_the_paper_and_of_the_grid_are_there():
 def board(tmp_path):
     """A small graph as a cell of the experiment, and what trains it."""
     archive = save_graph(tmp_path / "board.npz", make_graph("minesweeper", rows=12, cols=12))
-    cell = Cell("board", {"model": "fedavg"}, replace(ROWS["fedavg"].shortened(), splits=2),
+    cell = Cell("board", {"model": "fedavg"}, replace(ROWS["fedavg"].shortened(), splits=2, grid={}),
                 sources=(Source(str(archive)),))  # fmt: skip
     return cell, Runner(FEDERATED, tmp_path / "out", tmp_path / "work")
 
@@ -62,17 +71,34 @@ def test_a_procedure_goes_on_with_the_split_at_which_it_was_stopped(board, monke
     sizes = {"train": 5.0, "val": 2.0, "test": 3.0}
     asked, can_go_on = [], [True, False, True]
 
-    def train(self, source, split, on_step):
-        asked.append(split)
-        if not can_go_on.pop(0):
-            raise DataError("stopped")
-        return Trained(0.5, split / 10, 1, 2, 7, 1.0, about, sizes, {"majority": 0.3})
+    def train(self, source, splits, on_step):
+        for split in splits:
+            asked.append(split)
+            if not can_go_on.pop(0):
+                raise DataError("stopped")
+            yield Trained(0.5, split / 10, 1, 2, 7, 1.0, about, sizes, {"majority": 0.3})
 
     monkeypatch.setattr(Federation, "train", train)
     with pytest.raises(DataError, match="stopped"):
         runner.record(cell)
     assert [score.test for score in runner.record(cell).scores] == [0.0, 0.1]
     assert asked == [0, 1, 1]
+
+
+def test_settings_are_those_with_the_best_mean_validation_and_degrees_come_last(monkeypatch):
+    row, asked = ROWS["polynsd-general+loaded"], []
+
+    def play(self, configs):
+        asked.append(len(configs))
+        values = [
+            -abs(c.rate - 3e-3) - abs(c.penalty - 7) - abs(c.degree - 8) + 1e-6 * c.seed for c in configs
+        ]
+        return [Rounds(curves={"local_val": [value - 1, value]}) for value in values]
+
+    monkeypatch.setattr(Federations, "play", play)
+    best = Federations(row, Source("texas"), lambda text: None).choose(range(3))
+    assert (best.rate, best.penalty, best.degree) == (3e-3, 7.0, 8)
+    assert asked == [2 * 3 * 3, 3 * 3]  # rates × λ × seeds, degrees × seeds
 
 
 def test_fast_is_a_few_rounds_on_a_small_graph():
@@ -85,7 +111,13 @@ def test_fast_is_a_few_rounds_on_a_small_graph():
 
 def invent(graphs=(ROMAN,), **gains):
     """Cells whose score is the sum of the gains of the parts of their names."""
-    majority = {"majority": [0.35] * 5, "global_test": [0.3] * 5, "received_mib": [1.0] * 5}
+    majority = {
+        "rate": [0.003] * 5,
+        "degree": [8] * 5,
+        "majority": [0.35] * 5,
+        "global_test": [0.3] * 5,
+        "received_mib": [1.0] * 5,
+    }
     curves = {f"local_test_{n}": [0.3] * 5 for n in (1, 2, 5)}
     for graph in graphs:
         for name in ROWS:
@@ -119,7 +151,8 @@ def test_the_page_has_printed_rows_grids_brackets_and_curves(tmp_path):
     text = report_federated(cells, tmp_path)
     assert "| FedOPT" in text
     assert "80.24" in text
-    assert text.count("| polynsd-general ") == 4  # two grids, two brackets
+    assert "| 0.003, K 8 | 0.003, K 8 |" in text
+    assert text.count("| polynsd-general ") == 4 + 3  # two grids, two brackets, settings
     assert (tmp_path / "figures" / "federated-rounds.png").exists()
 
 

@@ -111,6 +111,20 @@ def sum_at_nodes(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     )
 
 
+def max_at_nodes(values: Tensor, pattern: Pattern, row: Tensor, dim: int = -3) -> Tensor:
+    """The greatest of the half-edges that a node owns, −∞ where it owns none; without gradient.
+
+    PyTorch takes it with atomics, but a maximum does not depend on the order. `row` is the pattern's
+    in int64.
+    """
+
+    def maximum(flat: Tensor) -> Tensor:
+        lowest = flat.new_full((flat.size(0), pattern.rowptr.numel() - 1, flat.size(2)), -torch.inf)
+        return lowest.scatter_reduce(1, row[None, :, None].expand_as(flat), flat, "amax")
+
+    return _on_flat(maximum, values.detach(), pattern, pattern.num_half_edges, dim)
+
+
 def swap_halves(values: Tensor, pattern: Pattern, dim: int = -3) -> Tensor:
     """The value of the other half of every edge: `values[twin]`."""
     return _on_flat(lambda flat: swap(flat, pattern.twin), values, pattern, pattern.num_half_edges, dim)
