@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import re
 from collections.abc import Callable
@@ -34,19 +33,19 @@ class Probe:
     rates: tuple[float, ...]  # of dropout, in the order of the calls
     moving: tuple[str, ...]  # names of the buffers that training changes
     saved_bytes: int  # what a step keeps for its backward pass
-    output: Tensor  # [N, O] in evaluation mode
+    output: Tensor | None  # [N, O] in evaluation mode, where it was asked for
 
 
-def probe(model: nn.Module, predict: Predict, counts_bytes: bool = True) -> Probe:
-    """One pass in training mode, through a copy of the model, and one in evaluation mode.
+def probe(model: nn.Module, predict: Predict, counts_bytes: bool = True, needs_output: bool = True) -> Probe:
+    """One pass in training mode, after which buffers are what they were, and one in evaluation mode.
 
-    Without `counts_bytes` nothing is kept for a backward pass, and `saved_bytes` is 0.
+    Without `counts_bytes` nothing is kept for a backward pass, and `saved_bytes` is 0. Without `needs_output`
+    there is no second pass.
     """
     materialize(model, predict)
-    twin = copy.deepcopy(model).train()
-    before, random_state = {name: b.clone() for name, b in twin.named_buffers()}, _random_state(model)
+    before, random_state = {name: b.clone() for name, b in model.named_buffers()}, _random_state(model)
     saved: dict[int, int] = {}
-    parameters = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
+    parameters = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
 
     def keep(t: Tensor) -> Any:
         storage = t.untyped_storage()
@@ -59,16 +58,19 @@ def probe(model: nn.Module, predict: Predict, counts_bytes: bool = True) -> Prob
         DropoutRates() as stream,
         torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t),
     ):
-        output = predict(twin)
+        predict(model.train())
     if not torch.equal(_random_state(model), random_state):
         raise ConfigError(
             "replicas draw random numbers in dropout only, each by its own seed; this model draws random "
             "numbers elsewhere too, so its replicas would depend on each other."
         )
-    moving = tuple(name for name, buffer in twin.named_buffers() if not torch.equal(buffer, before[name]))
-    del output
+    moving = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name])]
+    model.eval()
     with torch.no_grad():
-        return Probe(tuple(stream.rates), moving, sum(saved.values()), predict(model.eval()))
+        for name in moving:
+            model.get_buffer(name).copy_(before[name])
+        output = predict(model) if needs_output else None
+    return Probe(tuple(stream.rates), tuple(moving), sum(saved.values()), output)
 
 
 def _random_state(model: nn.Module) -> Tensor:

@@ -39,7 +39,8 @@ class Replica:
         config: the training rules; `select`, `precision` and `capture` are the same for all.
         start: models of an equal `start` and seed begin with equal numbers, filters of different degrees
             apart, and are given those of the first of them: to draw and orthogonalise wide matrices takes
-            longer than a short training.
+            longer than a short training. Nor is it checked that they are alike, so say so only of models
+            whose options differ in dropout rates and degrees alone.
     """
 
     build: Callable[[], nn.Module]

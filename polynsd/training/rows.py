@@ -121,9 +121,8 @@ def make_rows(
     sizes = torch.tensor([p.numel() for p in trainable(models[0]).values()], device=device)
 
     def of_parameters(value: Callable[[nn.Module, TrainConfig], list[float]]) -> Tensor:
-        values = torch.tensor(
-            [value(models[0], r.config) for r in replicas], dtype=theta.dtype, device=device
-        )
+        known = {config: value(models[0], config) for config in {r.config for r in replicas}}
+        values = torch.tensor([known[r.config] for r in replicas], dtype=theta.dtype, device=device)
         return values.repeat_interleave(sizes, 1, output_size=theta.size(1))
 
     never = torch.full((count,), torch.nan, dtype=wide, device=device)
