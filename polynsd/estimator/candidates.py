@@ -21,7 +21,8 @@ from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate
 from polynsd.estimator.networks import Network
 from polynsd.estimator.propagation import FitOnce, propagation_candidates
-from polynsd.estimator.trees import trees_candidates
+from polynsd.estimator.sklearn_compat import HAS_SKLEARN
+from polynsd.estimator.trees import HOPS, TreesCandidate, is_wide, trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
 
@@ -81,8 +82,9 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     networks: list[Candidate] = [n for treatment in treatments for n in _networks(treatment, inputs)]
     alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
     cheap: list[Candidate] = [FitOnce(candidate) for candidate in alone]
+    below = "smoothed" if is_wide(inputs, HOPS) else "trees"  # what labels are spread over, if it is there
     bases = [candidate for candidate in cheap if candidate.family in ("smoothed", "trees")]
-    bases = sorted(bases, key=lambda base: base.family != "trees")[:1]
+    bases = sorted(bases, key=lambda base: base.family != below)[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
     networks = sort_families(networks)
     if not _has_words(inputs):  # few numbers may need depth, and deep networks most of the allowance: first
@@ -91,7 +93,7 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
 
 
 def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
-    """A linear model and a perceptron of a node's links, where there are any."""
+    """A linear model, trees and a perceptron of a node's links, where there are any."""
     if not inputs.graph.num_edges:
         return []
     linear = LinearCandidate("linear, links", "links", treatment, device=str(with_double(inputs.device)))
@@ -107,7 +109,9 @@ def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
         norm="none",
         degree=0,
     )
-    return [LinkCandidate(linear), LinkCandidate(perceptron)]
+    trees = [TreesCandidate("boosted trees, links", "links", HOPS)] if HAS_SKLEARN else []
+    bases: tuple[Candidate, ...] = (linear, *trees, perceptron)
+    return [LinkCandidate(base) for base in bases]
 
 
 def sort_families(candidates: Iterable[Candidate]) -> list[Candidate]:

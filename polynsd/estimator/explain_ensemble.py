@@ -35,6 +35,7 @@ from polynsd.estimator.gradients import Matrix, Numbers, Part
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.structure import COLUMNS
 from polynsd.estimator.trees import TreesMember, make_table
 from polynsd.nn import PolyNSD
 from polynsd.topology import Topology, as_topology
@@ -138,7 +139,7 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
     """The models of a member, one per fold; none where it has no gradients."""
     columns = inputs.treatments.columns
     if isinstance(member, TreesMember):
-        slopes = tree_slopes(member, make_table(inputs, member.hops), node)
+        slopes = tree_slopes(member, make_table(inputs, member.hops, member.components), node)
         nothing = torch.zeros(len(slopes), slopes.size(-1), dtype=torch.double)
         member = LinearMember(member.name, member.family, STANDARD, "mean", member.hops, 0.0, slopes, nothing)
     if isinstance(member, NetworkMember):
@@ -162,9 +163,11 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
 def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
     """`[R, (H + 1) F, O]` slopes of boosted trees in every column of their table, see above.
 
-    The degree, the last column where there are hops, is no feature and is left out.
+    Slopes of components are those of the features that they add up. A node's place in the graph, the last
+    columns where there are hops, is no feature and is left out.
     """
-    z, count = table[node], table.shape[1] - (1 if member.hops else 0)
+    z, hops = table[node], member.hops + 1
+    count = table.shape[1] - (hops * len(COLUMNS) if member.hops else 0)
     quantiles = np.quantile(
         table[:, :count], (np.arange(QUANTILES) + 0.5) / QUANTILES, axis=0, method="lower"
     )
@@ -176,6 +179,9 @@ def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
     step = z[:count] - quantiles
     product, square = np.einsum("qj,qjro->jro", step, change), (step**2).sum(0)[:, None, None]
     slopes = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
+    if member.components is not None:
+        each = slopes.reshape(hops, -1, *slopes.shape[1:])
+        slopes = np.einsum("fc,hcro->hfro", member.components, each).reshape(-1, *slopes.shape[1:])
     return torch.from_numpy(slopes.transpose(1, 0, 2).copy())
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from polynsd.data import Graph
 from polynsd.errors import DataError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
+from polynsd.estimator.structure import describe_places
 from polynsd.nn.features import DENSITY, SIZE
 from polynsd.sparse import to_tensor
 
@@ -83,6 +84,7 @@ class Inputs:
         self.device = torch.device(device)
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
+        self._places: Numbers | None = None
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
         self._edges: dict[torch.device, Tensor] = {}
 
@@ -115,8 +117,15 @@ class Inputs:
         """
         require_choice("kind of adjacency", kind, ("mean", "symmetric", "plain"))
         if kind not in self._adjacency:
-            self._adjacency[kind] = _normalise(self.graph, kind)
+            self._adjacency[kind] = make_adjacency(self.graph, kind)
         return self._adjacency[kind]
+
+    @property
+    def places(self) -> Numbers:
+        """`[N, 4]` where nodes are in the graph (`structure.py`)."""
+        if self._places is None:
+            self._places = describe_places(self.adjacency("plain"))
+        return self._places
 
     def data(
         self, treatment: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
@@ -163,8 +172,8 @@ def as_tensor(features: Matrix, dtype: torch.dtype) -> Tensor:
     return to_tensor(features, dtype)
 
 
-def _normalise(graph: Graph, kind: str) -> Any:
-    """A, D⁻¹ A or D^−½ A D^−½, sorted by rows and columns."""
+def make_adjacency(graph: Graph, kind: str) -> Any:
+    """A, D⁻¹ A or D^−½ A D^−½, sorted by rows and columns: `plain`, `mean` or `symmetric`."""
     row, col = graph.edge_index.astype(np.int64)
     weight = np.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight.astype(np.float64)
     ends = (np.concatenate([row, col]), np.concatenate([col, row]))

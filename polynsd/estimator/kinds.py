@@ -13,6 +13,7 @@ from polynsd.estimator.links import LinkMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.propagation import PropagationMember
+from polynsd.estimator.structure import COLUMNS
 from polynsd.estimator.trees import TreesMember
 
 KINDS: dict[str, type[Member]] = {
@@ -60,9 +61,10 @@ def check_member(member: Member, columns: int, num_outputs: int) -> None:
     elif isinstance(member, NetworkMember):
         found = member.sizes
     elif isinstance(member, TreesMember):
-        most = (member.hops + 1) * columns + bool(member.hops)  # of the table, which ends with the degree
+        given, width = (columns, columns) if member.components is None else member.components.shape
+        most = (member.hops + 1) * (width + (len(COLUMNS) if member.hops else 0))  # of the table
         is_inside = int(member.forest.feature.max(initial=0)) < most
-        found = (columns if is_inside else -1, member.start.shape[1])
+        found = (given if is_inside else -1, member.start.shape[1])
     elif isinstance(member, PropagationMember):
         found = (columns, member.prior.shape[1])
         if member.base is not None:

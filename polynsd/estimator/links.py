@@ -16,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.estimator.features import STANDARD, Matrix
-from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.inputs import Inputs, Numbers
 from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
 from polynsd.estimator.propagation import fingerprints
 from polynsd.fields import require_fields
@@ -40,13 +40,20 @@ class LinkedInputs(Inputs):
         super().__init__(inputs.graph, inputs.treatments, inputs.edge_scaling, inputs.device)
         self.num_links, self.are_known, self._plain = num_links, are_known, inputs
 
+    def adjacency(self, kind: str) -> Any:
+        return self._plain.adjacency(kind)
+
+    @property
+    def places(self) -> Numbers:
+        return self._plain.places
+
     @property
     def num_sparse(self) -> int:
         return self.num_links + super().num_sparse
 
     def features(self, treatment: str = STANDARD) -> Matrix:
         if treatment not in self._features:
-            A = self._plain.adjacency("plain")
+            A = self.adjacency("plain")
             if not self.are_known:
                 A = sparse.csr_array((self.num_nodes, self.num_links))
             x = sparse.csr_array(self._plain.features(treatment))

@@ -3,7 +3,8 @@
 An estimator takes a graph, PyG's `Data`, a NetworkX graph, a pair (x, edges) or a plain table of features: an
 array, a sparse matrix, or a DataFrame. Columns of a DataFrame and attributes of a NetworkX graph that are no
 plain numbers are encoded as those of files are (`polynsd.data.tables`): categories one-hot, dates as days,
-gaps filled and marked. The encoders are kept in `column_encoders_`, so that other graphs are read alike.
+gaps filled and marked. The encoders are kept in `column_encoders_`, so that other graphs are read alike. A
+graph without features gets the places of its nodes (`structure.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from polynsd.data import Graph
 from polynsd.data.convert import read_networkx
 from polynsd.errors import DataError, GraphError, ShapeError
 from polynsd.estimator.features import Matrix
+from polynsd.estimator.inputs import make_adjacency
 from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
+from polynsd.estimator.structure import COLUMNS, describe_places
 from polynsd.sparse import is_sparse, to_scipy
 
 logger = logging.getLogger("polynsd")
@@ -56,7 +59,7 @@ def as_graph(
     else:
         _require_no_edges(edges)
         graph = given if isinstance(given, Graph) else Graph.from_pyg(given)
-        graph = _match_features(estimator, _require_features(graph), reset)
+        graph = _match_features(estimator, _fill_features(graph), reset)
     _check_magnitude(graph.x)
     return graph
 
@@ -84,13 +87,15 @@ def _require_no_edges(edges: Any) -> None:
         raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
 
 
-def _require_features(graph: Graph) -> Graph:
-    if graph.x is None:
-        raise DataError(
-            f"a model needs features of nodes; '{graph.name}' has none. Give it some, e.g. the degree "
-            "of every node."
-        )
-    return graph
+def _fill_features(graph: Graph) -> Graph:
+    """The graph, with the places of its nodes as features where it has no others."""
+    if graph.x is not None:
+        return graph
+    if not graph.num_edges:
+        raise DataError(f"a model needs features or edges; '{graph.name}' has neither. Give it some.")
+    logger.warning("%s has no features of nodes; %s of every node are used.", graph.name, ", ".join(COLUMNS))
+    x = describe_places(make_adjacency(graph, "plain"))
+    return replace(graph, x=x, feature_names=COLUMNS)
 
 
 def _check_magnitude(x: Matrix) -> None:
@@ -191,7 +196,7 @@ def _read_networkx(estimator: Any, given: Any, label: str | None, reset: bool) -
     result = read_networkx(given, options, getattr(given, "name", "") or "graph", schema, "ignore")
     result.report.log(result.graph.name)
     _warn_of_unseen(result.unseen)
-    graph = _require_features(result.graph)
+    graph = _fill_features(result.graph)
     if reset:
         encoders = result.schema.node_features
         _remember_columns(estimator, encoders, [encoder.column for encoder in encoders])

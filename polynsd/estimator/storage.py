@@ -36,7 +36,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-FORMAT = 2  # of what `learned_values` and `model_weights` hold
+FORMAT = 3  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES: dict[str, Any] = {
     "n_features_in_": int,

@@ -1,4 +1,8 @@
-"""Boosted trees on features and on [X, P X, P² X, degree], grown by scikit-learn where it is installed.
+"""Boosted trees on features and on those of neighbours, grown by scikit-learn where it is installed.
+
+The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is a node's place in the graph
+(`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
+by its leading principal components where it is wide.
 
 scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
 by themselves. Their predictions are compared with scikit-learn's at every fit.
@@ -29,8 +33,11 @@ if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
 HOPS = 2
-MOST_COLUMNS = 400  # of the table; wider ones take long, and linear models suit them better
+MOST_COLUMNS = 400  # of the table; wider features are replaced by components
+COMPONENTS = 32
+POWERS = 4  # steps of the iteration that finds them
 RATE = 0.1
+LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
 STEPS, MOST_STEPS = 20, 300  # boosting steps until the next look at validation, and in all
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
@@ -82,17 +89,20 @@ class TreesMember:
     hops: int
     forest: Forest
     start: Numbers  # [R, O] what trees add to
+    components: Numbers | None = None  # [F, 32] of the features, where these are too many
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return {"hops": self.hops, "trees": len(self.forest.root)}
+        components = {} if self.components is None else {"components": self.components.shape[1]}
+        return {"hops": self.hops, **components, "trees": len(self.forest.root)}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        sums = self.forest.predict(make_table(inputs, self.hops), self.start.size)
+        sums = self.forest.predict(make_table(inputs, self.hops, self.components), self.start.size)
         return (sums.reshape(-1, *self.start.shape) + self.start).transpose(1, 0, 2)
 
     def state(self) -> State:
         arrays = {**self.forest._asdict(), "start": self.start}
+        arrays |= {} if self.components is None else {"components": self.components}
         plain = {name: getattr(self, name) for name in ("name", "family", "hops")}
         return plain, {
             name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()
@@ -108,6 +118,7 @@ class TreesMember:
         arrays |= {name: stored.take(name, "M") for name in ("threshold", "value")}
         arrays |= {name: stored.take(name, "T", whole) for name in ("root", "output")}
         start = stored.take("start", "R O")
+        components = stored.take("components", "F C").numpy() if "components" in tensors else None
         stored.require_none_left()
         check_range("root", arrays["root"], 0, stored.size("M"))
         check_range("output", arrays["output"], 0, start.numel())
@@ -118,12 +129,12 @@ class TreesMember:
             if (child <= torch.arange(len(is_inner))[is_inner]).any():
                 raise DataError(f"the tensor {name} leads back")
         forest = Forest(**{name: tensor.numpy() for name, tensor in arrays.items()})
-        return cls(**data, forest=forest, start=start.numpy())
+        return cls(**data, forest=forest, start=start.numpy(), components=components)
 
 
 @dataclass(frozen=True)
 class TreesCandidate:
-    """Boosted trees on [X, P X, …, Pᴴ X, degree], with as many as the validation nodes of a fold favour.
+    """Boosted trees on the table above, with as many as the validation nodes of a fold favour.
 
     Args:
         name: for reports.
@@ -136,7 +147,8 @@ class TreesCandidate:
     hops: int = 0
 
     def fit(self, data: FitData) -> Fitted:
-        table, folds = make_table(data.inputs, self.hops), data.folds
+        components = find_components(data.inputs, self.hops, data.seed)
+        table, folds = make_table(data.inputs, self.hops, components), data.folds
         grown: list[tuple[Forest, Numbers, Numbers]] = []
         for train, val in zip(folds.train, folds.val, strict=True):
             seconds = None
@@ -146,29 +158,52 @@ class TreesCandidate:
             grown.append(fold.grow(data.seed, seconds))
         forests, starts, outputs = zip(*grown, strict=True)
         forest = _join(forests, data.num_outputs)
-        member = TreesMember(self.name, self.family, self.hops, forest, np.stack(starts))
+        member = TreesMember(self.name, self.family, self.hops, forest, np.stack(starts), components)
         return Fitted(member, np.stack(outputs))  # which scikit-learn computes faster than the arrays
 
 
 def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:
-    """Boosted trees, where scikit-learn is installed and the table is not too wide."""
-    width = inputs.num_features
-    candidates = [TreesCandidate("boosted trees", "features")]
-    if inputs.graph.num_edges:
-        candidates.append(TreesCandidate("boosted trees, mean", "trees", HOPS))
-    return [c for c in candidates if HAS_SKLEARN and (c.hops + 1) * width + 1 <= MOST_COLUMNS]
+    """Boosted trees, where scikit-learn is installed; on features alone only if these are few."""
+    if not HAS_SKLEARN:
+        return []
+    alone = [] if is_wide(inputs, 0) else [TreesCandidate("boosted trees", "features")]
+    around = [TreesCandidate("boosted trees, mean", "trees", HOPS)] if inputs.graph.num_edges else []
+    return [*alone, *around]
 
 
-def make_table(inputs: Inputs, hops: int) -> Numbers:
-    """[X, P X, …, Pᴴ X, log(1 + degree)], X alone without hops."""
+def is_wide(inputs: Inputs, hops: int) -> bool:
+    """Whether there are too many features for a table."""
+    return (hops + 1) * inputs.features(STANDARD).shape[1] > MOST_COLUMNS
+
+
+def find_components(inputs: Inputs, hops: int, seed: int) -> Numbers | None:
+    """`[F, 32]` the leading right singular vectors of features too wide for a table; None of others."""
+    if not is_wide(inputs, hops):
+        return None
+    from sklearn.utils.extmath import randomized_svd
+
     x = inputs.features(STANDARD)
+    count = min(COMPONENTS, *x.shape)
+    x = sparse.csr_matrix(x) if sparse.issparse(x) else x
+    _, _, vectors = randomized_svd(x, count, n_iter=POWERS, random_state=seed)
+    return np.ascontiguousarray(vectors.T, dtype=np.float64)
+
+
+def make_table(inputs: Inputs, hops: int, components: Numbers | None) -> Numbers:
+    """[X, P X, …, Pᴴ X, S, P S, …, Pᴴ S], X alone without hops; X is replaced by its components if given."""
+    x = inputs.features(STANDARD)
+    if components is not None:
+        x = x @ components
     blocks = [x.toarray() if sparse.issparse(x) else x]
     if hops:
-        p, degree = inputs.adjacency("mean"), inputs.adjacency("plain").sum(1)
+        blocks.append(inputs.places)
+    p = inputs.adjacency("mean") if hops else None
+    columns = []
+    for block in blocks:
+        columns.append(block)
         for _ in range(hops):
-            blocks.append(p @ blocks[-1])
-        blocks.append(np.log1p(degree)[:, None])
-    return np.concatenate(blocks, 1)
+            columns.append(p @ columns[-1])
+    return np.concatenate(columns, 1)
 
 
 class _Fold(NamedTuple):
@@ -236,6 +271,9 @@ def _make_model(is_regression: bool, num_rows: int, seed: int) -> Any:
     leaf = min(LEAF, max(SMALLEST_LEAF, num_rows // LEAF))
     return kind(
         learning_rate=RATE,
+        max_leaf_nodes=LEAVES,
+        max_bins=BINS,
+        max_features=COLUMN_SHARE,
         min_samples_leaf=leaf,
         l2_regularization=1.0,
         early_stopping=False,

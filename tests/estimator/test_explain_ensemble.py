@@ -12,6 +12,7 @@ from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.decision import Decision
+from polynsd.estimator.explain_ensemble import tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
 from polynsd.estimator.inputs import Scaling
@@ -161,7 +162,7 @@ def test_a_flag_contributes_to_trees_what_is_lost_without_it():
 def test_trees_on_neighbours_are_moved_by_neighbours():
     graph = make_graph()
     estimator = make_estimator(graph, regression=True)
-    table = make_table(estimator._inputs(graph, torch.device("cpu")), 1)
+    table = make_table(estimator._inputs(graph, torch.device("cpu")), 1, None)
     column = F + estimator.treatments_.columns.tolist().index(1)
     node = int(np.argmax(table[:, column]))
     forest = stump(column, table[node, column] / 2)
@@ -171,6 +172,24 @@ def test_trees_on_neighbours_are_moved_by_neighbours():
     assert found.others > 0
     assert found.own == 0
     assert (found.neighbours["hops"] == 1).all()
+
+
+def test_trees_on_components_are_moved_by_the_features_that_these_add_up():
+    graph = make_graph()
+    estimator = make_estimator(graph, regression=True)
+    order = estimator.treatments_.columns.tolist()
+    components = np.zeros((F, 1))
+    components[[order.index(0), order.index(1)], 0] = 0.8, 0.6  # of the features a and b
+    table = make_table(estimator._inputs(graph, torch.device("cpu")), 0, components)
+    node = int(np.argmax(np.abs(table[:, 0])))
+    forest = stump(0, table[node, 0] / 2)
+    member = TreesMember("trees", "features", 0, forest, np.zeros((1, 1)), components)
+    estimator.members_ = [Chosen(member, 1.0, 1.0)]
+    found = estimator.explain(f"n{node}", exact=0)
+    assert set(found.features["feature"]) == {"a", "b"}
+    assert found.others == 0
+    slope = tree_slopes(replace(member, components=None), table, node).item()
+    assert found.own == pytest.approx(2 * slope * table[node, 0])
 
 
 def test_an_explanation_speaks_in_the_users_names():

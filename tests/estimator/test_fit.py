@@ -175,7 +175,7 @@ def test_nothing_works_before_fit():
         ({"y": np.full(40, -1)}, {}, DataError, "no node has a label"),
         ({"y": None}, {}, DataError, "there are no labels"),
         ({"y": np.zeros(40, np.int64)}, {}, DataError, "at least two classes"),
-        ({"x": None}, {}, DataError, "needs features"),
+        ({"x": None, "edge_index": np.empty((2, 0), int)}, {}, DataError, "needs features or edges"),
         ({}, {"train": [0, 1]}, DataError, "train holds 1 nodes without a label"),
         ({}, {"train": [1, 2], "val": [2, 3]}, DataError, "disjoint"),
         ({}, {"val": [99]}, ShapeError, "node numbers from 0 to 39"),

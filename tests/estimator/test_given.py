@@ -91,8 +91,7 @@ def test_networkx_graphs():
     other = network()
     other.remove_node(0)
     np.testing.assert_array_equal(as_graph(estimator, other).x, graph.x[1:])
-    with pytest.raises(DataError, match="needs features"):
-        as_graph(estimator, nx.path_graph(4), reset=True)
+    assert as_graph(estimator, nx.path_graph(4), reset=True).feature_names[0] == "log degree"
     with pytest.raises(DataError, match="names an attribute of a NetworkX graph"):
         as_graph(estimator, toy_graph(), reset=True, label="club")
     model = classifier(epochs=2).fit(network(), "club")

@@ -4,11 +4,20 @@ import numpy as np
 import pytest
 from test_linear_candidates import random_folds, random_graph
 
+from polynsd import DataError
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.kinds import check_member
 from polynsd.estimator.members import FitData, Fitted
-from polynsd.estimator.trees import Forest, TreesCandidate, TreesMember, make_table, trees_candidates
+from polynsd.estimator.trees import (
+    Forest,
+    TreesCandidate,
+    TreesMember,
+    find_components,
+    make_table,
+    trees_candidates,
+)
 from polynsd.training import get_task
 
 pytest.importorskip("sklearn")
@@ -59,13 +68,39 @@ def test_trees_that_are_read_wrongly_are_noticed(monkeypatch):
         fit(graph, graph.y, random_folds(60, 1))
 
 
-def test_the_table_has_neighbours_and_degrees():
+def test_the_table_has_neighbours_and_places():
     graph = random_graph(dense=True)
     inputs = inputs_of(graph)
-    table = make_table(inputs, 1)
-    assert table.shape == (60, 41)
-    np.testing.assert_allclose(table[:, 20:40], inputs.adjacency("mean") @ table[:, :20])
+    table, P = make_table(inputs, 1, None), inputs.adjacency("mean")
+    assert table.shape == (60, 48)
+    np.testing.assert_allclose(table[:, 20:40], P @ table[:, :20])
     np.testing.assert_allclose(np.expm1(table[:, 40]), np.bincount(graph.edge_index.ravel(), minlength=60))
+    np.testing.assert_allclose(table[:, 44:], P @ table[:, 40:44])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_wide_features_are_replaced_by_their_leading_components(dense):
+    graph = random_graph(80, 500, dense=dense)
+    inputs = inputs_of(graph)
+    components = find_components(inputs, 2, seed=0)
+    assert components.shape == (inputs.num_features, 32)
+    np.testing.assert_allclose(components.T @ components, np.eye(32), atol=1e-10)
+    x = inputs.features()
+    x = x if dense else x.toarray()
+    best = np.linalg.svd(x, compute_uv=False)[:32]
+    assert np.linalg.norm(x @ components) > 0.99 * np.linalg.norm(best)
+    assert make_table(inputs, 2, components).shape == (80, 3 * (32 + 4))
+
+
+def test_words_that_trees_see_by_components_are_stored(tmp_path):
+    graph, folds = random_graph(80, 500), random_folds(80, 2)
+    member, expected = fit(graph, graph.y, folds, hops=2)
+    data, tensors = member.state()
+    again = TreesMember.restore(data, tensors)
+    np.testing.assert_allclose(again.outputs(inputs_of(graph)), expected, rtol=1e-6, atol=1e-9)
+    check_member(again, inputs_of(graph).num_features, 3)
+    with pytest.raises(DataError, match="does not take 7 features"):
+        check_member(again, 7, 3)
 
 
 @pytest.mark.parametrize("missing", [[2], [1, 2]])
@@ -85,6 +120,6 @@ def test_weights_and_a_deadline_that_has_passed():
     assert (member.outputs(inputs_of(graph))[0].argmax(1) == 0).all()
 
 
-def test_wide_tables_are_left_to_other_models():
-    assert len(trees_candidates(inputs_of(random_graph()))) == 2
-    assert not trees_candidates(inputs_of(random_graph(20, 500)))
+def test_features_alone_are_left_to_other_models_where_they_are_many():
+    assert [c.family for c in trees_candidates(inputs_of(random_graph()))] == ["features", "trees"]
+    assert [c.family for c in trees_candidates(inputs_of(random_graph(20, 900)))] == ["trees"]
