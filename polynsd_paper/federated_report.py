@@ -132,8 +132,9 @@ def _chosen_settings(cells: DataFrame, graphs: list[str]) -> str:
 def _draw_rounds(cells: DataFrame, graphs: list[str], results: Path) -> Path:
     """Test scores of the clients' models over rounds, and of the global model as dashes."""
     panels = Panels(graphs, (3.8, 2.8))
+    curves = [model for model in CURVES if (cells["model"] == model).any()]
     for axis, dataset in zip(panels.axes, graphs, strict=True):
-        for number, model in enumerate(CURVES):
+        for number, model in enumerate(curves):
             chosen = select(cells, dataset=dataset, model=model)
             look = style(number)
             for name, line in (("local_test", "-"), ("global_test", "--")):
@@ -141,6 +142,6 @@ def _draw_rounds(cells: DataFrame, graphs: list[str], results: Path) -> Path:
                 means = [100 * pool(chosen, f"{name}_{n}").mean() for n in rounds]
                 axis.plot(rounds, means, line, color=look["color"], linewidth=1.2)
         axis.set(xlabel="round", ylabel="test score in %")
-    handles = [handle(model, color=style(number)["color"]) for number, model in enumerate(CURVES)]
+    handles = [handle(model, color=style(number)["color"]) for number, model in enumerate(curves)]
     handles.append(handle("global model", color="black", linestyle="--"))
     return panels.finish(figure_path(cells, results, "rounds"), "Over rounds", handles)
