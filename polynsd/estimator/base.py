@@ -147,8 +147,13 @@ class SheafEstimator(FittedEstimator):
         edges: Any = None,
         sample_weight: Any = None,
     ) -> None:
-        """Raises what `fit` would raise before it trains; the estimator stays as it is."""
-        copy.deepcopy(self)._prepare(graph, y, (train, val, test), edges, sample_weight)
+        """Raises what `fit` would raise before it trains; changes nothing and tells nothing."""
+        level = logger.level
+        logger.setLevel(logging.ERROR)
+        try:
+            copy.deepcopy(self)._prepare(graph, y, (train, val, test), edges, sample_weight)
+        finally:
+            logger.setLevel(level)
 
     def _prepare(
         self, graph: Any, y: Any, given: tuple[Any, Any, Any], edges: Any, sample_weight: Any

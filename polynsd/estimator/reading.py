@@ -59,7 +59,7 @@ def as_graph(
     else:
         _require_no_edges(edges)
         graph = given if isinstance(given, Graph) else Graph.from_pyg(given)
-        graph = _match_features(estimator, _fill_features(graph), reset)
+        graph = _match_features(estimator, _fill_features(graph, reset), reset)
     _check_magnitude(graph.x)
     return graph
 
@@ -87,13 +87,15 @@ def _require_no_edges(edges: Any) -> None:
         raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
 
 
-def _fill_features(graph: Graph) -> Graph:
-    """The graph, with the places of its nodes as features where it has no others."""
+def _fill_features(graph: Graph, reset: bool) -> Graph:
+    """The graph, with the places of its nodes as features where it has no others, which `fit` tells."""
     if graph.x is not None:
         return graph
     if not graph.num_edges:
         raise DataError(f"a model needs features or edges; '{graph.name}' has neither. Give it some.")
-    logger.warning("%s has no features of nodes; %s of every node are used.", graph.name, ", ".join(COLUMNS))
+    if reset:
+        columns = ", ".join(COLUMNS)
+        logger.warning("%s has no features of nodes; %s of every node are used.", graph.name, columns)
     x = describe_places(make_adjacency(graph, "plain"))
     return replace(graph, x=x, feature_names=COLUMNS)
 
@@ -196,7 +198,7 @@ def _read_networkx(estimator: Any, given: Any, label: str | None, reset: bool) -
     result = read_networkx(given, options, getattr(given, "name", "") or "graph", schema, "ignore")
     result.report.log(result.graph.name)
     _warn_of_unseen(result.unseen)
-    graph = _fill_features(result.graph)
+    graph = _fill_features(result.graph, reset)
     if reset:
         encoders = result.schema.node_features
         _remember_columns(estimator, encoders, [encoder.column for encoder in encoders])

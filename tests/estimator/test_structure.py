@@ -2,6 +2,7 @@
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from scipy import sparse
 from toy import QUICK
 
 from polynsd import DataError
+from polynsd.cli import main
 from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, load_estimator, structure
 from polynsd.estimator.structure import COLUMNS, describe_places
@@ -71,3 +73,17 @@ def test_a_graph_without_features_is_learned_from_its_edges(tmp_path, caplog):
     assert found.predict(named).tolist() == list(kinds.values())
     with pytest.raises(DataError, match="features or edges; 'empty' has neither"):
         SheafClassifier(**QUICK).fit(Graph("empty", np.empty((2, 0), int), 9, y=np.arange(9) % 2))
+
+
+def test_tables_of_ids_and_labels_are_enough(tmp_path, monkeypatch, caplog):
+    """`polynsd fit` and `predict` where nodes have nothing but an id and perhaps a label."""
+    monkeypatch.chdir(tmp_path)
+    graph = nx.disjoint_union_all([nx.star_graph(4) if i % 2 else nx.complete_graph(4) for i in range(20)])
+    kinds = ["" if v % 3 == 0 else "clique" if nx.clustering(graph, v) else "star" for v in graph]
+    pd.DataFrame(list(graph.edges), columns=["a", "b"]).to_csv("edges.csv", index=False)
+    pd.DataFrame({"id": list(graph), "kind": kinds}).to_csv("nodes.csv", index=False)
+    main(["fit", "edges.csv", "nodes.csv", "--label", "kind", "--out", "run", "--budget", "0.01", "--quiet"])
+    assert caplog.text.count("edges has no features of nodes; log degree") == 1
+    main(["predict", "run", "--out", "predictions.csv"])
+    found = pd.read_csv("predictions.csv")["prediction"]
+    assert ((found == "clique") == [nx.clustering(graph, v) > 0 for v in graph]).all()
