@@ -163,7 +163,7 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
 def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
     """`[R, (H + 1) F, O]` slopes of boosted trees in every column of their table, see above.
 
-    Slopes of components are those of the features that they add up. A node's place in the graph, the last
+    Slopes of components are those of the features that they add up. The structure of the graph, the last
     columns where there are hops, is no feature and is left out.
     """
     z, hops = table[node], member.hops + 1

@@ -19,7 +19,7 @@ from torch import Tensor
 from polynsd.data import Graph
 from polynsd.errors import DataError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
-from polynsd.estimator.structure import describe_places
+from polynsd.estimator.structure import describe_structure
 from polynsd.nn.features import DENSITY, SIZE
 from polynsd.sparse import to_tensor
 
@@ -84,7 +84,7 @@ class Inputs:
         self.device = torch.device(device)
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
-        self._places: Numbers | None = None
+        self._structure: Numbers | None = None
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
         self._edges: dict[torch.device, Tensor] = {}
 
@@ -121,11 +121,11 @@ class Inputs:
         return self._adjacency[kind]
 
     @property
-    def places(self) -> Numbers:
-        """`[N, 4]` where nodes are in the graph (`structure.py`)."""
-        if self._places is None:
-            self._places = describe_places(self.adjacency("plain"))
-        return self._places
+    def structure(self) -> Numbers:
+        """`[N, 4]` what the graph looks like around every node (`structure.py`)."""
+        if self._structure is None:
+            self._structure = describe_structure(self.adjacency("plain"))
+        return self._structure
 
     def data(
         self, treatment: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32

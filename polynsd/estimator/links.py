@@ -44,8 +44,8 @@ class LinkedInputs(Inputs):
         return self._plain.adjacency(kind)
 
     @property
-    def places(self) -> Numbers:
-        return self._plain.places
+    def structure(self) -> Numbers:
+        return self._plain.structure
 
     @property
     def num_sparse(self) -> int:

@@ -4,7 +4,7 @@ An estimator takes a graph, PyG's `Data`, a NetworkX graph, a pair (x, edges) or
 array, a sparse matrix, or a DataFrame. Columns of a DataFrame and attributes of a NetworkX graph that are no
 plain numbers are encoded as those of files are (`polynsd.data.tables`): categories one-hot, dates as days,
 gaps filled and marked. The encoders are kept in `column_encoders_`, so that other graphs are read alike. A
-graph without features gets the places of its nodes (`structure.py`).
+graph without features gets numbers of its structure (`structure.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from polynsd.errors import DataError, GraphError, ShapeError
 from polynsd.estimator.features import Matrix
 from polynsd.estimator.inputs import make_adjacency
 from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
-from polynsd.estimator.structure import COLUMNS, describe_places
+from polynsd.estimator.structure import COLUMNS, describe_structure
 from polynsd.sparse import is_sparse, to_scipy
 
 logger = logging.getLogger("polynsd")
@@ -88,7 +88,7 @@ def _require_no_edges(edges: Any) -> None:
 
 
 def _fill_features(graph: Graph, reset: bool) -> Graph:
-    """The graph, with the places of its nodes as features where it has no others, which `fit` tells."""
+    """The graph, with numbers of its structure as features where it has no others, which `fit` tells."""
     if graph.x is not None:
         return graph
     if not graph.num_edges:
@@ -96,7 +96,7 @@ def _fill_features(graph: Graph, reset: bool) -> Graph:
     if reset:
         columns = ", ".join(COLUMNS)
         logger.warning("%s has no features of nodes; %s of every node are used.", graph.name, columns)
-    x = describe_places(make_adjacency(graph, "plain"))
+    x = describe_structure(make_adjacency(graph, "plain"))
     return replace(graph, x=x, feature_names=COLUMNS)
 
 

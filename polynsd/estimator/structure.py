@@ -1,11 +1,12 @@
-"""A node's place in the graph as four numbers, for models that see a table and for graphs without features.
+"""What the graph looks like around a node, as four numbers: for trees, and for graphs without features.
 
     log(1 + d)     its degree
     log r          its PageRank, r_v = 0.15 + 0.85 Σ_u r_u / d_u over its neighbours, which is 1 on average
     log(1 + h)     its h-index: h neighbours have degree h at least, and no h + 1 have degree h + 1
     t / (d choose 2)   its clustering coefficient: the share of pairs of neighbours that are linked
 
-Other components of a graph change none of them, and edges count alike whatever their weights.
+Other components of a graph change none of them, and edges count alike whatever their weights. They do not
+tell who the neighbours are; `links.py` does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BLOCK = 2**24  # products of entries that are computed in one go
 Numbers = NDArray[np.float64]
 
 
-def describe_places(adjacency: Any) -> Numbers:
+def describe_structure(adjacency: Any) -> Numbers:
     """`[N, 4]` the numbers above, of a symmetric `csr_array` `[N, N]` without loops; weights do not count."""
     A = sparse.csr_array(adjacency, copy=True)
     A.data = np.ones(A.nnz)

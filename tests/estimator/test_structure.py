@@ -1,4 +1,4 @@
-"""Places of nodes: what NetworkX computes of them, the same in any order and beside any other component."""
+"""Numbers of the structure: what NetworkX computes, the same in any order and beside any other component."""
 
 import networkx as nx
 import numpy as np
@@ -13,7 +13,7 @@ from polynsd import DataError
 from polynsd.cli import main
 from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, load_estimator, structure
-from polynsd.estimator.structure import COLUMNS, describe_places
+from polynsd.estimator.structure import COLUMNS, describe_structure
 from polynsd.estimator.trees import TreesCandidate
 
 
@@ -26,7 +26,7 @@ def test_the_numbers_are_those_of_networkx(num_nodes, density, seed, block):
     graph = nx.gnp_random_graph(num_nodes, density, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(structure, "BLOCK", block)  # triangles in many blocks of rows and in one
-        degree, rank, h_index, clustering = describe_places(7.0 * adjacency(graph)).T
+        degree, rank, h_index, clustering = describe_structure(7.0 * adjacency(graph)).T
     np.testing.assert_allclose(np.expm1(degree), [d for _, d in graph.degree()])
     np.testing.assert_allclose(clustering, list(nx.clustering(graph).values()), atol=1e-12)
     around = [sorted((graph.degree(u) for u in graph[v]), reverse=True) for v in graph]
@@ -38,12 +38,12 @@ def test_the_numbers_are_those_of_networkx(num_nodes, density, seed, block):
 
 
 @given(st.integers(0, 99))
-def test_places_depend_on_the_component_alone(seed):
+def test_they_depend_on_the_component_alone(seed):
     first, second = nx.gnp_random_graph(20, 0.2, seed=seed), nx.gnp_random_graph(9, 0.4, seed=seed)
     order = np.random.default_rng(seed).permutation(29)
     both = adjacency(nx.disjoint_union(first, second))[order][:, order]
-    alone = np.concatenate([describe_places(adjacency(graph)) for graph in (first, second)])
-    np.testing.assert_allclose(describe_places(both), alone[order], atol=1e-12)
+    alone = np.concatenate([describe_structure(adjacency(graph)) for graph in (first, second)])
+    np.testing.assert_allclose(describe_structure(both), alone[order], atol=1e-12)
 
 
 def test_a_graph_without_features_is_learned_from_its_edges(tmp_path, caplog):

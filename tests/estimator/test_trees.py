@@ -92,7 +92,7 @@ def test_wide_features_are_replaced_by_their_leading_components(dense):
     assert make_table(inputs, 2, components).shape == (80, 3 * (32 + 4))
 
 
-def test_words_that_trees_see_by_components_are_stored(tmp_path):
+def test_words_that_trees_see_by_components_are_stored():
     graph, folds = random_graph(80, 500), random_folds(80, 2)
     member, expected = fit(graph, graph.y, folds, hops=2)
     data, tensors = member.state()
