@@ -1,7 +1,7 @@
 """Boosted trees on features and on those of neighbours, grown by scikit-learn where it is installed.
 
-The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks
-like around a node (`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
+The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks like around a node
+(`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
 by its leading principal components where it is wide.
 
 scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
