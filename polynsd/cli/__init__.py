@@ -86,7 +86,7 @@ def parse_command(arguments: Sequence[str]) -> Any:
     name = " ".join(arguments[:words]) or "--help"
     group = find_group(name, commands)
     if name in HELP or (group and arguments[1:2] in ([], *([word] for word in HELP))):
-        print(describe_commands(group or commands))
+        print(describe_commands(commands, name if group else ""))
         sys.exit(0)
     if name not in commands:
         raise unknown_name("command", " ".join(arguments[:2]) if group else name, group or commands)
@@ -102,15 +102,14 @@ def parse_command(arguments: Sequence[str]) -> Any:
 def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str | None) -> Any:
     import inspect
 
-    from polynsd.cli.help import check_option_names, format_help, has_subcommands
+    from polynsd.cli.help import check_option_names, format_help
 
     defaults = command.default_for(options) if hasattr(command, "default_for") else None
-    if not has_subcommands(command):  # otherwise `tyro` describes the command
-        if any(option in (*HELP, HELP_ALL) for option in options):
-            summary = summary or inspect.getdoc(command) or ""
-            print(format_help(prog, summary, command, defaults, HELP_ALL in options))
-            sys.exit(0)
-        check_option_names(prog, command, options)
+    if any(option in (*HELP, HELP_ALL) for option in options):
+        summary = summary or inspect.getdoc(command) or ""
+        print(format_help(prog, summary, command, defaults, HELP_ALL in options))
+        sys.exit(0)
+    check_option_names(prog, command, options)
     import tyro
 
     from polynsd.cli.options import mapping_registry

@@ -2,8 +2,7 @@
 
 `bench kernels` times the polynomial filter alone, `bench step` a whole training step, both against
 `assembled`, the published way, in the same run; `bench layer` times maps on nodes and on edges against
-identity maps; `bench protocol` times all splits of a graph, `bench search` a whole search. `bench estimator`
-compares scores, not times.
+identity maps; `bench protocol` times all splits of a graph, `bench search` a whole search.
 See `polynsd.bench` for what the numbers mean.
 """
 
@@ -14,15 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import subcommand
 
 from polynsd.bench import filters, layers, results, steps
 from polynsd.bench.measures import describe_environment, require_device
 from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
 from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
-from polynsd.cli.bench_estimator import BenchEstimator
 from polynsd.cli.options import Integers, Names
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.published import published_model
@@ -301,20 +296,3 @@ class BenchSearch:
         rows, device = record["rows"], record["environment"]["device_name"]
         title = f"{self.trials} trials of {rows[0]['epochs']} epochs on {self.splits} splits; {device}"
         print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Time the filter (kernels), a layer, a step, a protocol, a search; compare the estimator with others."""
-
-    what: (
-        Annotated[BenchKernels, subcommand("kernels")]
-        | Annotated[BenchLayer, subcommand("layer")]
-        | Annotated[BenchStep, subcommand("step")]
-        | Annotated[BenchProtocol, subcommand("protocol")]
-        | Annotated[BenchSearch, subcommand("search")]
-        | Annotated[BenchEstimator, subcommand("estimator")]
-    )
-
-    def run(self) -> object:
-        return self.what.run()

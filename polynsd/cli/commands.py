@@ -35,6 +35,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -104,9 +105,26 @@ COMMANDS = {
         "polynsd.cli.runs:RunsCompare",
         "Compare runs: mean ± std per group, and paired differences over the splits they share.",
     ),
-    "bench": Command(
-        "polynsd.cli.bench:Bench",
-        "Time the filter (kernels) or a training step (step) on every backend, a protocol or a search.",
+    "bench kernels": Command(
+        "polynsd.cli.bench:BenchKernels",
+        "Time the polynomial filter alone: forward, and forward with backward.",
+    ),
+    "bench layer": Command(
+        "polynsd.cli.bench:BenchLayer",
+        "Time one layer, its filter and its learner: maps on nodes and on edges against identity maps.",
+    ),
+    "bench step": Command(
+        "polynsd.cli.bench:BenchStep", "Time a whole training step of PolyNSD, and inference."
+    ),
+    "bench protocol": Command(
+        "polynsd.cli.bench:BenchProtocol", "Time all splits of a graph as replicas, and one after another."
+    ),
+    "bench search": Command(
+        "polynsd.cli.bench:BenchSearch", "Time a small search, from the first trial to the tested winner."
+    ),
+    "bench estimator": Command(
+        "polynsd.cli.bench_estimator:BenchEstimator",
+        "Compare the default estimator with nine rivals on the same nodes, each with as much time to search.",
     ),
     "data list": Command(
         "polynsd.cli.data:DataList",
@@ -180,28 +198,37 @@ def find_group(name: str, commands: Mapping[str, Command]) -> dict[str, Command]
     return {full: command for full, command in commands.items() if full.startswith(f"{name} ")}
 
 
-def describe_commands(commands: Mapping[str, Command]) -> str:
-    """The help of commands, a line for each; those of other packages are loaded for it."""
-    lines = []
+def describe_commands(commands: Mapping[str, Command], group: str = "") -> str:
+    """The help of all commands, with a line for the commands that share their first word; or of a group."""
+    shared = Counter(name.split()[0] for name in commands)
+    summaries: dict[str, str] = {}
     for name, command in commands.items():
-        summary = command.summary
-        if summary is None:
-            try:
-                summary = (inspect.getdoc(load_command(name, commands)) or "").partition("\n")[0]
-            except ConfigError as error:
-                summary = f"not available: {error}"
-        lines += textwrap.wrap(
+        first, _, second = name.partition(" ")
+        if not group and shared[first] > 1:
+            summaries[first] = f"{summaries[first]}, {second}" if first in summaries else second
+        elif not group or first == group:
+            summaries[name] = _summarize(name, command, commands)
+    left = max(map(len, summaries)) + 2
+    lines = [
+        line
+        for name, summary in summaries.items()
+        for line in textwrap.wrap(
             summary,
             min(shutil.get_terminal_size().columns, WIDEST),
-            initial_indent=f"  polynsd {name:<13} ",
-            subsequent_indent=" " * 24,
+            initial_indent=f"  polynsd {name:<{left}}",
+            subsequent_indent=" " * (left + len("  polynsd ")),
         )
-    return "\n".join(
-        [
-            "Sheaf neural networks with polynomial spectral filters.",
-            "",
-            *lines,
-            "",
-            "Options of a command: polynsd COMMAND --help",
-        ]
-    )
+    ]
+    example = f"polynsd {group or 'COMMAND'} {'COMMAND ' if group else ''}--help"
+    head = "Sheaf neural networks with polynomial spectral filters."
+    return "\n".join([head, "", *lines, "", f"Options of a command: {example}"])
+
+
+def _summarize(name: str, command: Command, commands: Mapping[str, Command]) -> str:
+    """Its help in one line; a command of another package is loaded for it."""
+    if command.summary is not None:
+        return command.summary
+    try:
+        return (inspect.getdoc(load_command(name, commands)) or "").partition("\n")[0]
+    except ConfigError as error:
+        return f"not available: {error}"

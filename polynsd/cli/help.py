@@ -84,12 +84,6 @@ def list_options(command: type, defaults: Any = None, section: str = "") -> Iter
         yield Option(field.name, metavar, text, default, is_positional, section, aliases)
 
 
-def has_subcommands(command: type) -> bool:
-    """Whether a field is one of several dataclasses; such a command is described by `tyro` itself."""
-    hints = get_type_hints(command).values()
-    return any(_is_union(hint) and any(is_dataclass(kind) for kind in get_args(hint)) for hint in hints)
-
-
 def check_option_names(prog: str, command: type, arguments: Sequence[str]) -> None:
     """Raises if an option does not exist, with a guess at the one that was meant."""
     known = [flag for option in list_options(command) if not option.is_positional for flag in option.flags]

@@ -111,14 +111,14 @@ def test_sizes_are_generated_graphs_of_mean_degree_20(tmp_path):
 
 @pytest.mark.parametrize("words", [["8,16"], ["8", "16"], ["8,", "16"]], ids=str)
 def test_lists_are_separated_by_commas_or_spaces(words):
-    options = parse_command(["bench", "step", "--degrees", *words, "--maps", "diagonal,general"]).what
+    options = parse_command(["bench", "step", "--degrees", *words, "--maps", "diagonal,general"])
     assert (options.degrees, options.maps) == ((8, 16), ("diagonal", "general"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Expected one of {kernels, layer, step, protocol, search, estimator}"),
+        (["steps"], "unknown command 'bench steps'; choose from: bench estimator, bench kernels"),
         (["step", "--graphs", "texs"], "unknown graph 'texs'; choose from: chameleon, minesweeper"),
         (["kernels", "--backends", "cup"], "unknown backend 'cup'; choose from: assembled, auto, cpu"),
         (["step", "--device", "gpu"], "unknown device 'gpu'; choose from: cpu, cuda."),

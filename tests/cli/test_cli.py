@@ -30,6 +30,12 @@ def test_version_and_overview(capsys):
     code, out, _ = exit_of([], capsys)
     assert code == 0
     assert all(f"polynsd {name}" in out for name in ("demo", "train", "bench"))
+    assert "kernels, layer, step, protocol, search, estimator" in out
+    code, out, _ = exit_of(["bench"], capsys)
+    assert code == 0
+    assert "polynsd bench step " in out
+    assert "polynsd demo" not in out
+    assert exit_of(["bench", "estimator", "--help-all"], capsys)[1].startswith("usage: polynsd bench est")
 
 
 def test_unknown_command(capsys):
