@@ -7,7 +7,7 @@ last one ended (`newton.py`). Out-of-fold predictions choose the penalty.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,11 @@ from torch import Tensor
 
 from polynsd.errors import DataError
 from polynsd.estimator.decision import fit_temperature, mean_loss
-from polynsd.estimator.design import Design, as_tensor, make_design, multiply_hops
+from polynsd.estimator.design import as_tensor, make_design, multiply_hops
 from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import LOSS_SHARE
+from polynsd.estimator.labels import Mask
 from polynsd.estimator.members import FitData, Fitted, Outputs, State
 from polynsd.estimator.newton import (
     Models,
@@ -30,7 +31,9 @@ from polynsd.estimator.newton import (
     gradient_size,
     minimise,
     principal_axes,
+    scale_models,
     squared_error,
+    unscale_models,
     zero_models,
 )
 from polynsd.estimator.stored import StoredTensors
@@ -44,6 +47,7 @@ PENALTIES = tuple(10 ** (-step / 2) for step in range(2, 13))  # 0.1 … 1e-6, o
 HOPS = 2
 PATIENCE = 2  # penalties without a better score after which smaller ones are not tried
 LARGEST_LAST = 1.1e-3  # penalties down to this one are tried in any case
+SAMPLE = 10_000  # nodes that say which penalties are tried on all, where there are more than twice as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,24 +117,36 @@ class LinearCandidate:
     device: str = "cpu"
 
     def fit(self, data: FitData) -> Fitted:
-        inputs, folds, task, device = data.inputs, data.folds, data.task, torch.device(self.device)
-        rows, num_outputs = folds.used, data.num_outputs
+        rows, penalties, start = data.folds.used, PENALTIES, None
+        if rows.sum() > 2 * SAMPLE:  # more nodes bear a smaller penalty, never a larger one
+            start = self._fit_path(data, _draw_sample(data.folds, data.seed), PENALTIES)
+            penalties = PENALTIES[PENALTIES.index(start.penalty) :]
+        member = self._fit_path(data, rows, penalties, start)
+        return Fitted(member, member.outputs(data.inputs))
+
+    def _fit_path(
+        self, data: FitData, rows: Mask, penalties: Sequence[float], start: LinearMember | None = None
+    ) -> LinearMember:
+        """The model of these nodes with the best of the penalties, which are tried from the first on."""
+        inputs, task, device = data.inputs, data.task, torch.device(self.device)
+        folds = Folds(data.folds.train[:, rows], data.folds.val[:, rows])
         p = inputs.adjacency(self.adjacency) if self.hops else None
         x = inputs.features(self.treatment)
         design = make_design(x, inputs.num_sparse, p, self.hops, rows, device, data.seed)
         y = torch.from_numpy(data.target[rows]).to(device)
-        loss = squared_error(y) if task.is_regression else cross_entropy(y, num_outputs)
-        shares = _training_shares(folds.train[:, rows], None if data.weights is None else data.weights[rows])
+        loss = squared_error(y) if task.is_regression else cross_entropy(y, data.num_outputs)
+        shares = _training_shares(folds.train, None if data.weights is None else data.weights[rows])
         shares = shares.to(device)
-        models = zero_models(design, len(y), len(folds), num_outputs)
+        models = zero_models(design, len(y), len(folds), data.num_outputs)
         reference = gradient_size(design, loss, shares, models)
-        held_out = Folds(folds.train[:, rows], folds.val[:, rows])
         axes = principal_axes(design)
+        if start is not None:
+            models = scale_models(start.weights.to(device), start.intercepts.to(device), design)
         best: tuple[float, float, Models] | None = None
         since = 0
-        for penalty in PENALTIES:
+        for penalty in penalties:
             models = minimise(design, loss, shares, penalty, models, reference, axes)
-            score = score_out_of_fold(models.outputs, y, held_out, task)
+            score = score_out_of_fold(models.outputs, y, folds, task)
             since += 1
             if best is None or score > best[0]:
                 best, since = (score, penalty, models), 0
@@ -140,8 +156,7 @@ class LinearCandidate:
         assert best is not None
         _, penalty, models = best
         named = (self.name, self.family, self.treatment, self.adjacency, self.hops, penalty)
-        member = LinearMember(*named, *_unscale(models, design))
-        return Fitted(member, member.outputs(inputs))
+        return LinearMember(*named, *unscale_models(models, design))
 
 
 def linear_candidates(inputs: Inputs, device: str) -> list[LinearCandidate]:
@@ -171,16 +186,16 @@ def score_out_of_fold(outputs: Tensor, y: Tensor, folds: Folds, task: Task) -> f
     return (metric if metric == metric else 0.0) - LOSS_SHARE * loss
 
 
+def _draw_sample(folds: Folds, seed: int) -> Mask:
+    """`[N]` some of the nodes that judge and some of those that only train, half of the sample each."""
+    rng, chosen = np.random.default_rng(seed), np.zeros(folds.used.shape, dtype=bool)
+    for part in (folds.judged, folds.used & ~folds.judged):
+        nodes = np.flatnonzero(part)
+        chosen[rng.permutation(nodes)[: SAMPLE // 2]] = True
+    return chosen
+
+
 def _training_shares(train: NDArray[np.bool_], weights: NDArray[np.float64] | None) -> Tensor:
     """`[n, R]` weights of the training nodes, of sum 1 in every fold."""
     shares = train.T * (1.0 if weights is None else weights[:, None])
     return torch.from_numpy(shares / shares.sum(0)).float()
-
-
-def _unscale(models: Models, design: Design) -> tuple[Tensor, Tensor]:
-    """Weights `[R, width, O]` and intercepts `[R, O]` for columns that are neither centred nor scaled."""
-    theta = models.theta.double()
-    weights, intercepts = theta[:-1], theta[-1]
-    shift = torch.einsum("f,fro->ro", design.mean.double(), weights)
-    scaled = design.scale.double()[:, None, None] * weights
-    return scaled.transpose(0, 1).contiguous().cpu(), (intercepts - shift).cpu()

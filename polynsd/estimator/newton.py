@@ -30,24 +30,29 @@ LARGEST_FORCING = 0.25  # Newton's equation is solved to this share of its right
 class Loss(NamedTuple):
     """Derivatives of ℓ by the outputs `[n, R, O]`."""
 
-    slope: Callable[[Tensor], Tensor]
-    bend: Callable[[Tensor], Callable[[Tensor], Tensor]]  # the second one, as a map of directions
+    gradient: Callable[[Tensor], Tensor]
+    hessian: Callable[[Tensor], Callable[[Tensor], Tensor]]  # as a map of directions
+    hessian_diagonal: Callable[[Tensor], Tensor]
 
 
 def cross_entropy(y: Tensor, num_classes: int) -> Loss:
     """−log softmax(z)_y for classes `[n]`."""
     one_hot = torch.nn.functional.one_hot(y, num_classes)[:, None].float()
 
-    def bend(z: Tensor) -> Callable[[Tensor], Tensor]:
+    def hessian(z: Tensor) -> Callable[[Tensor], Tensor]:
         p = z.softmax(-1)
         return lambda d: p * (d - (p * d).sum(-1, keepdim=True))
 
-    return Loss(lambda z: z.softmax(-1) - one_hot, bend)
+    def hessian_diagonal(z: Tensor) -> Tensor:
+        p = z.softmax(-1)
+        return p - p**2
+
+    return Loss(lambda z: z.softmax(-1) - one_hot, hessian, hessian_diagonal)
 
 
 def squared_error(y: Tensor) -> Loss:
     """½ (z − y)² for numbers `[n]`."""
-    return Loss(lambda z: z - y.float()[:, None, None], lambda z: lambda d: d)
+    return Loss(lambda z: z - y.float()[:, None, None], lambda z: lambda d: d, torch.ones_like)
 
 
 class Models(NamedTuple):
@@ -64,6 +69,24 @@ def zero_models(design: Design, num_rows: int, num_folds: int, num_outputs: int)
         torch.zeros(design.width + 1, num_folds, num_outputs, device=device),
         torch.zeros(num_rows, num_folds, num_outputs, device=device),
     )
+
+
+def scale_models(weights: Tensor, intercepts: Tensor, design: Design) -> Models:
+    """Models of columns as they are, `[R, width, O]` and `[R, O]`, as models of the design's columns."""
+    scale, mean = design.scale[:, None, None], design.mean
+    scaled = torch.where(scale > 0, weights.transpose(0, 1).float() / scale, 0.0)
+    shifted = intercepts.float() + torch.einsum("f,fro->ro", mean, scaled)
+    theta = torch.cat([scaled, shifted[None]])
+    return Models(theta, _push(design, theta))
+
+
+def unscale_models(models: Models, design: Design) -> tuple[Tensor, Tensor]:
+    """Weights `[R, width, O]` and intercepts `[R, O]` for columns that are neither centred nor scaled."""
+    theta = models.theta.double()
+    weights, intercepts = theta[:-1], theta[-1]
+    shift = torch.einsum("f,fro->ro", design.mean.double(), weights)
+    scaled = design.scale.double()[:, None, None] * weights
+    return scaled.transpose(0, 1).contiguous().cpu(), (intercepts - shift).cpu()
 
 
 class Axes(NamedTuple):
@@ -104,7 +127,7 @@ def minimise(
     """
     theta, outputs = start
     for _ in range(NEWTON_STEPS):
-        gradient = _pull_back(design, weights, loss.slope(outputs), penalty, theta)
+        gradient = _pull_back(design, weights, loss.gradient(outputs), penalty, theta)
         size = _norm(gradient)
         if bool((size <= TOLERANCE * reference).all()):
             break
@@ -118,7 +141,7 @@ def minimise(
 
 def gradient_size(design: Design, loss: Loss, weights: Tensor, models: Models) -> Tensor:
     """`[R]`, the norm of the gradient without a penalty."""
-    return _norm(_pull_back(design, weights, loss.slope(models.outputs), 0.0, models.theta))
+    return _norm(_pull_back(design, weights, loss.gradient(models.outputs), 0.0, models.theta))
 
 
 def _newton_step(
@@ -133,12 +156,12 @@ def _newton_step(
 ) -> tuple[Tensor, Tensor]:
     """The solution of H D = −gradient and Z D, by conjugate gradients until residuals are below `forcing`."""
     step, change = torch.zeros_like(gradient), torch.zeros_like(outputs)
-    residual, bend = -gradient, loss.bend(outputs)
+    residual, hessian = -gradient, loss.hessian(outputs)
     direction = solve(residual)
     size, is_open = _dot(residual, direction), _norm(residual) > forcing
     for _ in range(CG_STEPS):
         moved = _push(design, direction)
-        curved = _pull_back(design, weights, bend(moved), penalty, direction)
+        curved = _pull_back(design, weights, hessian(moved), penalty, direction)
         length = torch.where(is_open, size / _dot(direction, curved).clamp(min=TINY), 0.0)[:, None]
         step, change = step + length * direction, change + length * moved
         residual = residual - length * curved
@@ -151,25 +174,19 @@ def _newton_step(
     return step, change
 
 
-def _mean_bend(loss: Loss, weights: Tensor, outputs: Tensor) -> float:
-    """h: ℓ'' by an output alone, the mean over nodes, folds and outputs."""
-    bend, unit = loss.bend(outputs), torch.eye(outputs.shape[-1], device=outputs.device)
-    diagonal = torch.stack([bend(one.expand_as(outputs))[..., i] for i, one in enumerate(unit)], -1).mean(-1)
-    return float((weights * diagonal).sum() / weights.shape[1])
-
-
 def _preconditioner(
     axes: Axes | None, loss: Loss, weights: Tensor, outputs: Tensor, penalty: float
 ) -> Callable[[Tensor], Tensor]:
     """θ → (h ZᵀZ / n + λ)⁻¹ θ, intercepts by themselves; θ itself where there are no axes."""
     if axes is None:
         return lambda theta: theta
-    bend = _mean_bend(loss, weights, outputs)
-    scale = 1 / (bend * axes.sizes[:, None] + penalty)
+    diagonal = loss.hessian_diagonal(outputs).mean(-1)
+    h = float((weights * diagonal).sum() / weights.shape[1])
+    scale = 1 / (h * axes.sizes[:, None] + penalty)
 
     def solve(theta: Tensor) -> Tensor:
         weights = axes.Q @ (scale * (axes.Q.T @ theta[:-1].flatten(1)))
-        return torch.cat([weights.reshape(theta[:-1].shape), theta[-1:] / (bend + INTERCEPT_PENALTY)])
+        return torch.cat([weights.reshape(theta[:-1].shape), theta[-1:] / (h + INTERCEPT_PENALTY)])
 
     return solve
 
@@ -179,11 +196,11 @@ def _line_search(
 ) -> Tensor:
     """`[R]` lengths of the step, halved until the slope there is at most half of what it was."""
     penalised = torch.cat([penalty * step[:-1], INTERCEPT_PENALTY * step[-1:]])
-    of_penalty, bend = _dot(theta, penalised), _dot(step, penalised)
+    of_penalty, growth = _dot(theta, penalised), _dot(step, penalised)
 
     def slope(length: Tensor) -> Tensor:
-        moved = loss.slope(outputs + length[:, None] * change)
-        return (weights * (moved * change).sum(-1)).sum(0) + of_penalty + length * bend
+        moved = loss.gradient(outputs + length[:, None] * change)
+        return (weights * (moved * change).sum(-1)).sum(0) + of_penalty + length * growth
 
     length = torch.ones(theta.shape[1], device=theta.device)
     steepest = slope(0 * length).abs()

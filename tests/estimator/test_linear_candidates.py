@@ -6,13 +6,22 @@ import torch
 from scipy import sparse
 
 from polynsd.data import Graph
+from polynsd.estimator import linear
 from polynsd.estimator.design import make_design, multiply_hops
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearCandidate, LinearMember, linear_candidates
 from polynsd.estimator.members import FitData
-from polynsd.estimator.newton import cross_entropy, gradient_size, minimise, squared_error, zero_models
+from polynsd.estimator.newton import (
+    cross_entropy,
+    gradient_size,
+    minimise,
+    scale_models,
+    squared_error,
+    unscale_models,
+    zero_models,
+)
 from polynsd.training import get_task
 
 CPU = torch.device("cpu")
@@ -93,6 +102,39 @@ def test_ridge_regression_is_the_closed_form():
     kernel = matrix @ matrix.T
     expected = y.mean() + kernel @ np.linalg.solve(kernel + 0.01 * 60 * np.eye(60), y - y.mean())
     np.testing.assert_allclose(models.outputs[:, 0, 0], expected, atol=1e-3)
+
+
+def test_scaled_models_say_the_same():
+    graph = random_graph()
+    inputs = inputs_of(graph)
+    design = make_design(inputs.features(), 20, inputs.adjacency("mean"), 2, np.ones(60, bool), CPU, seed=0)
+    weights, intercepts = torch.randn(4, design.width, 3), torch.randn(4, 3)
+    models = scale_models(weights, intercepts, design)
+    columns = multiply_hops(design.x, design.p, weights.transpose(0, 1).flatten(1), design.hops)
+    expected = columns.reshape(60, 4, 3) + intercepts
+    np.testing.assert_allclose(models.outputs, expected, atol=1e-4)
+    for ours, given in zip(unscale_models(models, design), (weights, intercepts), strict=True):
+        np.testing.assert_allclose(ours, given, atol=1e-5)
+
+
+def test_a_sample_says_which_penalties_are_tried_on_all_nodes(monkeypatch):
+    graph = random_graph(400, dense=True)
+    candidate = LinearCandidate("linear", "smoothed", hops=2)
+    everything = fit(candidate, graph)
+    monkeypatch.setattr(linear, "SAMPLE", 150)
+    fitted, tried = minimise, []
+    monkeypatch.setattr(
+        linear, "minimise", lambda *given: tried.append((len(given[2]), given[3])) or fitted(*given)
+    )
+    sampled = fit(candidate, graph)
+    assert {rows for rows, _ in tried} == {75 + 75, 400}
+    of_all = [penalty for rows, penalty in tried if rows == 400]
+    assert of_all[0] < linear.PENALTIES[0]
+    assert sampled.penalty in of_all
+    agreement = np.mean(
+        sampled.outputs(inputs_of(graph)).argmax(-1) == everything.outputs(inputs_of(graph)).argmax(-1)
+    )
+    assert agreement > 0.95
 
 
 def test_members_are_restored_and_predict_other_graphs():
