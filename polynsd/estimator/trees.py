@@ -38,7 +38,9 @@ COMPONENTS = 32
 POWERS = 4  # steps of the iteration that finds them
 RATE = 0.1
 LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
-STEPS, MOST_STEPS = 20, 300  # boosting steps until the next look at validation, and in all
+STEPS, MOST_STEPS = 20, 300  # boosting steps until the first look at validation, and in all
+FEWEST_STEPS = 100  # in all where steps are dear, each as large as three
+WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: some twenty seconds of one core
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
@@ -219,7 +221,8 @@ class _Fold(NamedTuple):
 
     def grow(self, seed: int, seconds: float | None) -> tuple[Forest, Numbers, Numbers]:
         """As many trees as are best on the validation nodes, what they add to `[O]`, and outputs `[N, O]`."""
-        y = self.target[self.train]
+        rows, steps = self._limit_work(seed)
+        y = self.target[rows]
         classes = np.zeros(1, dtype=np.int64) if self.task.is_regression else np.unique(y)
         # a class that the fold does not have is less likely than those that it has, by a factor of about 2n
         start = np.full(self.num_outputs, -np.log(2 * len(y)))
@@ -228,8 +231,8 @@ class _Fold(NamedTuple):
         if len(classes) == 1 and not self.task.is_regression:
             return read_trees([], classes), start, outputs
         columns = classes[1:] if len(classes) == 2 else classes  # of two classes, one has trees
-        model = _make_model(self.task.is_regression, len(y), seed)
-        count = self._boost(model, start, columns, seconds)
+        model = _make_model(self.task.is_regression, len(y), RATE * MOST_STEPS / steps, seed)
+        count = self._boost(model, rows, steps, start, columns, seconds)
         del model._predictors[count:]
         outputs[:, columns] += _raw(model, self.table)
         start[columns] += model._baseline_prediction[0]
@@ -237,17 +240,43 @@ class _Fold(NamedTuple):
         self._compare(forest, start, outputs)
         return forest, start, outputs
 
-    def _boost(self, model: Any, start: Numbers, columns: NDArray[np.int64], seconds: float | None) -> int:
-        """Grows trees until validation has not gained for a while; the best number of steps."""
+    def _limit_work(self, seed: int) -> tuple[NDArray[np.int64], int]:
+        """The training nodes and the number of steps: fewer, larger steps first, then a sample of nodes."""
+        rows = np.flatnonzero(self.train)
+        of_a_row = self.table.shape[1] * COLUMN_SHARE * (self.num_outputs if self.num_outputs > 2 else 1)
+        steps = int(np.clip(WORK / (len(rows) * of_a_row), FEWEST_STEPS, MOST_STEPS))
+        most = int(WORK / (FEWEST_STEPS * of_a_row))
+        if len(rows) > most:
+            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+        return rows, steps
+
+    def _boost(
+        self,
+        model: Any,
+        rows: NDArray[np.int64],
+        most: int,
+        start: Numbers,
+        columns: NDArray[np.int64],
+        seconds: float | None,
+    ) -> int:
+        """Grows trees until validation has not gained for a while; the best number of steps.
+
+        After every look at validation scikit-learn passes over all trees so far: looks become rarer.
+        """
         y, began = torch.from_numpy(self.target[self.val]), time.monotonic()
-        table, weights = self.table[self.train], None if self.weights is None else self.weights[self.train]
+        table, weights = self.table[rows], None if self.weights is None else self.weights[rows]
+        outputs = np.repeat(start[None], len(y), 0)
         losses: list[float] = []
-        while len(losses) < MOST_STEPS:
-            model.set_params(max_iter=len(losses) + STEPS).fit(table, self.target[self.train], weights)
-            for raw in list(_staged(model, self.table[self.val]))[len(losses) :]:
-                outputs = np.repeat(start[None], len(y), 0)
-                outputs[:, columns] += raw
-                losses.append(float(self.task.loss(torch.from_numpy(outputs), y)))
+        while len(losses) < most:
+            steps = min(len(losses) + max(STEPS, len(losses) // 2), most)
+            model.set_params(max_iter=steps).fit(table, self.target[rows], weights)
+            if not losses:
+                outputs[:, columns] += model._baseline_prediction[0]
+            for total in _stages(model, self.table[self.val], len(losses)):
+                judged = outputs.copy()
+                judged[:, columns] += total
+                losses.append(float(self.task.loss(torch.from_numpy(judged), y)))
+            outputs = judged
             is_late = seconds is not None and time.monotonic() - began > seconds
             if is_late or len(losses) - int(np.argmin(losses)) > STEPS:
                 break
@@ -264,13 +293,13 @@ class _Fold(NamedTuple):
             )
 
 
-def _make_model(is_regression: bool, num_rows: int, seed: int) -> Any:
+def _make_model(is_regression: bool, num_rows: int, rate: float, seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
     leaf = min(LEAF, max(SMALLEST_LEAF, num_rows // LEAF))
     return kind(
-        learning_rate=RATE,
+        learning_rate=rate,
         max_leaf_nodes=LEAVES,
         max_bins=BINS,
         max_features=COLUMN_SHARE,
@@ -289,11 +318,17 @@ def _raw(model: Any, table: Numbers) -> Numbers:
     return np.reshape(raw, (len(table), -1))
 
 
-def _staged(model: Any, table: Numbers) -> Iterator[Numbers]:
-    """The same after every step."""
-    is_classifier = hasattr(model, "decision_function")
-    stages = model.staged_decision_function(table) if is_classifier else model.staged_predict(table)
-    return (np.reshape(stage, (len(table), -1)) for stage in stages)
+def _stages(model: Any, table: Numbers, first: int) -> Iterator[Numbers]:
+    """`[n, K]` what the trees from step `first` on add, after every one of these steps."""
+    everything = model._predictors
+    model._predictors = everything[first:]
+    try:
+        is_classifier = hasattr(model, "decision_function")
+        stages = model.staged_decision_function(table) if is_classifier else model.staged_predict(table)
+        for stage in stages:
+            yield np.reshape(stage, (len(table), -1)) - model._baseline_prediction[0]
+    finally:
+        model._predictors = everything
 
 
 def read_trees(predictors: Sequence[Sequence[Any]], columns: NDArray[np.int64]) -> Forest:
