@@ -180,7 +180,10 @@ def split_by_group(
     own = np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
     names, members = np.unique(own[candidates], return_inverse=True)
     if names.size < 2:
-        raise DataError("a split by groups needs at least two groups with labels; all nodes belong to one.")
+        raise DataError(
+            "a split by groups needs at least two groups with labels; all labels that are left to divide "
+            "belong to one. A test part takes whole groups too: three are needed then."
+        )
     sizes, held_out, total = np.bincount(members), np.zeros(names.size, dtype=bool), 0
     for group in np.random.default_rng(seed).permutation(names.size):
         is_closer = abs(total + sizes[group] - count) < abs(total - count)

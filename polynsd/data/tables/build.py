@@ -23,7 +23,7 @@ from polynsd.data.tables.labels import NodeLabels, read_labels
 from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
 from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
-from polynsd.errors import ConfigError, DataError, unknown_name
+from polynsd.errors import ConfigError, DataError, PolyNSDError, unknown_name
 from polynsd.memory import require_memory
 
 
@@ -49,9 +49,13 @@ def build_graph(
     given, options = options, _name_id_columns(edges, nodes, options)
     pairs, ids = np.empty((2, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
     with problems.collect():
-        pairs, ids = _read_ids(edges, nodes, options, given)
+        try:
+            pairs, ids = _read_ids(edges, nodes, options, given)
+        except PolyNSDError:
+            _require_order(edges, nodes)
+            raise
     with problems.collect():
-        _check_options(edges, nodes, options)
+        _check_options(edges, nodes, options, is_first=schema is None)
     columns = _NodeColumns()
     if nodes is not None:
         columns = _read_nodes(nodes, options, schema, unseen, problems)
@@ -197,14 +201,32 @@ def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
         )
 
 
-def _check_options(edges: Table, nodes: Table | None, options: ReadOptions) -> None:
-    """Raises if options name columns that do not exist, or features give the id or the label away."""
+def _require_order(edges: Table, nodes: Table | None) -> None:
+    """Raises if the table of edges names nodes once each and that of nodes names pairs of them."""
+    if nodes is None or len(nodes.columns) < 2:
+        return
+    ids, *ends = (
+        table.column(name, keep_order=False).values.astype(str)
+        for table, name in ((edges, edges.columns[0]), *((nodes, name) for name in nodes.columns[:2]))
+    )
+    if ids.is_unique and all(end.isin(ids).all() for end in ends):
+        raise DataError(
+            f"{edges.name} looks like the table of nodes and {nodes.name} like that of edges; give the edges "
+            "first."
+        )
+
+
+def _check_options(edges: Table, nodes: Table | None, options: ReadOptions, is_first: bool) -> None:
+    """Raises if options name columns that do not exist, or features give the id or the label away.
+
+    A table that is read like an earlier one (not `is_first`) may lack columns that are not used.
+    """
     node_columns = list(nodes.columns) if nodes else []
     for names, kind, columns in (
         (options.categorical or (), "categorical column", [*options.edge_features, *node_columns]),
         (options.exclude, "column to exclude", [*edges.columns, *node_columns]),
     ):
-        for name in names:
+        for name in names if is_first else ():
             if name not in columns:
                 raise unknown_name(kind, name, set(columns))
     for name in options.features or ():

@@ -87,13 +87,16 @@ def describe_columns(
     def list_counts(counts: Mapping[str, int]) -> str:
         return ", ".join(f"{name} ({count})" for name, count in counts.items())
 
+    of_numbers = {name: count for name, count in filled.items() if name not in one_hot}
+    of_categories = {name: count for name, count in filled.items() if name in one_hot}
     return [
         f"{action}: {columns}"
         for action, columns in (
             ("one-hot", list_counts(one_hot)),
             (f"rare categories pooled as {OTHER}", list_counts(pooled)),
             ("dates as days since 1970", ", ".join(dates)),
-            ("missing values filled with the mean and marked", list_counts(filled)),
+            ("missing values filled with the mean and marked", list_counts(of_numbers)),
+            ("missing categories marked", list_counts(of_categories)),
         )
         if columns
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.table import Column, load
 from polynsd.errors import DataError, GraphError
 from polynsd.memory import require_memory
@@ -45,16 +46,32 @@ def number_nodes(
     codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
     if nodes is None:
         return _number_by_row(codes.reshape(2, -1), ids)
-    num_nodes = len(nodes)
-    is_repeated = codes[:num_nodes] != np.arange(num_nodes)  # codes count the ids as they first appear
-    if is_repeated.any():
-        row, num_distinct = int(is_repeated.argmax()), int(codes[:num_nodes].max()) + 1
-        raise DataError(
-            f"{node_table} must name every id once; {num_nodes - num_distinct} rows repeat one, the first "
-            f"{ids[codes[row]].item()!r} in row {row + 1}. Remove or merge them."
-        )
+    problems, num_nodes = Problems(), len(nodes)
     pairs = codes[num_nodes:].reshape(2, -1)
-    is_unknown = pairs >= num_nodes
+    with problems.collect():
+        _require_distinct(codes[:num_nodes], ids, node_table)
+    with problems.collect():
+        _require_known(pairs, codes[:num_nodes], ids, node_table)
+    problems.check()
+    return pairs, ids[:num_nodes]
+
+
+def _require_distinct(nodes: NDArray[np.int64], ids: NDArray[Any], node_table: str) -> None:
+    """Raises if two rows have one id; `nodes` are the positions of their ids in `ids`."""
+    is_repeated = nodes != np.arange(len(nodes))  # positions count the ids as they first appear
+    if is_repeated.any():
+        row, num_distinct = int(is_repeated.argmax()), int(nodes.max()) + 1
+        raise DataError(
+            f"{node_table} must name every id once; {len(nodes) - num_distinct} rows repeat one, the first "
+            f"{ids[nodes[row]].item()!r} in row {row + 1}. Remove or merge them."
+        )
+
+
+def _require_known(
+    pairs: NDArray[np.int64], nodes: NDArray[np.int64], ids: NDArray[Any], node_table: str
+) -> None:
+    """Raises if an edge names an id that no row has; ids of edges alone come after those of the rows."""
+    is_unknown = pairs > nodes.max(initial=-1)
     if is_unknown.any():
         edge = int(is_unknown.any(axis=0).argmax())
         missing = ids[pairs[is_unknown[:, edge].argmax(), edge]].item()
@@ -63,7 +80,6 @@ def number_nodes(
             f"that is missing there, the first {missing!r} (edge {edge + 1}). Add the nodes or drop these "
             "edges; ids that are text are compared as they are written ('7' is neither '007' nor '7.0')."
         )
-    return pairs, ids[:num_nodes]
 
 
 def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:

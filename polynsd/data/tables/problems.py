@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from polynsd.errors import DataError, PolyNSDError
+
+
+class SeveralProblemsError(DataError):
+    """Problems as a numbered list."""
+
+    def __init__(self, errors: Sequence[PolyNSDError]) -> None:
+        lines = [f"{number}. {error}" for number, error in enumerate(errors, 1)]
+        super().__init__("\n".join([f"the tables have {len(lines)} problems.", *lines]))
+        self.errors = tuple(errors)
 
 
 class Problems:
@@ -24,6 +33,8 @@ class Problems:
         """Keeps the error that ends the `with` block."""
         try:
             yield
+        except SeveralProblemsError as error:
+            self.errors += error.errors
         except PolyNSDError as error:
             self.errors.append(error)
 
@@ -32,5 +43,4 @@ class Problems:
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
-            lines = [f"{number}. {error}" for number, error in enumerate(self.errors, 1)]
-            raise DataError("\n".join([f"the tables have {len(lines)} problems.", *lines]))
+            raise SeveralProblemsError(self.errors)

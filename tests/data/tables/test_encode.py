@@ -50,7 +50,7 @@ def test_missing_values_are_filled_and_marked(read):
     assert graph.feature_names == ("age", "age is missing", "city=Bern", "city=Oslo", "city is missing")
     assert graph.x.tolist() == [[3, 0, 0, 0, 1], [4, 1, 1, 0, 0], [5, 0, 0, 1, 0]]
     assert report.filled == {"age": 1, "city": 1}
-    assert "missing values filled with the mean and marked: age (1), city (1)" in str(report)
+    assert "filled with the mean and marked: age (1); missing categories marked: city (1)" in str(report)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from polynsd.data.graph import Graph
-from polynsd.data.tables import EdgeReport, ReadReport, read_graph
+from polynsd.data.tables import EdgeReport, ReadReport, read_graph, read_tables, read_tables_like
 from polynsd.errors import ConfigError, DataError, GraphError
 
 EDGES = "from,to,since,strength\nann,bob,1999,2\nbob,ann,2001,4\nbob,cy,2010,1\ncy,cy,2011,1\nbob,cy,2012,1\n"
@@ -138,3 +138,35 @@ def test_parquet(tmp_path, ids):
 def test_unknown_extension():
     with pytest.raises(ConfigError, match=r"unknown file extension '.grapml'.*Did you mean '.graphml'"):
         read_graph("g.grapml")
+
+
+def test_tables_in_the_wrong_order(files):
+    with pytest.raises(DataError, match=r"people.csv like that of edges; give the edges first"):
+        read_graph(*reversed(files))
+
+
+def test_an_id_twice_and_an_unknown_one_are_told_together(files):
+    edges, nodes = files
+    edges.write_text(EDGES + "ann,zoe,2013,1\n")
+    nodes.write_text(NODES + "ann,32,ops,\n")
+    with pytest.raises(DataError, match="problems") as error:
+        read_graph(edges, nodes)
+    assert "1. nodes.csv must name every id once; 1 rows repeat one, the first 'ann' in row 5" in str(
+        error.value
+    )
+    assert "2. every edge must join ids of nodes.csv; 1 edges name an id" in str(error.value)
+    assert "'zoe'" in str(error.value)
+
+
+def test_a_later_table_may_lack_what_was_excluded(files):
+    edges, nodes = files
+    first = read_tables(edges, nodes, label="team", exclude=["role"])
+    nodes.write_text("name,age\nann,31\nbob,40\ncy,25\n")
+    later = read_tables_like(first.schema, edges, nodes)
+    assert later.graph.x[:, 0].tolist() == [31, 40, 25]
+
+
+def test_missing_categories_are_not_said_to_have_a_mean(files):
+    _, report = read_graph(*files)
+    assert "missing categories marked: team (1)" in str(report)
+    assert "mean" not in str(report)
