@@ -209,7 +209,7 @@ def _require_order(edges: Table, nodes: Table | None) -> None:
         table.column(name, keep_order=False).values.astype(str)
         for table, name in ((edges, edges.columns[0]), *((nodes, name) for name in nodes.columns[:2]))
     )
-    if ids.is_unique and all(end.isin(ids).all() for end in ends):
+    if len(ends[0]) and ids.is_unique and all(end.isin(ids).all() for end in ends):
         raise DataError(
             f"{edges.name} looks like the table of nodes and {nodes.name} like that of edges; give the edges "
             "first."

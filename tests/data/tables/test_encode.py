@@ -212,8 +212,9 @@ def test_all_problems_are_named_at_once(read):
             weight="w",
         )
     first, *problems = str(caught.value).splitlines()
-    assert first == "the tables have 5 problems."
-    for number, fragment in enumerate(("name every id once", "finite", "'age'", "'ward'", "negative")):
+    assert first == "the tables have 6 problems."
+    expected = ("name every id once", "missing there", "finite", "'age'", "'ward'", "negative")
+    for number, fragment in enumerate(expected):
         assert problems[number].startswith(f"{number + 1}. ")
         assert fragment in problems[number]
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from polynsd.data.graph import Graph
-from polynsd.data.tables import EdgeReport, ReadReport, read_graph, read_tables, read_tables_like
+from polynsd.data.tables import EdgeReport, ReadOptions, ReadReport, read_graph, read_tables, read_tables_like
 from polynsd.errors import ConfigError, DataError, GraphError
 
 EDGES = "from,to,since,strength\nann,bob,1999,2\nbob,ann,2001,4\nbob,cy,2010,1\ncy,cy,2011,1\nbob,cy,2012,1\n"
@@ -160,7 +160,7 @@ def test_an_id_twice_and_an_unknown_one_are_told_together(files):
 
 def test_a_later_table_may_lack_what_was_excluded(files):
     edges, nodes = files
-    first = read_tables(edges, nodes, label="team", exclude=["role"])
+    first = read_tables(edges, nodes, ReadOptions(label="team", exclude=["role"]))
     nodes.write_text("name,age\nann,31\nbob,40\ncy,25\n")
     later = read_tables_like(first.schema, edges, nodes)
     assert later.graph.x[:, 0].tolist() == [31, 40, 25]
