@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike
 from polynsd.stats import Comparison, compare, student_interval
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import Finding
-from polynsd_paper.claims.gaps import Gap, Gaps, gap_text
+from polynsd_paper.claims.gaps import Gap, Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
-from polynsd_paper.formatting import NOT_RUN, join_unique
+from polynsd_paper.formatting import join_unique
 from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete, counted_once
 from polynsd_paper.records import split_shares
 
@@ -129,12 +129,6 @@ def compare_records(first: Series | None, second: Series | None) -> Comparison |
 def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
     """The same as a gap."""
     return _as_gap(compare_records(first, second))
-
-
-def difference_text(first: Series | None, second: Series | None) -> str:
-    """First − second, `5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
-    gap = compare_cells(first, second)
-    return NOT_RUN if gap is None else gap_text(gap)
 
 
 def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:

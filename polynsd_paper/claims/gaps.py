@@ -16,6 +16,7 @@ from scipy.special import stdtr, stdtrit  # Student's t, without the detour over
 
 from polynsd.stats import holm
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, UNDECIDED, Finding
+from polynsd_paper.formatting import NOT_RUN
 
 MARGIN = 0.02  # two models are as good as each other where the whole interval is within this
 CHANCE = 0.05  # of a wrong word about any of the cells
@@ -216,8 +217,10 @@ def _choose_verdict(is_refuted: bool, is_confirmed: bool, decided: int, total: i
     return PARTLY if 2 * decided > total else UNDECIDED
 
 
-def gap_text(gap: Gap, digits: int = 1) -> str:
-    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
+def gap_text(gap: Gap | None, digits: int = 1) -> str:
+    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero; a dash for None."""
+    if gap is None:
+        return NOT_RUN
     difference, low, high = (points_text(value, digits) for value in gap[:3])
     text = f"{difference} ({low} to {high})"
     return f"**{text}**" if gap.low > 0 or gap.high < 0 else text
