@@ -19,7 +19,7 @@ from polynsd_paper.claims.gaps import Gap, Gaps, gap_text, points_text
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import BLOCK, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED
-from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
+from polynsd_paper.formatting import cell_number, markdown_table
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.records import by_split, split_shares
 
@@ -72,10 +72,9 @@ class MapComparison:
 
     def line(self) -> tuple[str, ...]:
         """The row of the table."""
-        numbers = (NOT_RUN if c is None else cell_number(c) for c in (self.learned, self.same_reach))
-        gaps = (self.by_maps, self.by_trunk)
-        texts = (NOT_RUN if gap is None else gap_text(gap) for gap in gaps)
-        return (f"`{self.experiment}`", self.label, *numbers, *texts)
+        numbers = map(cell_number, (self.learned, self.same_reach))
+        gaps = map(gap_text, (self.by_maps, self.by_trunk))
+        return (f"`{self.experiment}`", self.label, *numbers, *gaps)
 
 
 def compare_maps(cells: DataFrame) -> list[MapComparison]:

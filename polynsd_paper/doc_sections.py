@@ -122,7 +122,7 @@ def webkb_section(cells: DataFrame) -> str:
     folds = complete(select(cells, experiment=WEBKB_FOLDS.name))
     fixed = complete(select(cells, experiment=LEADERBOARD.name))
     lines = [
-        (cell["dataset"], cell["row"], NOT_RUN if other is None else cell_number(other), cell_number(cell))
+        (cell["dataset"], cell["row"], cell_number(other), cell_number(cell))
         for _, cell in folds.iterrows()
         for other in [find_cell(fixed, dataset=cell["dataset"], row=cell["row"])]
     ]

@@ -76,12 +76,11 @@ def _printed_rows(cells: DataFrame, graphs: list[str]) -> str:
         if all(cell is None for cell in found):
             continue
         bytes_ = pool(select(cells, model=model, dataset=graphs[0]), "received_mib")
-        texts = [NOT_RUN if cell is None else cell_number(cell) for cell in found]
         common = [_share(cells, dataset, model, "global_test") for dataset in graphs]
         number = printed.get(f"model={model}", np.nan)
         lines.append((
             name, model, NOT_RUN if np.isnan(number) else f"{number:.2f}",
-            *(text for pair in zip(texts, common, strict=True) for text in pair),
+            *(text for pair in zip(map(cell_number, found), common, strict=True) for text in pair),
             f"{bytes_.mean():.2f}" if len(bytes_) else NOT_RUN,
         ))  # fmt: skip
     heads = [text for dataset in graphs for text in (f"{dataset}, local", "global")]
@@ -98,8 +97,7 @@ def _grid(cells: DataFrame, dataset: str) -> str:
     for backbone in BACKBONES:
         found = [find_cell(cells, model=row_name(backbone, masks)) for masks in MASKS]
         if any(cell is not None for cell in found):
-            texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
-            lines.append((backbone, *texts))
+            lines.append((backbone, *map(cell_number, found)))
     return markdown_table((f"{dataset}: masks", *MASKS), lines, left=1)
 
 
@@ -110,8 +108,7 @@ def _brackets(cells: DataFrame, graphs: list[str]) -> str:
             rows = {name: f"{backbone} {name}" for name in BRACKETS} | {"clients": row_name(backbone, "none")}
             found = [find_cell(cells, dataset=dataset, model=row) for row in rows.values()]
             if sum(cell is not None for cell in found) > 1:
-                texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
-                lines.append((dataset, backbone, *texts))
+                lines.append((dataset, backbone, *map(cell_number, found)))
     return markdown_table(("dataset", "backbone", *BRACKETS.values()), lines, left=2) if lines else ""
 
 

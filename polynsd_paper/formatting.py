@@ -38,8 +38,10 @@ def number_text(metric: str, mean: float, std: float, note: str = "", marks: str
     return f"{text} {marks}" if marks else text
 
 
-def cell_number(cell: Series[Any]) -> str:
-    """`number_text` of a row of `summarize`; of `mark_cells`, with its marks."""
+def cell_number(cell: Series[Any] | None) -> str:
+    """`number_text` of a row of `summarize`, of `mark_cells` with its marks; a dash for None."""
+    if cell is None:
+        return NOT_RUN
     scale = unit(cell["metric"])
     marks = cell.get("marks", PARTIAL if cell["is_partial"] else "")
     return number_text(cell["metric"], scale * cell["mean"], scale * cell["std"], marks=marks)

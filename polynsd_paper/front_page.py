@@ -80,7 +80,7 @@ class FrontRow:
         """The row of the table; `verdict` is that of the control's family."""
         texts = []
         for name, cell in self.cells.items():
-            text = NOT_RUN if cell is None else cell_number(cell)
+            text = cell_number(cell)
             texts.append(f"**{text}**" if name == self.best else text)
         gap = self.compare("matched control")
         if gap is None:

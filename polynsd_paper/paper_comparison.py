@@ -82,8 +82,8 @@ class GraphComparison:
             NOT_RUN if number is None else number_text(number["metric"], number["mean"], number["std"])
             for number in (self.paper, self.code)
         )
-        reference = NOT_RUN if self.reference is None else cell_number(self.reference)
-        return (self.label, *printed, reference, _text(self.here), _text(self.best_other))
+        here, other = _text(self.here), _text(self.best_other)
+        return (self.label, *printed, cell_number(self.reference), here, other)
 
 
 def compare_with_paper(cells: DataFrame) -> list[GraphComparison]:
