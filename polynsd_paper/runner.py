@@ -39,6 +39,7 @@ from polynsd.search import (
     work,
 )
 from polynsd.search.final import FINAL_SEED
+from polynsd.search.study import FINISHED
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
@@ -57,8 +58,6 @@ from polynsd_paper.records import (
     recorded_configuration,
     resolve,
 )
-
-FINISHED = ("complete", "pruned", "failed")  # states of trials that were not lost with an interruption
 
 OnStep = Callable[[str], None]
 

@@ -1,7 +1,7 @@
 """Sweeps over stalk dimension, basis, degree and depth. (C33 to C35, C41 to C43, C46 to C48)
 
 "Flat" and "best" are statements about paired differences: settings are chosen on validation, intervals are
-over splits, and two settings are equal where the whole interval is within `comparisons.MARGIN`.
+over splits, and two settings are equal where the whole interval is within `gaps.MARGIN`.
 """
 
 from __future__ import annotations
