@@ -17,8 +17,22 @@ from polynsd.stats import Shares, compare
 from polynsd_paper.claims.comparisons import compare_cells, compare_graphs, compare_options, find_cell, select
 from polynsd_paper.claims.gaps import Gap, Gaps, gap_text, points_text
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.experiments.block import BLOCK, TRANSPORT
-from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED
+from polynsd_paper.experiments.block import (
+    AS_CHANGE,
+    BLOCK,
+    IDENTITY_MAPS,
+    LEARNED,
+    SAME_REACH,
+    TRANSPORT,
+)
+from polynsd_paper.experiments.generated import (
+    ALIGNMENT,
+    GRAPH_NETWORK,
+    MAPS_ALONE,
+    PANELS,
+    PLANTED,
+    WIDER_REACH,
+)
 from polynsd_paper.formatting import cell_number, markdown_table
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.records import by_split, split_shares
@@ -26,13 +40,7 @@ from polynsd_paper.records import by_split, split_shares
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-LEARNED, SAME_REACH, IDENTITY = "learned maps", "same reach", "identity maps"
-AS_IT_IS = "as it is"
-IN_BLOCK = {  # what the rows are called there
-    AS_IT_IS: LEARNED,
-    "identity maps, same reach": SAME_REACH,
-    "identity maps, no trunk": IDENTITY,
-}
+VARIANT_OF = {change: variant for variant, change in AS_CHANGE.items()}
 GENERATED = (PLANTED.name, PANELS.name)
 
 
@@ -84,11 +92,11 @@ def compare_maps(cells: DataFrame) -> list[MapComparison]:
         own = cells[cells["experiment"] == experiment.name].dropna(axis="columns", how="all")
         if own.empty:
             continue
-        names = own["change"].map(IN_BLOCK) if experiment is BLOCK else own["variant"]
+        names = own["change"].map(VARIANT_OF) if experiment is BLOCK else own["variant"]
         own = own.assign(variant=names)
         settings = [name for name in experiment.axes if name not in ("change", "variant")]
         for key, group in own.groupby(["dataset", *settings], sort=False):
-            three = [find_cell(group, variant=name) for name in (LEARNED, SAME_REACH, IDENTITY)]
+            three = [find_cell(group, variant=name) for name in (LEARNED, SAME_REACH, IDENTITY_MAPS)]
             values = dict(zip(settings, key[1:], strict=True))
             found.append(MapComparison(experiment.name, _label(experiment.name, key[0], values), *three))
     found = [comparison for comparison in found if comparison.by_maps is not None]
@@ -127,7 +135,7 @@ def controls_text(cells: DataFrame, comparisons: Sequence[MapComparison]) -> lis
             f"points to the control of equal reach, and the trunk adds {points_text(trunk.points / 100)} to "
             f"identity maps ({points_text(fmean(vals))} on validation)."
         )
-    alone = _listed(cells, PANELS, "maps alone", IDENTITY)
+    alone = _listed(cells, PANELS, MAPS_ALONE, IDENTITY_MAPS)
     if alone:
         sentences.append(f"In `panels`, maps without a trunk − identity maps: {alone}.")
     published = compare_published(cells)
@@ -149,8 +157,8 @@ def planted_text(cells: DataFrame) -> list[str]:
         for values, setting in zip(alignments, learned["setting"], strict=True)
     ]
     return [
-        f"Learned maps − `wider reach`: {_listed(cells, PLANTED, LEARNED, 'wider reach')}.",
-        f"`graph network` − `wider reach`: {_listed(cells, PLANTED, 'graph network', 'wider reach')}.",
+        f"Learned maps − `{WIDER_REACH}`: {_listed(cells, PLANTED, LEARNED, WIDER_REACH)}.",
+        f"`{GRAPH_NETWORK}` − `{WIDER_REACH}`: {_listed(cells, PLANTED, GRAPH_NETWORK, WIDER_REACH)}.",
         f"Alignment, mean over graphs and its range: {'; '.join(found)}.",
     ]
 
@@ -190,13 +198,13 @@ def changes_table(records: DataFrame) -> str:
     """A row per change, best first: the mean difference of validation to the block as it is."""
     block = records[(records["experiment"] == BLOCK.name) & ~records["is_partial"]]
     rows = dict(iter(block.groupby(["change", "dataset"], sort=False)))
-    found = []
+    as_it_is, found = AS_CHANGE[LEARNED], []
     for change in BLOCK.axes["change"]:
-        keys = [((change, name), (AS_IT_IS, name)) for name in BLOCK.datasets]
+        keys = [((change, name), (as_it_is, name)) for name in BLOCK.datasets]
         gaps = [
             _validation_gap(rows[one], rows[other]) for one, other in keys if one in rows and other in rows
         ]
-        if change != AS_IT_IS and gaps:
+        if change != as_it_is and gaps:
             better = sum(gap.difference > 0 for gap in gaps)
             found.append((mean_gap(gaps), change, f"{better} of {len(gaps)}"))
     found.sort(key=lambda line: -line[0].difference)

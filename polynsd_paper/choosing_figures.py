@@ -14,8 +14,8 @@ import numpy as np
 
 from polynsd.report.panels import BASELINE, OTHERS, OURS, Panels, handle, style
 from polynsd.stats import student_interval
-from polynsd_paper.choosing import GENERATED, LEARNED, MapComparison
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd_paper.choosing import GENERATED, MapComparison
+from polynsd_paper.experiments.block import LEARNED, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED, USUAL
 from polynsd_paper.figures import finish
 from polynsd_paper.leaderboards import complete

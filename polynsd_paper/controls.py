@@ -6,12 +6,12 @@ gaps["cora", "model=polynsd"]  # difference and 95 % interval over splits
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from polynsd_paper.claims.comparisons import compare_cells
 from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.experiment import cell_text
+from polynsd_paper.experiments.block import AS_CHANGE, LEARNED, SAME_REACH
 from polynsd_paper.experiments.searched import CONTROL
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.published import parse_cell
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONTROLLED = ("model", "variant", "change")  # options that tell a winner from its control
-CONTROL_OF = {"learned maps": "same reach", "as it is": "identity maps, same reach"}  # in `block.py`
+CONTROL_OF = {LEARNED: SAME_REACH, AS_CHANGE[LEARNED]: AS_CHANGE[SAME_REACH]}
 ADDED = "maps add"  # what the line of differences is called
-
-Gaps = Mapping[tuple[str, str], Gap]
 
 
 def control_of(cell: str) -> str | None:
@@ -37,7 +35,7 @@ def control_of(cell: str) -> str | None:
     return None
 
 
-def control_gaps(cells: DataFrame) -> Gaps:
+def control_gaps(cells: DataFrame) -> dict[tuple[str, str], Gap]:
     """By dataset and cell, the difference to the control of every cell of an experiment that has one."""
     whole = complete(cells)
     rows = {(row["dataset"], row["cell"]): row for _, row in whole.iterrows()}

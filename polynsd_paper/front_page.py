@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.stats import Comparison, Family, judge_family, significance
 from polynsd.stats.families import LOSS, WIN
-from polynsd_paper.choosing import LEARNED, SAME_REACH
 from polynsd_paper.claims.comparisons import compare_records, find_cell, select
 from polynsd_paper.claims.gaps import points_text
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd_paper.experiments.block import LEARNED, SAME_REACH, TRANSPORT
 from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table, range_text
 from polynsd_paper.leaderboards import best_on_validation, complete, is_polynsd

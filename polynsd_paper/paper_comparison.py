@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.panels import BASELINE, Panels, handle
 from polynsd.report.panels import OURS as COLOUR
-from polynsd_paper.choosing import LEARNED
 from polynsd_paper.experiment import cell_text
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd_paper.experiments.block import LEARNED, TRANSPORT
 from polynsd_paper.experiments.searched import (
     CONTROL,
     FILTERED,

@@ -36,10 +36,20 @@ IDENTITY: dict[str, Any] = {"maps": "identity", "maps_on": "edges", "map_start":
 NO_TRUNK: dict[str, Any] = {"learner": "concat", "learner_inputs": ("state",), "trunk": "maps"}
 PLAIN_BEFORE: dict[str, Any] = {"norm": "none", "norm_position": "before"}
 
+# Learned maps and their two controls, and what these are called among the changes of `block`.
+LEARNED, SAME_REACH, IDENTITY_MAPS = "learned maps", "same reach", "identity maps"
+VARIANTS: dict[str, dict[str, Any]] = {
+    LEARNED: {},
+    SAME_REACH: IDENTITY,
+    IDENTITY_MAPS: {**IDENTITY, **NO_TRUNK},
+}
+AS_CHANGE = {
+    LEARNED: "as it is",
+    SAME_REACH: "identity maps, same reach",
+    IDENTITY_MAPS: "identity maps, no trunk",
+}
 CHANGES: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "identity maps, same reach": IDENTITY,
-    "identity maps, no trunk": {**IDENTITY, **NO_TRUNK},
+    **{AS_CHANGE[name]: options for name, options in VARIANTS.items()},
     "trunk for maps only": {"trunk": "maps"},
     "learner mlp": {"learner": "mlp"},
     "learner of 4 hops": {"learner_hops": 4},
@@ -183,17 +193,12 @@ CHOSEN_FOR_IDENTITY: dict[str, dict[str, Any]] = {
         "input_dropout": 0.2, "learning_rate": 0.0044, "weight_decay": 1.3e-4,
     },
 }  # fmt: skip
-VARIANTS: dict[str, dict[str, Any]] = {
-    "learned maps": {},
-    "same reach": IDENTITY,
-    "identity maps": {**IDENTITY, **NO_TRUNK},
-}
 
 
 def _transport_cell(dataset: str, variant: str) -> Cell:
     protocol = "platonov" if dataset in PLATONOV else "geom-gcn"
     source = Source(dataset, protocol=protocol, features="raw" if dataset in RAW else None)
-    own = CHOSEN_FOR_IDENTITY.get(dataset, {}) if variant == "identity maps" else {}
+    own = CHOSEN_FOR_IDENTITY.get(dataset, {}) if variant == IDENTITY_MAPS else {}
     plan = changed_plan({**CHOSEN[dataset], **own, **VARIANTS[variant]})
     return Cell(dataset, {"variant": variant}, plan, sources=(source,))
 
