@@ -14,9 +14,9 @@ from polynsd_paper.claims.comparisons import select
 from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
 from polynsd_paper.formatting import NOT_RUN, markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.measured import pool
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,10 +56,7 @@ def report_gains(cells: DataFrame, results: Path) -> str:
         "symmetric, so a difference there has two causes."
     )
     head = ("network", *graphs, "bend")
-    return (
-        "\n\n".join(["", "## What the filter adds", text, link_figure(path), markdown_table(head, lines)])
-        + "\n"
-    )
+    return make_section("## What the filter adds", text, link_figure(path), markdown_table(head, lines))
 
 
 def _text(outcome: Outcome | None) -> str:

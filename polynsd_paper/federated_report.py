@@ -20,9 +20,9 @@ from polynsd_paper.experiments.federated import (
     shown_rounds,
 )
 from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.measured import pool
 from polynsd_paper.published import published
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -51,7 +51,7 @@ SYMBOLS = {"rate": "", "penalty": "λ ", "degree": "K "}
 def report_federated(cells: DataFrame, results: Path) -> str:
     """All sections of the page."""
     graphs = list(dict.fromkeys(cells["dataset"]))
-    blocks = ["", "## The printed rows", TEXT, _printed_rows(cells, graphs)]
+    blocks = ["## The printed rows", TEXT, _printed_rows(cells, graphs)]
     blocks += ["## Backbones and masks", *(_grid(select(cells, dataset=name), name) for name in graphs)]
     brackets = _brackets(cells, graphs)
     blocks += ["## Brackets", brackets] if brackets else []
@@ -59,7 +59,7 @@ def report_federated(cells: DataFrame, results: Path) -> str:
     texts = {name: ", ".join(f"{value:g}" for value in values) for name, values in settings.items()}
     blocks += ["## Chosen settings", CHOSEN.format(**texts), _chosen_settings(cells, graphs)]
     blocks += ["## Over rounds", link_figure(_draw_rounds(cells, graphs, results))]
-    return "\n\n".join(blocks) + "\n"
+    return make_section(*blocks)
 
 
 def row_name(backbone: str, masks: str) -> str:
