@@ -11,7 +11,7 @@ from polynsd.report.panels import BASELINE, COLOURS, OTHERS, Panels, handle
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN, Outcome
 from polynsd_paper.claims.agnostic import RULE, compare_hosts
 from polynsd_paper.claims.comparisons import select
-from polynsd_paper.claims.gaps import points_text
+from polynsd_paper.claims.gaps import gap_text
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
 from polynsd_paper.formatting import NOT_RUN, markdown_table
 from polynsd_paper.leaderboards import complete
@@ -63,10 +63,8 @@ def _text(outcome: Outcome | None) -> str:
     """`1.2 (0.3 to 2.1)`, bold where the difference is more than noise."""
     if outcome is None:
         return NOT_RUN
-    found = outcome.comparison
-    difference, low, high = (points_text(value) for value in (found.difference, found.low, found.high))
-    text = f"{difference} ({low} to {high})"
-    return f"**{text}**" if outcome.verdict in (WIN, LOSS) else text + " ≈" * (outcome.verdict == TIE)
+    text = gap_text(outcome.comparison, is_bold=outcome.verdict in (WIN, LOSS))
+    return text + " ≈" * (outcome.verdict == TIE)
 
 
 def _bend(cells: DataFrame, host: str) -> str:

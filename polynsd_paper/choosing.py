@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
-from polynsd.stats import Shares, compare
+from polynsd.stats import Comparison, Difference, Shares, compare
 from polynsd_paper.claims.comparisons import compare_cells, compare_graphs, compare_options, find_cell, select
-from polynsd_paper.claims.gaps import Gap, Gaps, gap_text, points_text
+from polynsd_paper.claims.gaps import Gaps, gap_text, interval_text, points_text
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import (
     AS_CHANGE,
@@ -63,16 +63,16 @@ class MapComparison:
     identity: Series[Any] | None
 
     @property
-    def by_maps(self) -> Gap | None:
+    def by_maps(self) -> Difference | None:
         """What the maps add: learned − same reach."""
         return self._compare(self.learned, self.same_reach)
 
     @property
-    def by_trunk(self) -> Gap | None:
+    def by_trunk(self) -> Difference | None:
         """What the trunk adds without maps: same reach − identity."""
         return self._compare(self.same_reach, self.identity)
 
-    def _compare(self, first: Series[Any] | None, second: Series[Any] | None) -> Gap | None:
+    def _compare(self, first: Series[Any] | None, second: Series[Any] | None) -> Difference | None:
         """Splits of one graph share nodes; generated graphs are independent of each other."""
         if self.experiment not in GENERATED or first is None or second is None:
             return compare_cells(first, second)
@@ -206,23 +206,22 @@ def changes_table(records: DataFrame) -> str:
         ]
         if change != as_it_is and gaps:
             better = sum(gap.difference > 0 for gap in gaps)
-            found.append((mean_gap(gaps), change, f"{better} of {len(gaps)}"))
-    found.sort(key=lambda line: -line[0].difference)
-    lines = [(change, gap_text(gap, 2), better) for gap, change, better in found]
+            found.append((mean_interval(gaps), change, f"{better} of {len(gaps)}"))
+    found.sort(key=lambda line: -line[0][0])
+    lines = [(change, interval_text(*ends, digits=2), better) for ends, change, better in found]
     return markdown_table(("change", "validation", "better on"), lines)
 
 
-def _validation_gap(first: DataFrame, second: DataFrame) -> Gap:
+def _validation_gap(first: DataFrame, second: DataFrame) -> Comparison:
     """First − second of the rows of two records."""
     shares = split_shares(first.iloc[0])
     assert shares is not None
     scored = Shares(shares.train, 0.0, shares.val)  # validation is what is measured here
-    gap = compare(by_split(first, "val"), by_split(second, "val"), scored)
-    return Gap(gap.difference, gap.low, gap.high)
+    return compare(by_split(first, "val"), by_split(second, "val"), scored)
 
 
-def mean_gap(gaps: Sequence[Gap]) -> Gap:
-    """Of independent differences: half widths add as squares."""
+def mean_interval(gaps: Sequence[Difference]) -> tuple[float, float, float]:
+    """The mean of independent differences, and the ends of its interval: half widths add as squares."""
     mean = fmean(gap.difference for gap in gaps)
     reach = math.hypot(*(gap.high - gap.difference for gap in gaps)) / len(gaps)
-    return Gap(mean, mean - reach, mean + reach)
+    return mean, mean - reach, mean + reach

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polynsd.stats import Comparison
 from polynsd_paper.claims.comparisons import compare_cells
-from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.experiment import cell_text
 from polynsd_paper.experiments.block import AS_CHANGE, LEARNED, SAME_REACH
 from polynsd_paper.experiments.searched import CONTROL
@@ -35,7 +35,7 @@ def control_of(cell: str) -> str | None:
     return None
 
 
-def control_gaps(cells: DataFrame) -> dict[tuple[str, str], Gap]:
+def control_gaps(cells: DataFrame) -> dict[tuple[str, str], Comparison]:
     """By dataset and cell, the difference to the control of every cell of an experiment that has one."""
     whole = complete(cells)
     rows = {(row["dataset"], row["cell"]): row for _, row in whole.iterrows()}

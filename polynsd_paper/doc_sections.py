@@ -20,7 +20,7 @@ from polynsd.stats import Comparison, Family, judge_family
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_records, find_cell, select
+from polynsd_paper.claims.comparisons import compare_cells, find_cell, select
 from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiments import EXPERIMENTS
@@ -112,7 +112,7 @@ def _board_pairs(board: DataFrame) -> dict[str, dict[str, Comparison | None]]:
                 "the filter without a sheaf": "poly-spectral",
             }
             for title, row in rivals.items():
-                pair = compare_records(ours, find_cell(column, row=row))
+                pair = compare_cells(ours, find_cell(column, row=row))
                 found.setdefault(title, {})[f"{dataset}, {maps}"] = pair
     return found
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.stats import Comparison, Family, judge_family, significance
 from polynsd.stats.families import LOSS, WIN
-from polynsd_paper.claims.comparisons import compare_records, find_cell, select
-from polynsd_paper.claims.gaps import points_text
+from polynsd_paper.claims.comparisons import compare_cells, find_cell, select
+from polynsd_paper.claims.gaps import gap_text
 from polynsd_paper.experiments.block import LEARNED, SAME_REACH, TRANSPORT
 from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table, range_text
@@ -58,7 +58,7 @@ class FrontRow:
 
     def compare(self, other: str) -> Comparison | None:
         """PolyNSD − another column on the same splits."""
-        return compare_records(self.cells["PolyNSD"], self.cells[other])
+        return compare_cells(self.cells["PolyNSD"], self.cells[other])
 
     @cached_property
     def best(self) -> str:
@@ -81,12 +81,8 @@ class FrontRow:
         for name, cell in self.cells.items():
             text = cell_number(cell)
             texts.append(f"**{text}**" if name == self.best else text)
-        gap = self.compare("matched control")
-        if gap is None:
-            return (self.graph, *texts, NOT_RUN)
-        ends = (points_text(value) for value in (gap.difference, gap.low, gap.high))
-        added = "{} ({} to {})".format(*ends)
-        return (self.graph, *texts, f"**{added}**" if verdict in (WIN, LOSS) else added)
+        added = gap_text(self.compare("matched control"), is_bold=verdict in (WIN, LOSS))
+        return (self.graph, *texts, added)
 
 
 def front_rows(cells: DataFrame) -> list[FrontRow]:

@@ -21,7 +21,6 @@ from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
-from polynsd_paper.claims.gaps import Gap
 from polynsd_paper.controls import control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
@@ -132,7 +131,7 @@ def cells_table(cells: DataFrame, printed: DataFrame) -> DataFrame:
     ]  # fmt: skip
     table = table[names].round({"mean": 6, "std": 6, "val_mean": 6, "train": 6, "train_loss": 6})
     gaps = control_gaps(cells)
-    for end in Gap._fields:
+    for end in ("difference", "low", "high", "splits"):
         named = [gaps.get(key) for key in zip(cells["dataset"], cells["cell"], strict=True)]
         table[f"maps_add_{end}"] = [None if gap is None else round(getattr(gap, end), 6) for gap in named]
     best = [

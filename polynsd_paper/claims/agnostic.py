@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from polynsd.stats import Family, judge_family
 from polynsd.stats.families import LOSS, TIE, WIN
 from polynsd_paper.claims.claim import CONFIRMED, MIN_COVERAGE, PARTLY, REFUTED, UNDECIDED, Finding, check
-from polynsd_paper.claims.comparisons import compare_records, complete_cells, find_cell
+from polynsd_paper.claims.comparisons import compare_cells, complete_cells, find_cell
 from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def compare_hosts(cells: DataFrame) -> Family:
     for host in HOSTS:
         for graph in GRAPHS:
             pair = [find_cell(cells, dataset=graph, model=f"{host}{end}") for end in (WITH_FILTER, "")]
-            comparison = compare_records(*pair)
+            comparison = compare_cells(*pair)
             if comparison is not None:
                 found[f"{host} on {graph}"] = comparison
     return judge_family(found)

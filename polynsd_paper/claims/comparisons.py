@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polynsd.stats import Comparison, compare, student_interval
+from polynsd.stats import Comparison, Difference, compare, compare_independent
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import Finding
-from polynsd_paper.claims.gaps import Gap, Gaps
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.formatting import join_unique
@@ -119,36 +119,22 @@ def format_percent(cell: Series) -> str:
 # Differences
 
 
-def compare_records(first: Series | None, second: Series | None) -> Comparison | None:
+def compare_cells(first: Series | None, second: Series | None) -> Comparison | None:
     """First − second over the same splits; None where one is missing or they have other or few splits."""
     if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
         return None
-    return _compare_splits(first["scores"], second["scores"], first)
+    return compare_scores(first["scores"], second["scores"], first)
 
 
-def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
-    """The same as a gap."""
-    return _as_gap(compare_records(first, second))
-
-
-def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:
+def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Comparison | None:
     """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
-    return _as_gap(_compare_splits(a, b, cell))
-
-
-def _compare_splits(a: ArrayLike, b: ArrayLike, cell: Series) -> Comparison | None:
     shares = split_shares(cell)
     return None if shares is None or len(np.asarray(a)) < LEAST_SPLITS else compare(a, b, shares)
 
 
-def _as_gap(found: Comparison | None) -> Gap | None:
-    return None if found is None else Gap(found.difference, found.low, found.high, found.splits)
-
-
-def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:
-    """By Student's t over scores on independent graphs; None for fewer than three."""
-    d = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    return None if len(d) < LEAST_SPLITS else Gap(float(d.mean()), *student_interval(d), len(d))
+def compare_graphs(first: ArrayLike, second: ArrayLike) -> Difference | None:
+    """By Student's t over scores on independent graphs, one on each; None for fewer than three."""
+    return None if np.size(first) < LEAST_SPLITS else compare_independent(first, second)
 
 
 def compare_options(cells: DataFrame, pairs: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Gaps:
