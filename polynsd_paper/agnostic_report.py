@@ -11,9 +11,8 @@ from polynsd.report.panels import BASELINE, COLOURS, OTHERS, Panels, handle
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN, Outcome
 from polynsd_paper.claims.agnostic import RULE, compare_hosts
 from polynsd_paper.claims.comparisons import select
-from polynsd_paper.claims.gaps import gap_text
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
-from polynsd_paper.formatting import NOT_RUN, markdown_table
+from polynsd_paper.formatting import NOT_RUN, gap_text, markdown_table
 from polynsd_paper.leaderboards import complete
 from polynsd_paper.measured import pool
 from polynsd_paper.reports.section import figure_path, link_figure, make_section

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
 from polynsd.stats import Comparison, Difference, Shares, compare
-from polynsd_paper.claims.comparisons import compare_cells, compare_graphs, compare_options, find_cell, select
-from polynsd_paper.claims.gaps import Gaps, gap_text, interval_text, points_text
+from polynsd_paper.claims.comparisons import compare_graphs, compare_options, find_cell, select
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiments.block import (
     AS_CHANGE,
@@ -33,8 +33,8 @@ from polynsd_paper.experiments.generated import (
     PLANTED,
     WIDER_REACH,
 )
-from polynsd_paper.formatting import cell_number, markdown_table
-from polynsd_paper.leaderboards import complete
+from polynsd_paper.formatting import cell_number, gap_text, interval_text, markdown_table, points_text
+from polynsd_paper.leaderboards import compare_cells, complete
 from polynsd_paper.records import by_split, split_shares
 
 if TYPE_CHECKING:

@@ -20,17 +20,16 @@ from polynsd.stats import Comparison, Family, judge_family
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN
 from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_cells, find_cell, select
-from polynsd_paper.claims.gaps import points_text
+from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.experiments.webkb import WEBKB_FOLDS
-from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table
+from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table, points_text
 from polynsd_paper.front_page import HEAD as HEAD_OF_FRONT
 from polynsd_paper.front_page import front_family, front_rows, front_table, front_text
-from polynsd_paper.leaderboards import complete, counted_once
+from polynsd_paper.leaderboards import compare_cells, complete, counted_once
 from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
 from polynsd_paper.records import load_records, summarize
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.output import clock_text
 from polynsd.stats import bold_rule
-from polynsd_paper.claims.gaps import gap_text
-from polynsd_paper.controls import ADDED, control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.formatting import (
     NOT_RUN,
@@ -23,6 +21,7 @@ from polynsd_paper.formatting import (
     SOURCE_NAMES,
     cell_number,
     deviation_text,
+    gap_text,
     join_unique,
     markdown_table,
     metric_name,
@@ -30,7 +29,7 @@ from polynsd_paper.formatting import (
     number_text,
     range_text,
 )
-from polynsd_paper.leaderboards import choose_maps, leaderboards, paired_scores, winners
+from polynsd_paper.leaderboards import ADDED, choose_maps, control_gaps, leaderboards, paired_scores, winners
 from polynsd_paper.marks import MEANINGS
 from polynsd_paper.published import (
     HERE,

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.stats import Comparison, Family, judge_family, significance
 from polynsd.stats.families import LOSS, WIN
-from polynsd_paper.claims.comparisons import compare_cells, find_cell, select
-from polynsd_paper.claims.gaps import gap_text
+from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.experiments.block import LEARNED, SAME_REACH, TRANSPORT
 from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
-from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table, range_text
-from polynsd_paper.leaderboards import best_on_validation, complete, is_polynsd
+from polynsd_paper.formatting import NOT_RUN, cell_number, gap_text, machine_text, markdown_table, range_text
+from polynsd_paper.leaderboards import best_on_validation, compare_cells, complete, is_polynsd
 from polynsd_paper.records import load_records, split_shares, summarize
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
-from polynsd_paper.controls import control_gaps
 from polynsd_paper.experiment import Experiment
 from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
 from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
@@ -31,6 +30,7 @@ from polynsd_paper.leaderboards import (
     choose_maps,
     compare_with_controls,
     complete,
+    control_gaps,
     counted_once,
     leaderboards,
 )

@@ -27,7 +27,6 @@ from polynsd_paper.claims.comparisons import (
     best_rival,
     best_variants,
     by_dataset,
-    compare_cells,
     compare_graphs,
     compare_same_maps,
     complete_cells,
@@ -41,7 +40,7 @@ from polynsd_paper.claims.gaps import CLAIM_MARGIN, Gaps, gap_evidence, judge_ga
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import CITIES, STANDARD, SUBSTITUTE
-from polynsd_paper.leaderboards import OURS, best_on_validation, counted_once
+from polynsd_paper.leaderboards import OURS, best_on_validation, compare_cells, counted_once
 from polynsd_paper.published import find_published, published
 
 if TYPE_CHECKING:

@@ -21,15 +21,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polynsd.stats import Comparison, Difference, compare, compare_independent
+from polynsd.stats import Difference, compare_independent
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import Finding
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.formatting import join_unique
-from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete, counted_once
-from polynsd_paper.records import split_shares
+from polynsd_paper.leaderboards import (
+    OURS,
+    architecture,
+    best_on_validation,
+    compare_cells,
+    complete,
+    counted_once,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -117,19 +123,6 @@ def format_percent(cell: Series) -> str:
 
 
 # Differences
-
-
-def compare_cells(first: Series | None, second: Series | None) -> Comparison | None:
-    """First − second over the same splits; None where one is missing or they have other or few splits."""
-    if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
-        return None
-    return compare_scores(first["scores"], second["scores"], first)
-
-
-def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Comparison | None:
-    """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
-    shares = split_shares(cell)
-    return None if shares is None or len(np.asarray(a)) < LEAST_SPLITS else compare(a, b, shares)
 
 
 def compare_graphs(first: ArrayLike, second: ArrayLike) -> Difference | None:

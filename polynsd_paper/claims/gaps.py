@@ -193,26 +193,3 @@ def gap_evidence(gap: Difference | None) -> str:
     if gap is None:
         return NOT_RUN
     return f"{100 * gap.difference:+.2f} [{100 * gap.low:.2f}, {100 * gap.high:.2f}]"
-
-
-def gap_text(gap: Difference | None, digits: int = 1, *, is_bold: bool | None = None) -> str:
-    """`interval_text` of a comparison; a dash for None."""
-    if gap is None:
-        return NOT_RUN
-    return interval_text(gap.difference, gap.low, gap.high, digits, is_bold=is_bold)
-
-
-def interval_text(
-    difference: float, low: float, high: float, digits: int = 1, *, is_bold: bool | None = None
-) -> str:
-    """`5.4 (2.5 to 8.4)` in points; unless told, bold where the interval does not contain zero."""
-    text = "{} ({} to {})".format(*(points_text(value, digits) for value in (difference, low, high)))
-    if is_bold is None:
-        is_bold = low > 0 or high < 0
-    return f"**{text}**" if is_bold else text
-
-
-def points_text(share: float, digits: int = 1) -> str:
-    """`−1.2` for −0.012."""
-    rounded = round(100 * share, digits) + 0.0  # no −0.0
-    return f"{rounded:.{digits}f}".replace("-", "−")

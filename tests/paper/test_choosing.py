@@ -17,8 +17,9 @@ from polynsd_paper.choosing import (
     planted_text,
 )
 from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_cells, compare_graphs
+from polynsd_paper.claims.comparisons import compare_graphs
 from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
+from polynsd_paper.leaderboards import compare_cells
 from polynsd_paper.records import records_table
 
 IN_BLOCK = {

@@ -9,7 +9,6 @@ from polynsd_paper.claims.comparisons import (
     best_polynsd,
     best_rival,
     best_variants,
-    compare_cells,
     compare_graphs,
     complete_cells,
     datasets_of,
@@ -21,7 +20,7 @@ from polynsd_paper.claims.comparisons import (
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, PUBLISHED_WEBKB
-from polynsd_paper.leaderboards import OURS, architecture
+from polynsd_paper.leaderboards import OURS, architecture, compare_cells
 
 NO, UNSURE = "not testable here", "undecided"
 ABLATIONS = get_experiment("ablations")

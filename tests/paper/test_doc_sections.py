@@ -9,8 +9,6 @@ from invented_records import invent, invent_search, summary
 
 from polynsd.bench.estimators import Record, append_record
 from polynsd.errors import DataError
-from polynsd_paper.claims.comparisons import compare_cells
-from polynsd_paper.claims.gaps import gap_text
 from polynsd_paper.doc_sections import (
     families_section,
     replace_section,
@@ -22,6 +20,8 @@ from polynsd_paper.doc_sections import (
 from polynsd_paper.estimator_sections import estimator_sections
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import STANDARD
+from polynsd_paper.formatting import gap_text
+from polynsd_paper.leaderboards import compare_cells
 from polynsd_paper.records import load_records
 
 ROOT = Path(__file__).parents[2]
