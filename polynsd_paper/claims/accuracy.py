@@ -40,8 +40,8 @@ from polynsd_paper.claims.gaps import CLAIM_MARGIN, Gaps, gap_evidence, judge_ga
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import CITIES, STANDARD, SUBSTITUTE
-from polynsd_paper.leaderboards import OURS, best_on_validation, compare_cells, counted_once
-from polynsd_paper.published import find_published, published
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation, compare_cells, counted_once
+from polynsd_paper.tables.printed_numbers import find_printed, read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -184,7 +184,7 @@ def check_sheaf_matters(records: DataFrame) -> Finding:
 
 def _printed_gaps() -> str:
     """By how much the paper prints the filter alone below its best PolyNSD, from graph to graph."""
-    numbers = published("leaderboard")
+    numbers = read_printed("leaderboard")
     means = numbers[numbers["source"] == "paper"].pivot(index="key", columns="dataset", values="mean")
     means.index = means.index.str.removeprefix("model=")
     gaps = (means.loc[list(OURS)].max() - means.loc["poly-spectral"])[list(STANDARD)]
@@ -306,7 +306,7 @@ def _judge_printed_values(tables: list[DataFrame], graphs: int) -> Finding:
     listed, reached = [], []
     for cell in (find_cell(table, model=GENERAL) for table in tables):
         assert cell is not None
-        number = find_published(published("platonov"), cell["dataset"], f"model={GENERAL}")
+        number = find_printed(read_printed("platonov"), cell["dataset"], f"model={GENERAL}")
         if number is not None:
             floor = number["mean"] - max(number["std"], 100 * cell["std"])
             reached.append(bool(100 * cell["mean"] >= floor))

@@ -11,7 +11,7 @@ from polynsd.stats.families import LOSS, TIE, WIN
 from polynsd_paper.claims.claim import CONFIRMED, MIN_COVERAGE, PARTLY, REFUTED, UNDECIDED, Finding, check
 from polynsd_paper.claims.comparisons import complete_cells, find_cell
 from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
-from polynsd_paper.leaderboards import compare_cells
+from polynsd_paper.tables.leaderboards import compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -27,8 +27,8 @@ from polynsd_paper.claims.claim import Finding
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
-from polynsd_paper.formatting import join_unique
-from polynsd_paper.leaderboards import (
+from polynsd_paper.tables.formatting import join_unique
+from polynsd_paper.tables.leaderboards import (
     OURS,
     architecture,
     best_on_validation,

@@ -14,7 +14,7 @@ from polynsd_paper.claims.comparisons import by_dataset, compare_options, comple
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.leaderboards import best_on_validation, compare_cells
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,7 +14,7 @@ from typing import Any
 from polynsd.stats import Difference, Family, holm, judge_family
 from polynsd.stats.families import LOSS, WIN
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, UNDECIDED, Finding
-from polynsd_paper.formatting import NOT_RUN
+from polynsd_paper.tables.formatting import NOT_RUN
 
 CLAIM_MARGIN = 0.02  # two models are as good as each other where the whole interval is within this
 CHANCE = 0.05  # of a wrong word about any of the cells

@@ -28,7 +28,7 @@ from polynsd_paper.claims.comparisons import (
 from polynsd_paper.claims.gaps import Gaps, gap_evidence
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.sweeps import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
-from polynsd_paper.leaderboards import best_on_validation, compare_cells
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

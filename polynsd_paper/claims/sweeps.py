@@ -37,7 +37,7 @@ from polynsd_paper.claims.gaps import ADJUSTED, CHANCE, CLAIM_MARGIN, Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.sweeps import DEEPEST
-from polynsd_paper.leaderboards import OURS, best_on_validation, compare_cells, compare_scores
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation, compare_cells, compare_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -29,7 +29,7 @@ from polynsd_paper.claims.claim import (
 from polynsd_paper.claims.comparisons import best_rival, best_variants, compare_graphs, complete_cells, select
 from polynsd_paper.claims.gaps import CHANCE, CLAIM_MARGIN, Gaps
 from polynsd_paper.experiments.synthetic import PANELS
-from polynsd_paper.leaderboards import OURS, best_on_validation
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

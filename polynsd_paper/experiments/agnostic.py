@@ -78,5 +78,5 @@ AGNOSTIC = Experiment(
     _cell,
     budgets={graph: BUDGETS[graph] for graph in GRAPHS},
     minutes="45–140 s per cell of texas, 30–48 s of cora; 24 trials, twelve processes on an H200",
-    report="polynsd_paper.agnostic_report:report_gains",
+    report="polynsd_paper.reports.agnostic:report_gains",
 )

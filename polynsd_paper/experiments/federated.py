@@ -370,7 +370,7 @@ FEDERATED = Experiment(
     seeds=1,
     minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell",
     paper="the federated table",
-    report="polynsd_paper.federated_report:report_federated",
+    report="polynsd_paper.reports.federated:report_federated",
     fast_datasets=("texas",),
     fast_axes={"model": FAST_ROWS},
 )

@@ -8,7 +8,9 @@ from invented_cells import invent_comparison
 from invented_records import invent, summary
 
 from polynsd.errors import DataError
-from polynsd_paper.choosing import (
+from polynsd_paper.claims.comparisons import compare_graphs
+from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
+from polynsd_paper.pages.choosing import (
     changes_table,
     compare_maps,
     compare_published,
@@ -16,11 +18,9 @@ from polynsd_paper.choosing import (
     mean_interval,
     planted_text,
 )
-from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_graphs
-from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
-from polynsd_paper.leaderboards import compare_cells
+from polynsd_paper.pages.choosing_figures import maps_figure, planted_figure
 from polynsd_paper.records import records_table
+from polynsd_paper.tables.leaderboards import compare_cells
 
 IN_BLOCK = {
     "as it is": 0.8,

@@ -20,7 +20,7 @@ from polynsd_paper.claims.comparisons import (
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, PUBLISHED_WEBKB
-from polynsd_paper.leaderboards import OURS, architecture, compare_cells
+from polynsd_paper.tables.leaderboards import OURS, architecture, compare_cells
 
 NO, UNSURE = "not testable here", "undecided"
 ABLATIONS = get_experiment("ablations")

@@ -9,7 +9,10 @@ from invented_records import invent, invent_search, summary
 
 from polynsd.bench.estimators import Record, append_record
 from polynsd.errors import DataError
-from polynsd_paper.doc_sections import (
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.searched import STANDARD
+from polynsd_paper.pages.doc_sections import (
+    estimator_sections,
     families_section,
     replace_section,
     sections,
@@ -17,12 +20,9 @@ from polynsd_paper.doc_sections import (
     update_pages,
     webkb_section,
 )
-from polynsd_paper.estimator_sections import estimator_sections
-from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.experiments.searched import STANDARD
-from polynsd_paper.formatting import gap_text
-from polynsd_paper.leaderboards import compare_cells
 from polynsd_paper.records import load_records
+from polynsd_paper.tables.formatting import gap_text
+from polynsd_paper.tables.leaderboards import compare_cells
 
 ROOT = Path(__file__).parents[2]
 MEANS = {
@@ -108,7 +108,7 @@ def test_the_comparison_of_the_estimator_is_written_where_there_is_one(tmp_path)
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_the_records_of_the_repository_are_current_and_its_pages_up_to_date():
-    """Not so? `python -m polynsd_paper.doc_sections`"""
+    """Not so? `python -m polynsd_paper.pages.doc_sections`"""
     records = load_records(ROOT / "results")
     assert records["is_current"].all()
     cells = records.groupby(["experiment", "dataset", "cell"], dropna=False)

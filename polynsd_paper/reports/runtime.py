@@ -10,9 +10,9 @@ import numpy as np
 from polynsd.report.panels import COLOURS, Panels, handle
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.runtime import ROWS
-from polynsd_paper.formatting import markdown_table
 from polynsd_paper.measured import pool
 from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

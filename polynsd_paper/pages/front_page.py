@@ -1,6 +1,6 @@
 """The table of the front page: PolyNSD, its matched control and four rivals on eleven graphs.
 
-    python -m polynsd_paper.front_page            # which records are missing, and the commands that make them
+    python -m polynsd_paper.pages.front_page      # which records are missing, and the commands that make them
 
 PolyNSD is, on every graph, the record with the best validation of all that learn maps and see the graph's own
 features; its control is the same configuration with identity maps and nothing else changed. NSD and SAGE are
@@ -23,9 +23,16 @@ from polynsd.stats.families import LOSS, WIN
 from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.experiments.block import LEARNED, SAME_REACH, TRANSPORT
 from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
-from polynsd_paper.formatting import NOT_RUN, cell_number, gap_text, machine_text, markdown_table, range_text
-from polynsd_paper.leaderboards import best_on_validation, compare_cells, complete, is_polynsd
 from polynsd_paper.records import load_records, split_shares, summarize
+from polynsd_paper.tables.formatting import (
+    NOT_RUN,
+    cell_number,
+    gap_text,
+    machine_text,
+    markdown_table,
+    range_text,
+)
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells, complete, is_polynsd
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -12,10 +12,10 @@ from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN, Outcome
 from polynsd_paper.claims.agnostic import RULE, compare_hosts
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
-from polynsd_paper.formatting import NOT_RUN, gap_text, markdown_table
-from polynsd_paper.leaderboards import complete
 from polynsd_paper.measured import pool
 from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import NOT_RUN, gap_text, markdown_table
+from polynsd_paper.tables.leaderboards import complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -33,9 +33,9 @@ from polynsd_paper.experiments.generated import (
     PLANTED,
     WIDER_REACH,
 )
-from polynsd_paper.formatting import cell_number, gap_text, interval_text, markdown_table, points_text
-from polynsd_paper.leaderboards import compare_cells, complete
 from polynsd_paper.records import by_split, split_shares
+from polynsd_paper.tables.formatting import cell_number, gap_text, interval_text, markdown_table, points_text
+from polynsd_paper.tables.leaderboards import compare_cells, complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -19,10 +19,10 @@ from polynsd_paper.experiments.federated import (
     RATES,
     shown_rounds,
 )
-from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
 from polynsd_paper.measured import pool
-from polynsd_paper.published import published
 from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import NOT_RUN, cell_number, markdown_table
+from polynsd_paper.tables.printed_numbers import read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -68,7 +68,7 @@ def row_name(backbone: str, masks: str) -> str:
 
 
 def _printed_rows(cells: DataFrame, graphs: list[str]) -> str:
-    numbers = published("federated")
+    numbers = read_printed("federated")
     printed = dict(zip(numbers["cell"], numbers["mean"], strict=True))
     lines = []
     for model, name in PRINTED.items():

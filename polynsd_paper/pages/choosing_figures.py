@@ -14,11 +14,11 @@ import numpy as np
 
 from polynsd.report.panels import BASELINE, OTHERS, OURS, Panels, handle, style
 from polynsd.stats import student_interval
-from polynsd_paper.choosing import GENERATED, MapComparison
 from polynsd_paper.experiments.block import LEARNED, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED, USUAL
-from polynsd_paper.figures import finish
-from polynsd_paper.leaderboards import complete
+from polynsd_paper.pages.choosing import GENERATED, MapComparison
+from polynsd_paper.tables.figures import finish
+from polynsd_paper.tables.leaderboards import complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

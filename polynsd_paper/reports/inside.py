@@ -16,9 +16,9 @@ from polynsd.report.panels import COLOURS, OTHERS, Panels, handle, style
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.inside import DISTANCES, IDENTITY, INFLUENCE_ROWS, SIZES
 from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.formatting import markdown_table
 from polynsd_paper.measured import Mean, pool, series
 from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -26,8 +26,8 @@ from polynsd_paper.experiment import cell_text
 from polynsd_paper.experiments.block import AS_CHANGE, LEARNED, SAME_REACH
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.experiments.searched import CONTROL
-from polynsd_paper.published import parse_cell
 from polynsd_paper.records import Array, option_names, split_shares
+from polynsd_paper.tables.printed_numbers import parse_cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
