@@ -21,7 +21,7 @@ from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
 from polynsd.training.configuration import Configuration
 from polynsd.zoo import SHEAF_MODELS, ZOO
-from polynsd_paper.experiments.own import own_space, own_starts
+from polynsd_paper.experiments.block import own_space, own_starts
 from polynsd_paper.experiments.recipes import RANGES as RECIPE_RANGES
 from polynsd_paper.experiments.recipes import recipe
 from polynsd_paper.experiments.reference import FAMILIES as FAMILIES
