@@ -13,7 +13,7 @@ from torch import nn
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_ODE, PUBLISHED_TRAINING
 from polynsd.search.space import Fixed, Space
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, dotted
 from polynsd.training.problem import Problem, Source
 
 Measure = Callable[[Problem, Sequence[nn.Module]], Mapping[str, Sequence[float]]]
@@ -195,14 +195,13 @@ class Experiment:
 
 
 _PUBLISHED = {
-    f"{part}.{name}": Fixed(value)
-    for part, options in (
-        ("model", PUBLISHED_MODEL),
-        ("model.layer", PUBLISHED_LAYER),
-        ("model.ode", PUBLISHED_ODE),
-        ("training", PUBLISHED_TRAINING),
-    )
-    for name, value in options.items()
+    name: Fixed(value)
+    for name, value in {
+        **dotted("model", PUBLISHED_MODEL),
+        **dotted("model.layer", PUBLISHED_LAYER),
+        **dotted("model.ode", PUBLISHED_ODE),
+        **dotted("training", PUBLISHED_TRAINING),
+    }.items()
 }
 
 

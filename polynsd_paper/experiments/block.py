@@ -21,7 +21,7 @@ from typing import Any
 from polynsd.published import PUBLISHED_MODEL, published_model, published_training
 from polynsd.search.space import Space
 from polynsd.search.spaces import DEFAULT, STARTS
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, dotted
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
 
@@ -244,8 +244,8 @@ HOUSEHOLDER = {"orthogonal(euler)": "orthogonal"}  # Euler's angles are for two 
 
 def own_space(changes: Mapping[str, Any] | None = None) -> Space:
     """The library's block with its own space; `changes` replaces what the space has."""
-    block = {f"model.layer.{name}": _as_choice(value) for name, value in BASE_LAYER.items()}
-    options = {"model.model": "polynsd", **block, **OWN_RANGES}
+    block = {name: _as_choice(value) for name, value in BASE_LAYER.items()}
+    options = {"model.model": "polynsd", **dotted("model.layer", block), **OWN_RANGES}
     wanted = {name: rule for name, rule in (changes or {}).items() if name in options}
     return Space.from_dict({**options, **wanted})
 
