@@ -84,7 +84,7 @@ def find_cell(cells: DataFrame, **options: Any) -> Series | None:
 
 
 def datasets_of(cells: DataFrame) -> list[str]:
-    """In the order of the cells."""
+    """The datasets, in the order of the cells."""
     return list(dict.fromkeys(cells["dataset"]))
 
 

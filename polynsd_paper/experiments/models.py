@@ -183,7 +183,7 @@ CONSTANT = ModelRow(
 
 
 def _reference_row(row: str) -> ModelRow:
-    """The row of `reference.py`."""
+    """A row of the published architecture, in the space of `reference.py`."""
     model = REFERENCES[row]
     return ModelRow(
         model, group=model, of_dataset=lambda name: (reference_space(row, name), reference_starts(name))

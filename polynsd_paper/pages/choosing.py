@@ -113,7 +113,7 @@ def _label(experiment: str, dataset: str, settings: dict[str, Any]) -> str:
 
 
 def controls_table(comparisons: Sequence[MapComparison]) -> str:
-    """A row per graph."""
+    """The table of learned maps and their controls, a row per graph."""
     head = ("experiment", "graph", LEARNED, SAME_REACH, "by maps", "by the trunk")
     return markdown_table(head, [comparison.line() for comparison in comparisons], left=2)
 

@@ -121,7 +121,7 @@ def front_family(rows: Iterable[FrontRow], other: str, *, is_classic: bool = Fal
 
 
 def front_table(rows: Sequence[FrontRow]) -> str:
-    """In Markdown."""
+    """The table of the front page in Markdown."""
     family = front_family(rows, "matched control")
     verdicts = {graph: outcome.verdict for graph, outcome in family.outcomes.items()}
     return markdown_table(HEAD, [row.line(verdicts.get(row.graph, "")) for row in rows])

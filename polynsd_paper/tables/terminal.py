@@ -73,7 +73,7 @@ def _text(cell: Series[Any] | None, is_long: bool, best: dict[str, float]) -> st
 
 
 def line_width() -> int:
-    """Letters in a line."""
+    """How many letters fit in a line of the terminal, or are written to a pipe."""
     from rich.console import Console
 
     console = Console()

@@ -170,7 +170,7 @@ def _printed_models(printed: DataFrame, shared: dict[str, Any]) -> DataFrame:
 
 
 def _figure_names(experiment: Experiment, cells: DataFrame) -> list[str]:
-    """All that there may be."""
+    """The names of all figures that an experiment may have."""
     suffixes = [_suffix(shared) for shared, _ in boards_of(cells)]
     ends = [f"{kind}{suffix}" for kind in ("", "-ranks", "-search") for suffix in suffixes] or [""]
     return [f"{experiment.name}{end}.png" for end in ends]
