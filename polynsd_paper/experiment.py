@@ -13,7 +13,7 @@ from torch import nn
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_ODE, PUBLISHED_TRAINING
 from polynsd.search.space import Fixed, Space
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, dotted
 from polynsd.training.problem import Problem, Source
 
 Measure = Callable[[Problem, Sequence[nn.Module]], Mapping[str, Sequence[float]]]
@@ -24,9 +24,9 @@ class Budget:
     """What a search may spend on one cell; the same for all cells of a dataset, whatever the model."""
 
     trials: int = 64
-    """At most so many configurations,"""
+    """The greatest number of configurations."""
     seconds: float = 60.0
-    """and none begun after so many seconds."""
+    """No configuration is begun after so many seconds."""
     splits: int = 3
     """A trial's value is the mean validation over the first so many splits."""
     screen: int = 0
@@ -34,7 +34,7 @@ class Budget:
     finalists: int = 3
     """The best so many are trained again on other splits with other seeds, where validation decides."""
     run_off: int = 0
-    """On so many other splits at most; 0: on all others."""
+    """The finalists are trained on so many other splits at most; 0: on all others."""
     batch: int = 16
     """Trials of one shape that train together; they differ in degree, dropout, rates and decays."""
     starts: float = 0.25
@@ -76,7 +76,7 @@ class Procedure(ABC):
     """A training that `fit_splits` does not do, such as one over clients; its splits are numbered seeds."""
 
     splits: int
-    """How many."""
+    """The number of splits."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -155,9 +155,9 @@ class Experiment:
     seeds: int = 3
     """Models per split."""
     ddof: int = 0
-    """Of the standard deviation."""
+    """Of the standard deviation over splits: 0 for the population's, 1 for the sample's."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """Of searches, by dataset."""
+    """What a search may spend, by dataset; `Budget()` for others."""
     minutes: str = ""
     """How long it takes, and on what; said by --list."""
     paper: str = ""
@@ -195,14 +195,13 @@ class Experiment:
 
 
 _PUBLISHED = {
-    f"{part}.{name}": Fixed(value)
-    for part, options in (
-        ("model", PUBLISHED_MODEL),
-        ("model.layer", PUBLISHED_LAYER),
-        ("model.ode", PUBLISHED_ODE),
-        ("training", PUBLISHED_TRAINING),
-    )
-    for name, value in options.items()
+    name: Fixed(value)
+    for name, value in {
+        **dotted("model", PUBLISHED_MODEL),
+        **dotted("model.layer", PUBLISHED_LAYER),
+        **dotted("model.ode", PUBLISHED_ODE),
+        **dotted("training", PUBLISHED_TRAINING),
+    }.items()
 }
 
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+
+from polynsd.stats import student_interval
+from polynsd.stats.scores import LEAST_SPLITS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 Numbers = NDArray[np.float64]
 
-LEVEL = 0.95
-
 
 class Mean(NamedTuple):
-    """A mean over trainings, with its deviation and its interval; NaN where there is none."""
+    """A mean over trainings, with its deviation and its interval; NaN where there are too few for one."""
 
     mean: float
     std: float
@@ -33,9 +33,9 @@ class Mean(NamedTuple):
         n = len(values)
         if not n:
             return cls(np.nan, np.nan, np.nan, 0)
-        std = float(values.std(ddof=1)) if n > 1 else 0.0
-        half = float(student.ppf((1 + LEVEL) / 2, n - 1)) * std / n**0.5 if n > 1 else np.nan
-        return cls(float(values.mean()), std, half, n)
+        mean, std = float(values.mean()), float(values.std(ddof=1)) if n > 1 else 0.0
+        half = student_interval(values)[1] - mean if n >= LEAST_SPLITS else np.nan
+        return cls(mean, std, half, n)
 
     @property
     def low(self) -> float:

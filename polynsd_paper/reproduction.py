@@ -31,7 +31,7 @@ INDENT = " " * 13
 
 def reproduce(options: Reproduce) -> tuple[Path, dict[str, str]]:
     """Trains what is missing, prints and writes the table; its path, and the reasons of cells that failed."""
-    from polynsd_paper.tables import NoRecordsError, write_tables
+    from polynsd_paper.tables.writer import NoRecordsError, write_tables
 
     if options.splits is not None:
         require_at_least("splits", options.splits, 1)

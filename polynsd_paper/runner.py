@@ -39,6 +39,7 @@ from polynsd.search import (
     work,
 )
 from polynsd.search.final import FINAL_SEED
+from polynsd.search.study import FINISHED
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem, Source
@@ -57,8 +58,6 @@ from polynsd_paper.records import (
     recorded_configuration,
     resolve,
 )
-
-FINISHED = ("complete", "pruned", "failed")  # states of trials that were not lost with an interruption
 
 OnStep = Callable[[str], None]
 
@@ -165,10 +164,20 @@ class Runner:
         self._problems = {s: self._problems.get(s) or s.problem(FINAL_SEED) for s in sources}
         problems = list(self._problems.values())
         configuration, search = self._configure(cell, problems[0])
-        return self._keep(cell, self._train(cell, problems, configuration, search))
+        return self._train(cell, problems, configuration, search)
 
-    def _keep(self, cell: Cell, record: Record) -> Record:
-        """Writes the record, and removes what it was made from."""
+    def _write_record(self, cell: Cell, **trained: Any) -> Record:
+        """Writes the record, and removes what it was made from; `trained` are fields of `Record`."""
+        record = Record(
+            experiment=self.experiment.name,
+            dataset=cell.dataset,
+            cell=dict(cell.options),
+            rules=cell.rules,
+            ddof=self.experiment.ddof,
+            device=device_name(get_device(self.device)),
+            commit=commit(),
+            **trained,
+        )
         record.save(self.path(cell))
         for folder in self._folder(cell).glob("final-*"):
             rmtree(folder)
@@ -189,25 +198,18 @@ class Runner:
             write_json(paths[split], trained._asdict())
         found = [Trained(**read_json(path)) for path in paths]
         first = found[0]
-        record = Record(
-            experiment=self.experiment.name,
-            dataset=cell.dataset,
-            cell=dict(cell.options),
+        return self._write_record(
+            cell,
             **first.about,
-            rules=cell.rules,
-            ddof=self.experiment.ddof,
             configuration=plan.settings(),
             parameters=first.parameters,
             scores=tuple(Score(i, 0, t.val, t.test, t.best, t.steps) for i, t in enumerate(found)),
             search=None,
             seconds=round(sum(t.seconds for t in found), 2),
-            device=device_name(get_device(self.device)),
-            commit=commit(),
             sizes={part: round(fmean(t.sizes[part] for t in found), 1) for part in PARTS},
             settings=settings,
             measured={name: [t.measured[name] for t in found] for name in first.measured},
         )
-        return self._keep(cell, record)
 
     def _configure(self, cell: Cell, problem: Problem) -> tuple[Configuration, dict[str, Any] | None]:
         """The fixed configuration, what the same search chose earlier, or what it chooses now."""
@@ -231,8 +233,11 @@ class Runner:
         scores: list[Score] = []
         measured: dict[str, list[float]] = {}
         seconds = 0.0
-        seeds, ddof = self.experiment.seeds, self.experiment.ddof
-        options: dict[str, Any] = {"rules": cell.rules, "seeds": seeds, "ddof": ddof}
+        options: dict[str, Any] = {
+            "rules": cell.rules,
+            "seeds": self.experiment.seeds,
+            "ddof": self.experiment.ddof,
+        }
         for problem in problems:
             self.on_step(f"{cell}: training for the scores")
             some = replace(problem, splits=problem.splits[: self.splits])
@@ -253,22 +258,16 @@ class Runner:
             settings = {**settings, **{n: v for n, v in earlier.items() if n in OF_SEARCH}}
         if self.splits is not None and any(len(problem.splits) > self.splits for problem in problems):
             settings[FIRST_SPLITS] = self.splits
-        return Record(
-            experiment=self.experiment.name,
-            dataset=cell.dataset,
-            cell=dict(cell.options),
+        return self._write_record(
+            cell,
             metric=result.metric,
             protocol=result.about["protocol"],
             features=result.about["features"],
-            rules=cell.rules,
-            ddof=ddof,
             configuration=plain_configuration(configuration),
             parameters=result.parameters,
             scores=tuple(scores),
             search=search,
             seconds=round(seconds, 2),
-            device=device_name(problems[0].data.x.device),
-            commit=commit(),
             sizes={
                 part: round(fmean(int(getattr(split, part).sum()) for split in problems[0].splits), 1)
                 for part in PARTS

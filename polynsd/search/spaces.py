@@ -11,6 +11,7 @@ from polynsd.errors import ConfigError, unknown_name
 from polynsd.published import published_layer
 from polynsd.search.space import Space, check_space
 from polynsd.sheaf import get_family
+from polynsd.training.configuration import dotted
 from polynsd.zoo import ALL_MODELS, SHEAF_MODELS, ZOO, model_class
 
 
@@ -91,9 +92,8 @@ def _start(
     learner = {"maps": "orthogonal", "stalk_dim": 4, "learner": "gnn", "learner_hops": hops}
     operator = {"fixed_channels": [], "normalization": "sheaf-augmented", "degree": degree}
     block = {"norm": norm, "gate": "shortcut"}
-    named = {f"model.layer.{name}": value for name, value in {**learner, **operator, **block}.items()}
     model = {"num_layers": layers, "hidden_channels": width, "linear_encoder": linear_encoder}
-    return {**{f"model.{name}": value for name, value in model.items()}, **named}
+    return {**dotted("model", model), **dotted("model.layer", {**learner, **operator, **block})}
 
 
 # What our own space begins with: the default block, one long filter, a deep narrow model, a deep wide one.
@@ -163,7 +163,7 @@ def paper_options(dataset: str | None, model: str, maps: str | None = None) -> d
     dropout = {**DROPOUT, "high": rules.most_dropout}
     layer = published_layer(maps or "diagonal", "diffusion" if model == "nsd" else "polynomial")
     options = {
-        **{f"model.layer.{name}": value for name, value in layer.items()},
+        **dotted("model.layer", layer),
         "model.layer.degree": [2, 3, 4, 5, 8, 12, 16],
         "model.layer.stalk_dim": [2, 3, 4, 5],
         "model.layer.fixed_channels": CHANNELS,
@@ -196,16 +196,17 @@ def _of_zoo(model: str, options: dict[str, Any]) -> dict[str, Any]:
 def zoo_space(model: str) -> dict[str, Any]:
     """What a model of the zoo says is worth varying, by dotted names."""
     kind: Any = model_class(model)
-    return _dotted({n: rule for n, rule in kind.space.items() if n not in ZOO[model].preset})
+    return _zoo_options({n: rule for n, rule in kind.space.items() if n not in ZOO[model].preset})
 
 
 def published_options(model: str) -> dict[str, Any]:
     """The published sizes and options of a model of the zoo, by dotted names."""
     kind: Any = model_class(model)
-    return _dotted({n: value for n, value in kind.published.items() if n not in ZOO[model].preset})
+    return _zoo_options({n: value for n, value in kind.published.items() if n not in ZOO[model].preset})
 
 
-def _dotted(options: dict[str, Any]) -> dict[str, Any]:
+def _zoo_options(options: dict[str, Any]) -> dict[str, Any]:
+    """By dotted names: sizes belong to all models, other options to the model itself."""
     sizes = ("num_layers", "hidden_channels")
     return {f"model.{n}" if n in sizes else f"model.options.{n}": value for n, value in options.items()}
 

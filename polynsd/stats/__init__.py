@@ -3,9 +3,11 @@
 from polynsd.stats.families import MARGIN, Family, Outcome, holm, judge_family
 from polynsd.stats.paired import (
     Comparison,
+    Difference,
     Errors,
     Shares,
     compare,
+    compare_independent,
     corrected_interval,
     standard_errors,
 )
@@ -17,6 +19,7 @@ from polynsd.stats.significance import Significance, bold_rule, significance
 __all__ = [
     "MARGIN",
     "Comparison",
+    "Difference",
     "Errors",
     "Family",
     "Friedman",
@@ -27,6 +30,7 @@ __all__ = [
     "Significance",
     "bold_rule",
     "compare",
+    "compare_independent",
     "corrected_interval",
     "critical_difference",
     "friedman",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polynsd.errors import DataError
-from polynsd.stats.paired import Comparison
+from polynsd.stats.paired import Difference
 from polynsd.stats.scores import Array, require_inside
 
 WIN, LOSS, TIE, UNDECIDED = "win", "loss", "tie", "undecided"
@@ -28,7 +28,7 @@ class Outcome:
         verdict: "win", "loss", "tie" or "undecided".
     """
 
-    comparison: Comparison
+    comparison: Difference
     p: float
     p_tie: float
     verdict: str
@@ -54,7 +54,7 @@ class Family:
 
 
 def judge_family(
-    comparisons: Mapping[str, Comparison], *, margin: float = MARGIN, alpha: float = 0.05
+    comparisons: Mapping[str, Difference], *, margin: float = MARGIN, alpha: float = 0.05
 ) -> Family:
     """Decides all comparisons of a family, each error rate held at `alpha` over the whole family.
 

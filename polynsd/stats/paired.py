@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from polynsd.errors import ConfigError, ShapeError
-from polynsd.stats.scores import Array, require_inside, round_scores, score_table, split_means
+from polynsd.stats.scores import (
+    Array,
+    require_inside,
+    round_scores,
+    score_table,
+    split_means,
+    student_interval,
+)
 from polynsd.stats.signed_rank import signed_rank
 
 MOST_BY_SEEDS = 0.5  # of the variance over splits; see `standard_errors`
@@ -29,17 +36,48 @@ class Shares(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The first model against the second, over splits.
+class Difference:
+    """The first model − the second by Student's t, over splits or independent graphs.
 
     Attributes:
-        splits: n, the number of splits.
+        splits: n, the number of splits or graphs.
         difference: d̄, mean of first − second.
         error: its standard error; the overlap of splits counts for what splits contribute to it.
         low: lower end of the confidence interval of the difference.
         high: upper end of it.
         t: difference / error, n − 1 degrees of freedom.
         p: two-sided, of t.
+    """
+
+    splits: int
+    difference: float
+    error: float
+    low: float
+    high: float
+    t: float
+    p: float
+
+    def p_above(self, bound: float) -> float:
+        """One-sided: small where the difference is shown to be above the bound."""
+        return float(stats.t.sf(_divide(self.difference - bound, self.error), self.splits - 1))
+
+    def equivalence(self, margin: float) -> float:
+        """The p-value of two one-sided tests (TOST): small where |difference| < margin is shown.
+
+        The greater of P(T ≥ (d̄ + m)/e) and P(T ≥ (m − d̄)/e). At 0.05 it is small exactly where the 90 %
+        interval of the difference lies within ± margin (Schuirmann, 1987).
+        """
+        if not margin > 0:
+            raise ConfigError(f"margin must be greater than 0, in the unit of the scores; got {margin!r}.")
+        nearest = _divide(margin - abs(self.difference), self.error)
+        return float(stats.t.sf(nearest, self.splits - 1))
+
+
+@dataclass(frozen=True)
+class Comparison(Difference):
+    """The first model against the second on the same splits: their difference, and how it comes about.
+
+    Attributes:
         seed_share: share of s², the variance of the differences, that is put down to seeds, at most half.
         error_classic: standard error as Nadeau and Bengio have it, with all of s² put down to splits.
         low_classic: lower end with it.
@@ -53,13 +91,6 @@ class Comparison:
         losses: splits on which the second model is better.
     """
 
-    splits: int
-    difference: float
-    error: float
-    low: float
-    high: float
-    t: float
-    p: float
     seed_share: float
     error_classic: float
     low_classic: float
@@ -77,17 +108,6 @@ class Comparison:
         t = _divide(self.difference, self.error_classic)
         low, high = self.low_classic, self.high_classic
         return replace(self, error=self.error_classic, low=low, high=high, t=t, p=self.p_classic)
-
-    def equivalence(self, margin: float) -> float:
-        """The p-value of two one-sided tests (TOST): small where |difference| < margin is shown.
-
-        The greater of P(T ≥ (d̄ + m)/e) and P(T ≥ (m − d̄)/e). At 0.05 it is small exactly where the 90 %
-        interval of the difference lies within ± margin (Schuirmann, 1987).
-        """
-        if not margin > 0:
-            raise ConfigError(f"margin must be greater than 0, in the unit of the scores; got {margin!r}.")
-        nearest = _divide(margin - abs(self.difference), self.error)
-        return float(stats.t.sf(nearest, self.splits - 1))
 
 
 def compare(
@@ -128,6 +148,21 @@ def compare(
         ties=int((d == 0).sum()),
         losses=int((d < 0).sum()),
     )
+
+
+def compare_independent(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Difference:
+    """Compares models a and b by the paired t-test over independent graphs, with a score on each.
+
+    Args:
+        a: scores of the first model, [graphs].
+        b: scores of the second on the same graphs.
+        level: of the confidence interval.
+    """
+    d = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    low, high = student_interval(d, level)
+    mean, error = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d))
+    t = _divide(mean, error)
+    return Difference(len(d), mean, error, low, high, t, p=float(2 * stats.t.sf(abs(t), len(d) - 1)))
 
 
 def paired_differences(a: ArrayLike, b: ArrayLike) -> Array:

@@ -74,6 +74,11 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     return _from_parts(tree["model"], tree["training"])
 
 
+def dotted(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their dotted names: `model.layer.degree` for `degree` below `model.layer`."""
+    return {f"{prefix}.{name}": value for name, value in options.items()}
+
+
 def _from_parts(model: Mapping[str, Any], training: Mapping[str, Any]) -> Configuration:
     name, layer = model.get("model", ModelConfig.model), model.get("layer", {})
     require_type("model", name, str)
@@ -113,7 +118,7 @@ def option_hints() -> dict[str, Any]:
     """Every option by its dotted name, as it is annotated."""
     types = {name: kind for root, config in ROOTS.items() for name, kind in _leaves(root, config).items()}
     del types["model.options"]
-    return types | {f"model.options.{name}": kind for name, kind in all_model_options().items()}
+    return types | dotted("model.options", all_model_options())
 
 
 def _leaves(prefix: str, config: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from polynsd.stats import Difference
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     NOT_TESTABLE,
@@ -26,7 +27,6 @@ from polynsd_paper.claims.comparisons import (
     best_rival,
     best_variants,
     by_dataset,
-    compare_cells,
     compare_graphs,
     compare_same_maps,
     complete_cells,
@@ -36,12 +36,12 @@ from polynsd_paper.claims.comparisons import (
     format_percent,
     select,
 )
-from polynsd_paper.claims.gaps import MARGIN, Gap, Gaps
+from polynsd_paper.claims.gaps import CLAIM_MARGIN, Gaps, gap_evidence, judge_gain
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import CITIES, STANDARD, SUBSTITUTE
-from polynsd_paper.leaderboards import OURS, best_on_validation, counted_once
-from polynsd_paper.published import find_published, published
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation, compare_cells, counted_once
+from polynsd_paper.tables.printed_numbers import find_printed, read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -98,7 +98,7 @@ def _compare_with_rival(cells: DataFrame, datasets: Iterable[str]) -> Gaps:
 @check("C01")
 def check_gain_over_nsd(records: DataFrame) -> Finding:
     """PolyNSD − NSD of the same maps: better in most cells, of all suites together and of each."""
-    pooled: list[Gap] = []
+    pooled: list[Difference] = []
     suites: list[Finding] = []
     for name in SUITES:
         gaps = compare_same_maps(_suite_cells(records, name))
@@ -125,8 +125,8 @@ def check_top_three(records: DataFrame) -> Finding:
     )
     noise = Finding(
         REFUTED if is_behind else CONFIRMED if gaps.worse + len(gaps) - gaps.not_worse <= 1 else UNDECIDED,
-        f"PolyNSD − the best other architecture on validation: {gaps}, not worse by {100 * MARGIN:g} points "
-        f"in {gaps.not_worse}",
+        f"PolyNSD − the best other architecture on validation: {gaps}, not worse by {100 * CLAIM_MARGIN:g} "
+        f"points in {gaps.not_worse}",
         is_decisive=is_behind,
     )
     return combine(
@@ -184,7 +184,7 @@ def check_sheaf_matters(records: DataFrame) -> Finding:
 
 def _printed_gaps() -> str:
     """By how much the paper prints the filter alone below its best PolyNSD, from graph to graph."""
-    numbers = published("leaderboard")
+    numbers = read_printed("leaderboard")
     means = numbers[numbers["source"] == "paper"].pivot(index="key", columns="dataset", values="mean")
     means.index = means.index.str.removeprefix("model=")
     gaps = (means.loc[list(OURS)].max() - means.loc["poly-spectral"])[list(STANDARD)]
@@ -213,13 +213,12 @@ def check_film(records: DataFrame) -> Finding:
         cells = select(complete_cells(records, "malignant"), dataset="film", rule=rule)
         gap = compare_cells(best_polynsd(cells), find_cell(cells, model="mlp"))
         if gap is None:
-            verdict, evidence = UNDECIDED, f"needs PolyNSD of all maps and mlp on film under {rule}"
+            verdict, number = UNDECIDED, "not trained"
+            evidence = f"needs PolyNSD of all maps and mlp on film under {rule}"
         else:
-            verdict = gap.judge_gain(FILM_GAIN)
-            evidence = f"PolyNSD − MLP on film, {rule}: {gap}; printed {100 * FILM_GAIN:+.1f}"
-        parts.append(
-            Finding(verdict, evidence, rule == LUAN, "not trained" if gap is None else f"{gap} points")
-        )
+            verdict, number = judge_gain(gap, FILM_GAIN), f"{gap_evidence(gap)} points"
+            evidence = f"PolyNSD − MLP on film, {rule}: {gap_evidence(gap)}; printed {100 * FILM_GAIN:+.1f}"
+        parts.append(Finding(verdict, evidence, rule == LUAN, number))
     return combine(*parts)
 
 
@@ -231,10 +230,13 @@ def check_filtered_gains(records: DataFrame) -> Finding:
     for dataset, printed in FILTERED_GAINS.items():
         here = select(cells, dataset=dataset)
         gap = compare_cells(find_cell(here, model=GENERAL), find_cell(here, model="nsd-general"))
-        verdicts.add(UNDECIDED if gap is None else gap.judge_gain(printed))
-        number = number if gap is None else f"{gap} points on {dataset}"
-        missing = f"needs general maps of both on {dataset}"
-        listed.append(missing if gap is None else f"{dataset} {gap} (printed {100 * printed:+.2f})")
+        if gap is None:
+            verdicts.add(UNDECIDED)
+            listed.append(f"needs general maps of both on {dataset}")
+        else:
+            verdicts.add(judge_gain(gap, printed))
+            number = f"{gap_evidence(gap)} points on {dataset}"
+            listed.append(f"{dataset} {gap_evidence(gap)} (printed {100 * printed:+.2f})")
     mixed = UNDECIDED if UNDECIDED in verdicts else PARTLY
     size = Finding(
         verdicts.pop() if len(verdicts) == 1 else mixed,
@@ -304,7 +306,7 @@ def _judge_printed_values(tables: list[DataFrame], graphs: int) -> Finding:
     listed, reached = [], []
     for cell in (find_cell(table, model=GENERAL) for table in tables):
         assert cell is not None
-        number = find_published(published("platonov"), cell["dataset"], f"model={GENERAL}")
+        number = find_printed(read_printed("platonov"), cell["dataset"], f"model={GENERAL}")
         if number is not None:
             floor = number["mean"] - max(number["std"], 100 * cell["std"])
             reached.append(bool(100 * cell["mean"] >= floor))
@@ -356,7 +358,7 @@ def _find_rival(means: DataFrame) -> str:
     return "" if others.empty else str(others.idxmax())
 
 
-def _compare_means(means: DataFrame, rival: str) -> Gap | None:
+def _compare_means(means: DataFrame, rival: str) -> Difference | None:
     return compare_graphs(means.loc["polynsd"], means.loc[rival]) if rival in means.index else None
 
 
@@ -384,10 +386,11 @@ def check_city_best(records: DataFrame) -> Finding:
         verdict = NOT_TESTABLE
     else:
         verdict = CONFIRMED if best.low > 0 else REFUTED if best.high < 0 else UNDECIDED
-    first = Finding(verdict, f"PolyNSD − best other over cities: {best}; {where}", is_decisive=True)
+    evidence = f"PolyNSD − best other over cities: {gap_evidence(best)}; {where}"
+    first = Finding(verdict, evidence, is_decisive=True)
     gain = Finding(
-        NOT_TESTABLE if nsd is None else nsd.judge_gain(CITY_GAIN),
-        f"PolyNSD − NSD: {nsd}; printed 61.64 against 37.77",
+        NOT_TESTABLE if nsd is None else judge_gain(nsd, CITY_GAIN),
+        f"PolyNSD − NSD: {gap_evidence(nsd)}; printed 61.64 against 37.77",
     )
     note = f". Elsewhere, {elsewhere}"
     return combine(_require_cities(first, means, note), _require_cities(gain, means))
@@ -399,6 +402,6 @@ def check_city_margin(records: DataFrame) -> Finding:
     means, elsewhere = _street_means(records, ("polynsd",))
     rival = _find_rival(means)
     gap = _compare_means(means, rival)
-    verdict = NOT_TESTABLE if gap is None else gap.judge_gain(SAGE_GAIN)
-    evidence = f"PolyNSD − {rival or 'none'}, the best baseline: {gap}; printed +1.71 over SAGE"
+    verdict = NOT_TESTABLE if gap is None else judge_gain(gap, SAGE_GAIN)
+    evidence = f"PolyNSD − {rival or 'none'}, the best baseline: {gap_evidence(gap)}; printed +1.71 over SAGE"
     return _require_cities(Finding(verdict, evidence), means, f". Elsewhere, {elsewhere}")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from polynsd.stats import Family, judge_family
 from polynsd.stats.families import LOSS, TIE, WIN
 from polynsd_paper.claims.claim import CONFIRMED, MIN_COVERAGE, PARTLY, REFUTED, UNDECIDED, Finding, check
-from polynsd_paper.claims.comparisons import compare_records, complete_cells, find_cell
+from polynsd_paper.claims.comparisons import complete_cells, find_cell
 from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
+from polynsd_paper.tables.leaderboards import compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,7 +30,7 @@ def compare_hosts(cells: DataFrame) -> Family:
     for host in HOSTS:
         for graph in GRAPHS:
             pair = [find_cell(cells, dataset=graph, model=f"{host}{end}") for end in (WITH_FILTER, "")]
-            comparison = compare_records(*pair)
+            comparison = compare_cells(*pair)
             if comparison is not None:
                 found[f"{host} on {graph}"] = comparison
     return judge_family(found)

@@ -21,15 +21,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polynsd.stats import Comparison, compare, student_interval
+from polynsd.stats import Difference, compare_independent
 from polynsd.stats.scores import LEAST_SPLITS
 from polynsd_paper.claims.claim import Finding
-from polynsd_paper.claims.gaps import Gap, Gaps, gap_text
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
-from polynsd_paper.formatting import NOT_RUN, join_unique
-from polynsd_paper.leaderboards import OURS, architecture, best_on_validation, complete, counted_once
-from polynsd_paper.records import split_shares
+from polynsd_paper.tables.formatting import join_unique
+from polynsd_paper.tables.leaderboards import (
+    OURS,
+    architecture,
+    best_on_validation,
+    compare_cells,
+    complete,
+    counted_once,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -78,7 +84,7 @@ def find_cell(cells: DataFrame, **options: Any) -> Series | None:
 
 
 def datasets_of(cells: DataFrame) -> list[str]:
-    """In the order of the cells."""
+    """The datasets, in the order of the cells."""
     return list(dict.fromkeys(cells["dataset"]))
 
 
@@ -119,42 +125,9 @@ def format_percent(cell: Series) -> str:
 # Differences
 
 
-def compare_records(first: Series | None, second: Series | None) -> Comparison | None:
-    """First − second over the same splits; None where one is missing or they have other or few splits."""
-    if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
-        return None
-    return _compare_splits(first["scores"], second["scores"], first)
-
-
-def compare_cells(first: Series | None, second: Series | None) -> Gap | None:
-    """The same as a gap."""
-    return _as_gap(compare_records(first, second))
-
-
-def difference_text(first: Series | None, second: Series | None) -> str:
-    """First − second, `5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
-    gap = compare_cells(first, second)
-    return NOT_RUN if gap is None else gap_text(gap)
-
-
-def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series) -> Gap | None:
-    """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
-    return _as_gap(_compare_splits(a, b, cell))
-
-
-def _compare_splits(a: ArrayLike, b: ArrayLike, cell: Series) -> Comparison | None:
-    shares = split_shares(cell)
-    return None if shares is None or len(np.asarray(a)) < LEAST_SPLITS else compare(a, b, shares)
-
-
-def _as_gap(found: Comparison | None) -> Gap | None:
-    return None if found is None else Gap(found.difference, found.low, found.high, found.splits)
-
-
-def compare_graphs(first: ArrayLike, second: ArrayLike) -> Gap | None:
-    """By Student's t over scores on independent graphs; None for fewer than three."""
-    d = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    return None if len(d) < LEAST_SPLITS else Gap(float(d.mean()), *student_interval(d), len(d))
+def compare_graphs(first: ArrayLike, second: ArrayLike) -> Difference | None:
+    """By Student's t over scores on independent graphs, one on each; None for fewer than three."""
+    return None if np.size(first) < LEAST_SPLITS else compare_independent(first, second)
 
 
 def compare_options(cells: DataFrame, pairs: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Gaps:

@@ -10,18 +10,11 @@ from polynsd.nn import SheafODE
 from polynsd.nn.inputs import prepare_graph
 from polynsd.testing.samples import random_edges
 from polynsd_paper.claims.claim import Finding, check, combine, confirm_if
-from polynsd_paper.claims.comparisons import (
-    by_dataset,
-    compare_cells,
-    compare_options,
-    complete_cells,
-    find_cell,
-    select,
-)
+from polynsd_paper.claims.comparisons import by_dataset, compare_options, complete_cells, find_cell, select
 from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.leaderboards import best_on_validation
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame

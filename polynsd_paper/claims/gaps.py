@@ -1,61 +1,25 @@
 """Differences between two models in one cell and in many, and what they say about a statement.
 
-"As good as" means: not lower by two points (`MARGIN`). Nothing is refuted because it is not shown: a
+"As good as" means: not lower by two points (`CLAIM_MARGIN`). Nothing is refuted because it is not shown: a
 statement is refuted where its contrary is shown, and undecided where neither is.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from scipy.special import stdtr, stdtrit  # Student's t, without the detour over scipy.stats
-
-from polynsd.stats import holm
+from polynsd.stats import Difference, Family, holm, judge_family
+from polynsd.stats.families import LOSS, WIN
 from polynsd_paper.claims.claim import CONFIRMED, PARTLY, REFUTED, UNDECIDED, Finding
+from polynsd_paper.tables.formatting import NOT_RUN
 
-MARGIN = 0.02  # two models are as good as each other where the whole interval is within this
+CLAIM_MARGIN = 0.02  # two models are as good as each other where the whole interval is within this
 CHANCE = 0.05  # of a wrong word about any of the cells
 ADJUSTED = "paired, Holm-adjusted"
 FEW = 0.25  # better in a smaller share of cells is not "mostly better"; worse in as large a share neither
-
-
-class Gap(NamedTuple):
-    """First − second as a fraction, with the ends of its 95 % interval by Student's t over so many splits."""
-
-    difference: float
-    low: float
-    high: float
-    splits: int = 10
-
-    def __str__(self) -> str:
-        return f"{100 * self.difference:+.2f} [{100 * self.low:.2f}, {100 * self.high:.2f}]"
-
-    def p_above(self, bound: float) -> float:
-        """One-sided: small where the difference is shown to be above the bound."""
-        error = (self.high - self.low) / 2 / float(stdtrit(self.splits - 1, 0.975))
-        distance = self.difference - bound
-        t = distance / error if error > 0 else math.copysign(math.inf, distance) if distance else 0.0
-        return float(stdtr(self.splits - 1, -t))
-
-    @property
-    def p(self) -> float:
-        """Two-sided, of a difference from zero."""
-        above = self.p_above(0.0)
-        return 2 * min(above, 1 - above)
-
-    def p_equal(self, margin: float) -> float:
-        """By two one-sided tests: small where |difference| < margin is shown."""
-        return max(self.p_above(-margin), 1 - self.p_above(margin))
-
-    def judge_gain(self, printed: float) -> str:
-        """Of a gain of the printed size: refuted where one as large is excluded and none is not."""
-        if self.low > 0:
-            return CONFIRMED if self.high >= printed else PARTLY
-        return REFUTED if self.high < printed else UNDECIDED
 
 
 class Gaps:
@@ -70,56 +34,57 @@ class Gaps:
         gaps: the comparisons; those that were impossible (None) are left out.
     """
 
-    def __init__(self, gaps: Iterable[Gap | None]) -> None:
+    def __init__(self, gaps: Iterable[Difference | None]) -> None:
         self.gaps = tuple(gap for gap in gaps if gap is not None)
 
     def __len__(self) -> int:
         return len(self.gaps)
 
-    def _shown(self, p: Callable[[Gap], float]) -> list[bool]:
-        """In which cells something is shown, by its adjusted p-values."""
-        return [bool(value <= CHANCE) for value in holm([min(1.0, p(gap)) for gap in self.gaps])]
-
     @cached_property
-    def is_better(self) -> list[bool]:
-        shown = self._shown(lambda gap: gap.p)
-        return [is_shown and gap.difference > 0 for is_shown, gap in zip(shown, self.gaps, strict=True)]
+    def _family(self) -> Family:
+        numbered = {str(number): gap for number, gap in enumerate(self.gaps)}
+        return judge_family(numbered, margin=CLAIM_MARGIN, alpha=CHANCE)
 
-    @cached_property
+    def _shown(self, p: Callable[[Difference], float]) -> list[bool]:
+        """In which cells something is shown, by its adjusted one-sided p-values."""
+        return [bool(value <= CHANCE) for value in holm([p(gap) for gap in self.gaps])]
+
+    @property
     def better(self) -> int:
         """Cells in which the first is better."""
-        return sum(self.is_better)
+        return self._family.count(WIN)
 
-    @cached_property
+    @property
     def worse(self) -> int:
         """Cells in which it is worse."""
-        return sum(self._shown(lambda gap: gap.p)) - self.better
+        return self._family.count(LOSS)
 
     @cached_property
     def not_better(self) -> int:
         """Cells in which it is not better by the margin, nor at all as far as can be told."""
-        shown = self._shown(lambda gap: 1 - gap.p_above(MARGIN))
-        return sum(no and not yes for no, yes in zip(shown, self.is_better, strict=True))
+        shown = self._shown(lambda gap: 1 - gap.p_above(CLAIM_MARGIN))
+        outcomes = self._family.outcomes.values()
+        return sum(no and one.verdict != WIN for no, one in zip(shown, outcomes, strict=True))
 
     @cached_property
     def not_worse(self) -> int:
         """Cells in which it is not lower by the margin."""
-        return sum(self._shown(lambda gap: gap.p_above(-MARGIN)))
+        return sum(self._shown(lambda gap: gap.p_above(-CLAIM_MARGIN)))
 
     @cached_property
     def lower(self) -> int:
         """Cells in which it is lower by more than the margin."""
-        return sum(self._shown(lambda gap: 1 - gap.p_above(-MARGIN)))
+        return sum(self._shown(lambda gap: 1 - gap.p_above(-CLAIM_MARGIN)))
 
     @cached_property
     def equal(self) -> int:
         """Cells in which the two are within the margin of each other."""
-        return sum(self._shown(lambda gap: gap.p_equal(MARGIN)))
+        return sum(outcome.p_tie <= CHANCE for outcome in self._family.outcomes.values())
 
     @cached_property
     def apart(self) -> int:
         """Cells in which they differ by more than the margin."""
-        return self.lower + sum(self._shown(lambda gap: gap.p_above(MARGIN)))
+        return self.lower + sum(self._shown(lambda gap: gap.p_above(CLAIM_MARGIN)))
 
     @property
     def points(self) -> float:
@@ -157,7 +122,7 @@ class Gaps:
         verdict = _choose_verdict(
             2 * self.worse > len(self), is_clear, self.not_worse + self.lower, len(self)
         )
-        evidence = f"{title}: {self}, not worse by {100 * MARGIN:g} points in {self.not_worse}"
+        evidence = f"{title}: {self}, not worse by {100 * CLAIM_MARGIN:g} points in {self.not_worse}"
         return self._cover(verdict, evidence, total, what, **options)
 
     def judge_equal(self, title: str, total: int = 0, what: str = "cells", **options: Any) -> Finding:
@@ -165,10 +130,10 @@ class Gaps:
         is_clear = 2 * self.equal > len(self) and not self.apart
         verdict = _choose_verdict(2 * self.apart >= len(self), is_clear, self.equal + self.apart, len(self))
         evidence = (
-            f"{title}: within ±{100 * MARGIN:g} points in {self.equal}, beyond in {self.apart}, undecided in "
-            f"{len(self) - self.equal - self.apart} of {len(self)} pairs ({ADJUSTED})"
+            f"{title}: within ±{100 * CLAIM_MARGIN:g} points in {self.equal}, beyond in {self.apart}, "
+            f"undecided in {len(self) - self.equal - self.apart} of {len(self)} pairs ({ADJUSTED})"
         )
-        number = f"within {100 * MARGIN:g} points in {self.equal} of {len(self)}"
+        number = f"within {100 * CLAIM_MARGIN:g} points in {self.equal} of {len(self)}"
         return self._cover(verdict, evidence, total, what, number=number, **options)
 
     def _cover(
@@ -216,14 +181,15 @@ def _choose_verdict(is_refuted: bool, is_confirmed: bool, decided: int, total: i
     return PARTLY if 2 * decided > total else UNDECIDED
 
 
-def gap_text(gap: Gap, digits: int = 1) -> str:
-    """`5.4 (2.5 to 8.4)` in points, bold where the interval does not contain zero."""
-    difference, low, high = (points_text(value, digits) for value in gap[:3])
-    text = f"{difference} ({low} to {high})"
-    return f"**{text}**" if gap.low > 0 or gap.high < 0 else text
+def judge_gain(gap: Difference, printed: float) -> str:
+    """Of a gain of the printed size: refuted where one as large is excluded and none is not."""
+    if gap.low > 0:
+        return CONFIRMED if gap.high >= printed else PARTLY
+    return REFUTED if gap.high < printed else UNDECIDED
 
 
-def points_text(share: float, digits: int = 1) -> str:
-    """`−1.2` for −0.012."""
-    rounded = round(100 * share, digits) + 0.0  # no −0.0
-    return f"{rounded:.{digits}f}".replace("-", "−")
+def gap_evidence(gap: Difference | None) -> str:
+    """`+5.40 [2.50, 8.40]` in points; a dash for None."""
+    if gap is None:
+        return NOT_RUN
+    return f"{100 * gap.difference:+.2f} [{100 * gap.low:.2f}, {100 * gap.high:.2f}]"

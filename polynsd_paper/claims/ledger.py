@@ -31,7 +31,7 @@ from polynsd_paper.claims import (  # noqa: F401  (their checks register themsel
 )
 from polynsd_paper.claims.claim import VERDICTS, Claim, Finding
 from polynsd_paper.claims.cost import one_thread
-from polynsd_paper.formatting import markdown_table
+from polynsd_paper.tables.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from polynsd.stats import Comparison
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     PARTLY,
@@ -17,7 +18,6 @@ from polynsd_paper.claims.claim import (
     combine,
 )
 from polynsd_paper.claims.comparisons import (
-    compare_cells,
     compare_options,
     complete_cells,
     datasets_of,
@@ -25,10 +25,10 @@ from polynsd_paper.claims.comparisons import (
     having,
     select,
 )
-from polynsd_paper.claims.gaps import Gap, Gaps
+from polynsd_paper.claims.gaps import Gaps, gap_evidence
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.sweeps import DEGREES, LAYERS, NSD_VS_POLY, WIDTHS
-from polynsd_paper.leaderboards import best_on_validation
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -47,7 +47,7 @@ class SizePair(NamedTuple):
     maps: str
     poly: Series
     nsd: Series
-    gap: Gap
+    gap: Comparison
 
 
 def compare_with_nsd(
@@ -125,9 +125,10 @@ def check_best_depth(records: DataFrame) -> Finding:
     title = "PolyNSD − NSD of the best depth, chameleon and squirrel"
     always, mostly = gains.judge_always_better(title), gains.judge_mostly_better(title)
     is_enough = always.verdict == CONFIRMED and min(gap.difference for gap in gains.gaps) >= GAIN
+    listed = ", ".join(f"{pair.dataset} {pair.maps} {gap_evidence(pair.gap)}" for pair in others)
     main = Finding(
         CONFIRMED if is_enough else PARTLY if mostly.verdict == CONFIRMED else mostly.verdict,
-        f"{mostly.evidence}; {', '.join(f'{pair.dataset} {pair.maps} {pair.gap}' for pair in others)}",
+        f"{mostly.evidence}; {listed}",
         is_decisive=True,
         number=gains.number,
     )
@@ -155,7 +156,7 @@ def check_equal_depth(records: DataFrame) -> Finding:
         best = max(pairs, key=lambda pair: pair.poly["mean"] - pair.nsd["mean"])
         is_near = best.gap.difference >= NEAR_TWENTY and best.gap.low > 0
         evidence = (
-            f"largest of {len(pairs)} gaps {best.gap} ({best.dataset}, {best.maps}: "
+            f"largest of {len(pairs)} gaps {gap_evidence(best.gap)} ({best.dataset}, {best.maps}: "
             f"{format_percent(best.poly)} against {format_percent(best.nsd)}); near 20 means "
             f"{100 * NEAR_TWENTY:g} or more"
         )

@@ -9,7 +9,7 @@ from polynsd_paper.claims.claim import (
     check,
     confirm_if,
 )
-from polynsd_paper.published import published
+from polynsd_paper.tables.printed_numbers import read_printed
 
 
 @check("C30")
@@ -19,7 +19,7 @@ def check_basis_selection() -> Finding:
         table[table["source"] == "paper"].assign(
             maps=table["cell"].str.extract(r"(?:maps=|model=polynsd-)(\w+)")[0]
         )
-        for table in (published("bases"), published("leaderboard"))
+        for table in (read_printed("bases"), read_printed("leaderboard"))
     )
     best = bases.groupby(["dataset", "maps"], as_index=False)["mean"].max()
     both = board.merge(best, on=["dataset", "maps"], suffixes=("", "_of_bases"))

@@ -1,7 +1,7 @@
 """Sweeps over stalk dimension, basis, degree and depth. (C33 to C35, C41 to C43, C46 to C48)
 
 "Flat" and "best" are statements about paired differences: settings are chosen on validation, intervals are
-over splits, and two settings are equal where the whole interval is within `comparisons.MARGIN`.
+over splits, and two settings are equal where the whole interval is within `gaps.CLAIM_MARGIN`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING
 
-from polynsd.stats import rank_models
+from polynsd.stats import Comparison, rank_models
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     PARTLY,
@@ -25,9 +25,7 @@ from polynsd_paper.claims.claim import (
     judge_counts,
 )
 from polynsd_paper.claims.comparisons import (
-    compare_cells,
     compare_options,
-    compare_scores,
     complete_cells,
     counted_datasets,
     datasets_of,
@@ -35,11 +33,11 @@ from polynsd_paper.claims.comparisons import (
     having,
     select,
 )
-from polynsd_paper.claims.gaps import ADJUSTED, CHANCE, MARGIN, Gap, Gaps
+from polynsd_paper.claims.gaps import ADJUSTED, CHANCE, CLAIM_MARGIN, Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.sweeps import DEEPEST
-from polynsd_paper.leaderboards import OURS, best_on_validation
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation, compare_cells, compare_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -73,7 +71,7 @@ def count_rows(experiment: str, *datasets: str) -> int:
     return len(FAMILIES) * len(datasets or counted_datasets(experiment))
 
 
-def compare_ranges(row: DataFrame, option: str, is_inside: Callable[[int], bool]) -> Gap | None:
+def compare_ranges(row: DataFrame, option: str, is_inside: Callable[[int], bool]) -> Comparison | None:
     """Values inside a range − the others, each chosen on validation."""
     inside = row[option].map(is_inside).astype(bool)
     return compare_cells(best_on_validation(row[inside]), best_on_validation(row[~inside]))
@@ -119,8 +117,8 @@ def check_basis_spread(records: DataFrame) -> Finding:
         pairs.judge_equal("other bases − Chebyshev I", is_decisive=True),
         Finding(
             REFUTED if moved else CONFIRMED if 2 * steady > len(rows) else UNDECIDED,
-            f"some basis differs by more than {100 * MARGIN:g} points in {moved} of {len(rows)} rows, none "
-            f"does in {steady}; largest difference in a row {spread:.1f} points in the median",
+            f"some basis differs by more than {100 * CLAIM_MARGIN:g} points in {moved} of {len(rows)} rows, "
+            f"none does in {steady}; largest difference in a row {spread:.1f} points in the median",
         ),
     )
     return combine(*(part.require(len(rows), count_rows("bases"), "rows") for part in parts))
@@ -209,7 +207,7 @@ def check_depth_stability(records: DataFrame) -> Finding:
     names = " and ".join(PLAIN_MODELS)
     ours = Finding(
         REFUTED if falls else CONFIRMED if steady == len(rows) else UNDECIDED,
-        f"PolyNSD, all depths up to {DEEP} against {SHALLOW} layers: within {100 * MARGIN:g} points in "
+        f"PolyNSD, all depths up to {DEEP} against {SHALLOW} layers: within {100 * CLAIM_MARGIN:g} points in "
         f"{steady}, lower by more in {fallen} of {len(rows)} rows ({ADJUSTED} in each); "
         f"lowest {100 * lowest:+.1f}",
         is_decisive=True,
@@ -234,13 +232,13 @@ def check_depth_against_nsd(records: DataFrame) -> Finding:
     steady, fallen = _count_stable(rows)
     part = gaps.judge_mostly_better(f"loss of NSD − loss of PolyNSD from {SHALLOW} to {DEEP} layers")
     evidence = (
-        f"{part.evidence}. NSD itself falls by more than {100 * MARGIN:g} points in {fallen} of {len(rows)} "
-        f"rows and does not in {steady}"
+        f"{part.evidence}. NSD itself falls by more than {100 * CLAIM_MARGIN:g} points in {fallen} of "
+        f"{len(rows)} rows and does not in {steady}"
     )
     return replace(part, evidence=evidence).require(len(gaps), len(FAMILIES) * graphs, "rows")
 
 
-def _compare_losses(cells: DataFrame, dataset: str, maps: str) -> Gap | None:
+def _compare_losses(cells: DataFrame, dataset: str, maps: str) -> Comparison | None:
     four = [
         find_cell(cells, dataset=dataset, model=f"{kind}-{maps}", layers=layers)
         for kind in ("polynsd", "nsd")
@@ -265,7 +263,7 @@ def _judge_deep_gat(cells: DataFrame) -> Finding:
     cells = select(cells, model="gat")
     cells = cells[cells["layers"] >= MANY] if len(cells) else cells
     learned = sum(
-        isfinite(mean) and mean > LARGEST_CLASS.get(dataset, 1.0) + MARGIN
+        isfinite(mean) and mean > LARGEST_CLASS.get(dataset, 1.0) + CLAIM_MARGIN
         for dataset, mean in zip(cells["dataset"], cells["mean"], strict=True)
     )
     listed = ", ".join(
@@ -274,8 +272,8 @@ def _judge_deep_gat(cells: DataFrame) -> Finding:
     part = Finding(
         REFUTED if len(cells) and learned == len(cells) else PARTLY,
         f"GAT with {MANY} layers or more: {learned} of {len(cells)} cells are above the share of the "
-        f"largest class by {100 * MARGIN:g} points ({listed}). The others have finite scores but learned "
-        "nothing, which is no numerical instability; a training that diverges leaves no record, so a "
+        f"largest class by {100 * CLAIM_MARGIN:g} points ({listed}). The others have finite scores but "
+        "learned nothing, which is no numerical instability; a training that diverges leaves no record, so a "
         "missing cell decides nothing",
         number=f"GAT learns in {learned} of {len(cells)} deep cells",
     )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data import Graph, heterophilous_graph, heterophily
+from polynsd.stats import Difference
 from polynsd_paper.claims.claim import (
     CONFIRMED,
     PARTLY,
@@ -26,9 +27,9 @@ from polynsd_paper.claims.claim import (
     combine,
 )
 from polynsd_paper.claims.comparisons import best_rival, best_variants, compare_graphs, complete_cells, select
-from polynsd_paper.claims.gaps import CHANCE, MARGIN, Gap, Gaps
+from polynsd_paper.claims.gaps import CHANCE, CLAIM_MARGIN, Gaps
 from polynsd_paper.experiments.synthetic import PANELS
-from polynsd_paper.leaderboards import OURS, best_on_validation
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -75,7 +76,7 @@ def _graph_means(cell: Series) -> Array:
     return np.asarray(cell["scores"]).mean(1)
 
 
-def _compare(first: Series | None, second: Series | None) -> Gap | None:
+def _compare(first: Series | None, second: Series | None) -> Difference | None:
     if first is None or second is None or len(first["scores"]) != len(second["scores"]):
         return None
     return compare_graphs(_graph_means(first), _graph_means(second))
@@ -119,7 +120,7 @@ def check_sizes(records: DataFrame) -> Finding:
     near = Finding(
         {True: CONFIRMED, False: REFUTED, None: UNDECIDED}[levels.is_never_lower()],
         f"PolyNSD has {min(means):.1f} to {max(means):.1f} %; below {SATURATED:.0%} by more than "
-        f"{100 * MARGIN:g} points in {levels.lower} of {len(levels)} cells (Holm-adjusted)",
+        f"{100 * CLAIM_MARGIN:g} points in {levels.lower} of {len(levels)} cells (Holm-adjusted)",
         is_decisive=True,
         number=f"{min(means):.0f} to {max(means):.0f} %",
     )
@@ -155,7 +156,7 @@ def check_noise(records: DataFrame) -> Finding:
 
 def _compare_losses(
     without: PanelCell, noisy: PanelCell, first: Sequence[str], second: Sequence[str]
-) -> Gap | None:
+) -> Difference | None:
     """What noise costs the first − what it costs the second, each chosen by validation without noise."""
     losses = []
     for models in (first, second):

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from polynsd.search.spaces import published_options
+from polynsd.training.configuration import dotted
 from polynsd.training.problem import Problem
 from polynsd.zoo import ZOO
 from polynsd_paper.experiment import Cell, Experiment
@@ -34,8 +35,7 @@ START = {"degree": 4, "basis": "chebyshev1", "coefficients": "own"}
 
 
 def _filtered_row(host: str) -> ModelRow:
-    start = {f"model.options.{name}": value for name, value in START.items()}
-    starts = ({**published_options(host), **start},)
+    starts = ({**published_options(host), **dotted("model.options", START)},)
     return ModelRow(host, group=ZOO[host].class_name, ranges=RANGES, own_starts=starts)
 
 
@@ -78,5 +78,5 @@ AGNOSTIC = Experiment(
     _cell,
     budgets={graph: BUDGETS[graph] for graph in GRAPHS},
     minutes="45–140 s per cell of texas, 30–48 s of cora; 24 trials, twelve processes on an H200",
-    report="polynsd_paper.agnostic_report:report_gains",
+    report="polynsd_paper.reports.agnostic:report_gains",
 )

@@ -7,14 +7,21 @@ transport   learned maps against two controls: `same reach` has the same options
             its own where validation preferred others. Options were picked by validation on the first two to
             five splits (all ten of chameleon_filtered), out of a few dozen tries per graph; test scores
             played no part
+
+The row `polynsd` of searched tables is this block too. Its space (`own_space`) is the library's own, with
+learned maps only, so that the control with identity maps is a row beside it. Its first start (`own_starts`)
+is what validation chose for the graph in `transport`, if it is one of these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from polynsd.published import PUBLISHED_MODEL, published_model, published_training
-from polynsd.training.configuration import Configuration
+from polynsd.search.space import Space
+from polynsd.search.spaces import DEFAULT, STARTS
+from polynsd.training.configuration import Configuration, dotted
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Cell, Experiment
 
@@ -36,10 +43,20 @@ IDENTITY: dict[str, Any] = {"maps": "identity", "maps_on": "edges", "map_start":
 NO_TRUNK: dict[str, Any] = {"learner": "concat", "learner_inputs": ("state",), "trunk": "maps"}
 PLAIN_BEFORE: dict[str, Any] = {"norm": "none", "norm_position": "before"}
 
+# Learned maps and their two controls, and what these are called among the changes of `block`.
+LEARNED, SAME_REACH, IDENTITY_MAPS = "learned maps", "same reach", "identity maps"
+VARIANTS: dict[str, dict[str, Any]] = {
+    LEARNED: {},
+    SAME_REACH: IDENTITY,
+    IDENTITY_MAPS: {**IDENTITY, **NO_TRUNK},
+}
+AS_CHANGE = {
+    LEARNED: "as it is",
+    SAME_REACH: "identity maps, same reach",
+    IDENTITY_MAPS: "identity maps, no trunk",
+}
 CHANGES: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "identity maps, same reach": IDENTITY,
-    "identity maps, no trunk": {**IDENTITY, **NO_TRUNK},
+    **{AS_CHANGE[name]: options for name, options in VARIANTS.items()},
     "trunk for maps only": {"trunk": "maps"},
     "learner mlp": {"learner": "mlp"},
     "learner of 4 hops": {"learner_hops": 4},
@@ -85,11 +102,18 @@ RAW = ("chameleon", "squirrel", "chameleon_filtered", "squirrel_filtered")  # fe
 
 def changed_plan(changes: dict[str, Any]) -> Configuration:
     """The block with some options changed, wherever they belong."""
-    model, layer, training = dict(BASE_MODEL), dict(BASE_LAYER), dict(BASE_TRAINING)
+    parts = {"model": dict(BASE_MODEL), "model.layer": dict(BASE_LAYER), "training": dict(BASE_TRAINING)}
     for name, value in changes.items():
-        owner = model if name in PUBLISHED_MODEL else training if name in TRAINING_OPTIONS else layer
-        owner[name] = value
-    return Configuration(published_model(**model, layer=layer), published_training(**training))
+        parts[_owner(name)][name] = value
+    model = published_model(**parts["model"], layer=parts["model.layer"])
+    return Configuration(model, published_training(**parts["training"]))
+
+
+def _owner(option: str) -> str:
+    """The part of a configuration that an option belongs to."""
+    if option in PUBLISHED_MODEL:
+        return "model"
+    return "training" if option in TRAINING_OPTIONS else "model.layer"
 
 
 def _block_cell(dataset: str, change: str) -> Cell:
@@ -183,17 +207,12 @@ CHOSEN_FOR_IDENTITY: dict[str, dict[str, Any]] = {
         "input_dropout": 0.2, "learning_rate": 0.0044, "weight_decay": 1.3e-4,
     },
 }  # fmt: skip
-VARIANTS: dict[str, dict[str, Any]] = {
-    "learned maps": {},
-    "same reach": IDENTITY,
-    "identity maps": {**IDENTITY, **NO_TRUNK},
-}
 
 
 def _transport_cell(dataset: str, variant: str) -> Cell:
     protocol = "platonov" if dataset in PLATONOV else "geom-gcn"
     source = Source(dataset, protocol=protocol, features="raw" if dataset in RAW else None)
-    own = CHOSEN_FOR_IDENTITY.get(dataset, {}) if variant == "identity maps" else {}
+    own = CHOSEN_FOR_IDENTITY.get(dataset, {}) if variant == IDENTITY_MAPS else {}
     plan = changed_plan({**CHOSEN[dataset], **own, **VARIANTS[variant]})
     return Cell(dataset, {"variant": variant}, plan, sources=(source,))
 
@@ -208,3 +227,42 @@ TRANSPORT = Experiment(
     seeds=3,
     minutes="five minutes of an H200 per cell of minesweeper, half a minute per other",
 )
+
+
+# The row `polynsd` of searched tables
+
+OWN_RANGES: dict[str, Any] = {
+    **DEFAULT,
+    "model.layer.maps": ["orthogonal", "diagonal"],
+    "model.layer.learner": ["gnn", "concat"],
+    "model.layer.learner_width": [64, 128],
+    "model.num_layers": [1, 2, 4, 5, 6, 8],
+}
+LONGEST: dict[str, Any] = {"training.epochs": 2500, "training.patience": 300}  # on graphs that reward depth
+HOUSEHOLDER = {"orthogonal(euler)": "orthogonal"}  # Euler's angles are for two dimensions only
+
+
+def own_space(changes: Mapping[str, Any] | None = None) -> Space:
+    """The library's block with its own space; `changes` replaces what the space has."""
+    block = {name: _as_choice(value) for name, value in BASE_LAYER.items()}
+    options = {"model.model": "polynsd", **dotted("model.layer", block), **OWN_RANGES}
+    wanted = {name: rule for name, rule in (changes or {}).items() if name in options}
+    return Space.from_dict({**options, **wanted})
+
+
+def _as_choice(value: Any) -> Any:
+    """A tuple is a value; in a space it stands in a list of choices."""
+    return [list(value)] if isinstance(value, tuple) else value
+
+
+def own_starts(dataset: str) -> tuple[dict[str, Any], ...]:
+    """What was chosen for the graph, then what the library's own searches begin with."""
+    if dataset not in CHOSEN:
+        return STARTS
+    chosen = {**BASE_MODEL, **BASE_LAYER, **BASE_TRAINING, **CHOSEN[dataset]}
+    named = {f"{_owner(name)}.{name}": value for name, value in chosen.items()}
+    named["model.layer.maps"] = HOUSEHOLDER.get(named["model.layer.maps"], named["model.layer.maps"])
+    start = {name: value for name, value in named.items() if name in OWN_RANGES}
+    if start["training.weight_decay"] == 0:
+        start["training.weight_decay"] = OWN_RANGES["training.weight_decay"]["low"]
+    return start, *STARTS[:3]

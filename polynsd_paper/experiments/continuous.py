@@ -131,5 +131,5 @@ CONTINUOUS_SWEEP = replace(
     budgets={},
     minutes="not measured yet",
     paper="",
-    report="polynsd_paper.continuous_report:report_evaluations",
+    report="polynsd_paper.reports.continuous:report_evaluations",
 )

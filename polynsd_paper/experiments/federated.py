@@ -117,7 +117,7 @@ class Federation(Procedure):
                     "protocol": f"{self.clients} clients by louvain, {self.division}",
                     "features": federations.features,
                 },
-                sizes={part: float(sum(getattr(each, part).sum() for each in data)) for part in PARTS},
+                sizes={part: float(sum(getattr(client, part).sum() for client in data)) for part in PARTS},
                 measured=rounds.measure() | chosen | {"majority": majority_rate(data)},
             )
 
@@ -153,14 +153,14 @@ class Federations:
             if not names:
                 continue
             values: list[dict[str, Any]] = [
-                dict(zip(names, some, strict=True)) for some in product(*names.values())
+                dict(zip(names, combination, strict=True)) for combination in product(*names.values())
             ]
-            trials = [replace(best, **some) for some in values]
+            trials = [replace(best, **options) for options in values]
             played = self.play([replace(trial, seed=seed) for trial in trials for seed in seeds])
             scores = np.array([max(rounds.curves["local_val"]) for rounds in played])
             best = trials[int(scores.reshape(len(trials), -1).mean(1).argmax())]
-            told = ", ".join(f"{name} {getattr(best, name):g}" for name in names)
-            self.on_step(f"{told} of {len(trials)} by validation {100 * scores.max():.1f}")
+            chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in names)
+            self.on_step(f"{chosen} of {len(trials)} by validation {100 * scores.max():.1f}")
         return best
 
     def play(self, configs: Sequence[FederatedConfig]) -> list[Rounds]:
@@ -175,22 +175,22 @@ class Federations:
         return [self._played[repr(config)] for config in configs]
 
     def _play_alike(self, configs: Sequence[FederatedConfig]) -> None:
-        nodes = sum(each.num_nodes for each in self.clients_of(configs[0].seed))
+        nodes = sum(client.num_nodes for client in self.clients_of(configs[0].seed))
         most = max(MOST_NODES["cpu" if self.source.device == "cpu" else "cuda"] // nodes, 1)
-        for some in (configs[i : i + most] for i in range(0, len(configs), most)):
+        for batch in (configs[i : i + most] for i in range(0, len(configs), most)):
             trainings = [
                 [
-                    LocalClient(each, c, i, self.source.device)
-                    for i, each in enumerate(self.clients_of(c.seed))
+                    LocalClient(data, config, i, self.source.device)
+                    for i, data in enumerate(self.clients_of(config.seed))
                 ]
-                for c in some
+                for config in batch
             ]
             if can_train_side_by_side([client for training in trainings for client in training]):
-                found = self._play_side_by_side(trainings)
+                played = self._play_side_by_side(trainings)
             else:
                 del trainings
-                found = [self._play_by_server(config) for config in some]
-            self._played |= {repr(config): rounds for config, rounds in zip(some, found, strict=True)}
+                played = [self._play_by_server(config) for config in batch]
+            self._played |= {repr(config): rounds for config, rounds in zip(batch, played, strict=True)}
 
     def _play_by_server(self, config: FederatedConfig) -> Rounds:
         return play(self.clients_of(config.seed), config, self.metric, self.source.device, self.on_step)
@@ -198,17 +198,17 @@ class Federations:
     def _play_side_by_side(self, trainings: Sequence[Sequence[LocalClient]]) -> list[Rounds]:
         config = trainings[0][0].config
 
-        def tell(number: int, scores: Sequence[Mapping[str, float]]) -> None:
+        def report(number: int, scores: Sequence[Mapping[str, float]]) -> None:
             if number % 10 == 0:
                 val = np.mean([score["local_val"] for score in scores])
                 self.on_step(
                     f"{len(scores)} trainings, round {number} of {config.rounds}, validation {100 * val:.1f}"
                 )
 
-        # messages have the same size in every round, so two rounds over Flower tell
+        # messages have the same size in every round, so two rounds over Flower show it
         short = replace(config, masks="none", rounds=2, local_epochs=1)
         sent = play(self.clients_of(config.seed), short, self.metric, "cpu", lambda text: None)
-        return [replace(sent, curves=curves) for curves in train_side_by_side(trainings, self.metric, tell)]
+        return [replace(sent, curves=curves) for curves in train_side_by_side(trainings, self.metric, report)]
 
 
 @lru_cache(maxsize=2 * SPLITS)  # of the row and of the next ones
@@ -216,7 +216,7 @@ def open_clients(dataset: str, features: str, clients: int, seed: int, division:
     """The graphs of the clients of a seed; one graph where one has everything."""
     graph, partition = _divide(dataset, features, clients, seed)
     if division == "clients":
-        return [ClientData.of(each, partition.num_classes) for each in partition.graphs]
+        return [ClientData.of(part, partition.num_classes) for part in partition.graphs]
     return [pool_clients(partition, graph if division == "whole" else None)]
 
 
@@ -236,13 +236,13 @@ def _open(dataset: str, features: str) -> Graph:
 
 def majority_rate(clients: Sequence[ClientData]) -> float:
     """The share of test nodes that have the most frequent class of their client's training nodes."""
-    right = sum(int((each.y[each.test] == each.y[each.train].mode().values).sum()) for each in clients)
-    return round(right / sum(int(each.test.sum()) for each in clients), DIGITS)
+    right = sum(int((c.y[c.test] == c.y[c.train].mode().values).sum()) for c in clients)
+    return round(right / sum(int(c.test.sum()) for c in clients), DIGITS)
 
 
 @dataclass
 class Rounds:
-    """What a server was told, round by round."""
+    """Scores and traffic of a training, round by round."""
 
     parameters: int = 0
     curves: dict[str, list[float]] = field(default_factory=dict)  # local_val, local_test, global_…
@@ -263,19 +263,19 @@ class Rounds:
 
     def measure(self) -> dict[str, float]:
         """Scores of the last round and of the global model, bytes per round, and curves at some rounds."""
-        found = {"last_test": self.curves["local_test"][-1]}
+        measured = {"last_test": self.curves["local_test"][-1]}
         if "global_val" in self.curves:
-            found["global_test"] = self.curves["global_test"][self.choose("global") - 1]
+            measured["global_test"] = self.curves["global_test"][self.choose("global") - 1]
         for name, counts in (("sent_mib", self.sent), ("received_mib", self.received)):
-            found[name] = sum(counts) / len(counts) / 2**20
+            measured[name] = sum(counts) / len(counts) / 2**20
         for name in ("local_val", "local_test", "global_test"):
             for number in shown_rounds(len(self.curves.get(name, ()))):
-                found[f"{name}_{number}"] = self.curves[name][number - 1]
-        return {name: float(f"{value:.{DIGITS}g}") for name, value in found.items()}
+                measured[f"{name}_{number}"] = self.curves[name][number - 1]
+        return {name: float(f"{value:.{DIGITS}g}") for name, value in measured.items()}
 
 
 def shown_rounds(count: int) -> list[int]:
-    """1, 2, 5, 10, 15, …"""
+    """The rounds whose scores a record keeps: 1, 2, 5, 10, 15, …"""
     return [n for n in range(1, count + 1) if n <= 2 or n % 5 == 0]
 
 
@@ -295,7 +295,7 @@ def play(
     from polynsd.federated.server import FederatedServer
     from polynsd.federated.site import Site
 
-    class Teller:
+    class StepWatcher:
         def waiting(self, present: int, wanted: int) -> None: ...
 
         def fault(self, round_: int, client: str, reason: str) -> None:
@@ -306,10 +306,10 @@ def play(
                 val = report.scores.get("local_val", float("nan"))
                 on_step(f"round {report.round} of {config.rounds}, validation {100 * val:.1f}")
 
-    grid = LocalGrid([Site(f"client {i}", each, device=device) for i, each in enumerate(data)])
+    grid = LocalGrid([Site(f"client {i}", client, device=device) for i, client in enumerate(data)])
     rounds = Rounds()
     options = ServerOptions(clients=len(data), metric=metric)
-    outcome = FederatedServer(config, options, grid, Teller(), log=rounds.log).run()
+    outcome = FederatedServer(config, options, grid, StepWatcher(), log=rounds.log).run()
     rounds.parameters = sum(int(np.size(array)) for array in outcome.arrays.values())
     return rounds
 
@@ -335,23 +335,23 @@ def _federation(backbone: str, masks: str = "none", division: str = "clients", *
 
 def _make_rows() -> dict[str, Federation]:
     """All rows, those of the paper first, in its order."""
-    found = {"fedavg": _federation("gcn")}
-    found |= {name: _federation("gcn", method=name) for name in RIVALS}
+    rows = {"fedavg": _federation("gcn")}
+    rows |= {name: _federation("gcn", method=name) for name in RIVALS}
     grid = {
         f"{backbone}+{masks}": _federation(backbone, masks)
         for backbone in BACKBONES
         for masks in MASKS
         if (backbone, masks) != ("gcn", "none") and (masks != "current" or backbone in SHEAVES)
     }
-    found |= {name: grid[name] for name in PRINTED if name in grid} | grid
+    rows |= {name: grid[name] for name in PRINTED if name in grid} | grid
     published = FederatedConfig("gcn", "fedath", width=512, rate=1e-3, penalty=7.0, entropy="sum")
-    found["gcn+fedath as published"] = Federation(published)
-    found["fgssl as published"] = _federation("gcn", method="fgssl", options={"variant": "published"})
+    rows["gcn+fedath as published"] = Federation(published)
+    rows["fgssl as published"] = _federation("gcn", method="fgssl", options={"variant": "published"})
     for backbone in BRACKETED:
-        found[f"{backbone} local"] = _federation(backbone, method="local")
+        rows[f"{backbone} local"] = _federation(backbone, method="local")
         for division in DIVISIONS[1:]:
-            found[f"{backbone} {division}"] = _federation(backbone, division=division)
-    return found
+            rows[f"{backbone} {division}"] = _federation(backbone, division=division)
+    return rows
 
 
 ROWS = _make_rows()
@@ -370,7 +370,7 @@ FEDERATED = Experiment(
     seeds=1,
     minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell",
     paper="the federated table",
-    report="polynsd_paper.federated_report:report_federated",
+    report="polynsd_paper.reports.federated:report_federated",
     fast_datasets=("texas",),
     fast_axes={"model": FAST_ROWS},
 )

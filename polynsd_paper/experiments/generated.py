@@ -29,7 +29,15 @@ from polynsd.sheaf import transport_alignment, transports
 from polynsd.topology import as_topology
 from polynsd.training.problem import Problem, Source
 from polynsd_paper.experiment import Cell, Experiment
-from polynsd_paper.experiments.block import IDENTITY, NO_TRUNK, VARIANTS, changed_plan
+from polynsd_paper.experiments.block import (
+    IDENTITY,
+    IDENTITY_MAPS,
+    LEARNED,
+    NO_TRUNK,
+    SAME_REACH,
+    VARIANTS,
+    changed_plan,
+)
 
 SMALL: dict[str, Any] = {
     "hidden_channels": 16, "num_layers": 2, "learner_width": 32, "dropout": 0.2, "input_dropout": 0.0,
@@ -40,12 +48,13 @@ PLANTED_BLOCK: dict[str, Any] = {
     "map_activation": "identity", "shared_maps": True, "epochs": 200, "patience": 200,
 }  # fmt: skip
 NETWORK: dict[str, Any] = {"learner": "gnn", "learner_hops": 3, "trunk": "both", "shared_maps": False}
+WIDER_REACH, GRAPH_NETWORK, MAPS_ALONE = "wider reach", "graph network", "maps alone"
 PLANTED_VARIANTS: dict[str, dict[str, Any]] = {
-    "learned maps": {},
-    "same reach": {**IDENTITY, "trunk": "state"},
-    "wider reach": {**IDENTITY, **NETWORK},
-    "identity maps": {**IDENTITY, **NO_TRUNK},
-    "graph network": NETWORK,
+    LEARNED: {},
+    SAME_REACH: {**IDENTITY, "trunk": "state"},
+    WIDER_REACH: {**IDENTITY, **NETWORK},
+    IDENTITY_MAPS: {**IDENTITY, **NO_TRUNK},
+    GRAPH_NETWORK: NETWORK,
 }
 USUAL = {"frame_spread": 0.65, "feature_noise": 1.5}  # where maps of a graph network are trained too
 PLANTED_SETTINGS = {
@@ -90,7 +99,7 @@ def _sources(generate: str, arguments: Mapping[str, Any], protocol: str) -> tupl
 
 def _planted_cell(dataset: str, variant: str, setting: str) -> Cell | None:
     arguments = PLANTED_SETTINGS[setting]
-    if variant == "graph network" and arguments != USUAL:
+    if variant == GRAPH_NETWORK and arguments != USUAL:
         return None
     plan = changed_plan({**PLANTED_BLOCK, **PLANTED_VARIANTS[variant]})
     return Cell(
@@ -98,7 +107,7 @@ def _planted_cell(dataset: str, variant: str, setting: str) -> Cell | None:
         {"variant": variant, "setting": setting},
         plan,
         sources=_sources("planted", arguments, PLANTED_SPLITS),
-        measure=measure_alignment if variant == "learned maps" else None,
+        measure=measure_alignment if variant == LEARNED else None,
     )
 
 
@@ -116,7 +125,7 @@ PLANTED = Experiment(
 PANELS_BLOCK: dict[str, Any] = {**SMALL, "degree": 4, "epochs": 300, "patience": 60}
 PANELS_VARIANTS: dict[str, dict[str, Any]] = {
     **VARIANTS,
-    "maps alone": {"learner": "mlp", "learner_inputs": ("state",), "trunk": "maps"},
+    MAPS_ALONE: {"learner": "mlp", "learner_inputs": ("state",), "trunk": "maps"},
 }
 PANELS_GRAPH = {"num_nodes": 800, "num_classes": 4, "num_features": 4, "degree": 4}
 

@@ -118,7 +118,7 @@ ENERGY = Experiment(
     seeds=GRID_SEEDS,
     minutes="8 to 30 s per cell with twelve processes on an H200",
     paper="the energy trajectories",
-    report="polynsd_paper.inside_reports:report_energy",
+    report="polynsd_paper.reports.inside:report_energy",
 )
 RESPONSE = Experiment(
     "response",
@@ -130,7 +130,7 @@ RESPONSE = Experiment(
     seeds=GRID_SEEDS,
     minutes="8 to 30 s per cell with twelve processes on an H200",
     paper="the spectral responses",
-    report="polynsd_paper.inside_reports:report_response",
+    report="polynsd_paper.reports.inside:report_response",
 )
 
 
@@ -182,7 +182,7 @@ INFLUENCE = Experiment(
     seeds=INFLUENCE_SEEDS,
     minutes="80 to 230 s per cell with twelve processes on an H200, less on huangpu",
     paper="the gradient influence",
-    report="polynsd_paper.inside_reports:report_influence",
+    report="polynsd_paper.reports.inside:report_influence",
 )
 
 
@@ -237,7 +237,7 @@ MAPS = Experiment(
     seeds=MAPS_SEEDS,
     minutes="80 to 100 s per cell with twelve processes on an H200",
     paper="the geometry of restriction maps",
-    report="polynsd_paper.inside_reports:report_maps",
+    report="polynsd_paper.reports.inside:report_maps",
 )
 
 

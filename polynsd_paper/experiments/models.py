@@ -19,9 +19,9 @@ from typing import Any
 from polynsd.published import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.search.spaces import published_options, zoo_space
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, dotted
 from polynsd.zoo import SHEAF_MODELS, ZOO
-from polynsd_paper.experiments.own import own_space, own_starts
+from polynsd_paper.experiments.block import own_space, own_starts
 from polynsd_paper.experiments.recipes import RANGES as RECIPE_RANGES
 from polynsd_paper.experiments.recipes import recipe
 from polynsd_paper.experiments.reference import FAMILIES as FAMILIES
@@ -79,7 +79,7 @@ _PUBLISHED = {
 
 def _start(layers: int, second_linear: bool, **layer: Any) -> dict[str, Any]:
     shape = {"model.num_layers": layers, "model.second_linear": second_linear}
-    return {**shape, **{f"model.layer.{name}": value for name, value in layer.items()}}
+    return {**shape, **dotted("model.layer", layer)}
 
 
 # Searches of all sheaf models begin with these four. The last is the published architecture, the others had
@@ -183,7 +183,7 @@ CONSTANT = ModelRow(
 
 
 def _reference_row(row: str) -> ModelRow:
-    """The row of `reference.py`."""
+    """A row of the published architecture, in the space of `reference.py`."""
     model = REFERENCES[row]
     return ModelRow(
         model, group=model, of_dataset=lambda name: (reference_space(row, name), reference_starts(name))

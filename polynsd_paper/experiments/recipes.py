@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from polynsd.training.configuration import dotted
+
 SMALLEST_DECAY = 1e-6
 
 
@@ -124,7 +126,7 @@ def _named(
         "model.num_layers": layers,
         "model.hidden_channels": width,
         "model.layer.dropout": dropout,
-        **{f"model.options.{name}": value for name, value in options.items()},
+        **dotted("model.options", options),
         "training.learning_rate": rate,
         "training.weight_decay": decay,
     }

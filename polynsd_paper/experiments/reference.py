@@ -20,7 +20,7 @@ from polynsd.config import ModelConfig
 from polynsd.published import published_layer, published_model
 from polynsd.search.space import Space
 from polynsd.search.spaces import PUBLISHED, paper_options
-from polynsd.training.configuration import Configuration
+from polynsd.training.configuration import Configuration, dotted
 
 REFERENCES = {"polynsd-reference": "polynsd", "nsd-reference": "nsd"}  # rows, and their models
 FAMILIES = ("diagonal", "orthogonal", "general")
@@ -79,11 +79,12 @@ def _start(
     maps: str, stalk: int, degree: int, layers: int, width: int, channels: list[str], first: float,
     dropout: float, select: str,
 ) -> dict[str, Any]:  # fmt: skip
-    layer = {"maps": maps, "stalk_dim": stalk, "degree": degree, "fixed_channels": channels}
-    named = {f"model.layer.{name}": value for name, value in layer.items()}
-    named |= {"model.layer.basis": "chebyshev1", "model.layer.dropout": dropout}
+    layer = {
+        "maps": maps, "stalk_dim": stalk, "degree": degree, "fixed_channels": channels, "basis": "chebyshev1",
+        "dropout": dropout,
+    }  # fmt: skip
     model = {"num_layers": layers, "hidden_channels": width, "input_dropout": first}
-    return {**named, **{f"model.{n}": value for n, value in model.items()}, "training.select": select}
+    return {**dotted("model.layer", layer), **dotted("model", model), "training.select": select}
 
 
 def reference_model(model: str, maps: str, layer: Mapping[str, Any], **options: Any) -> ModelConfig:

@@ -156,6 +156,6 @@ RUNTIME = Experiment(
     seeds=1,
     minutes="1 to 16 s per cell of an H200 of its own, 10 s of a CPU core on huangpu",
     paper="the runtime table",
-    report="polynsd_paper.runtime_report:report_runtime",
+    report="polynsd_paper.reports.runtime:report_runtime",
     is_scored=False,
 )

@@ -23,6 +23,7 @@ from typing import Any
 
 from polynsd.training.problem import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment, Matched
+from polynsd_paper.experiments.block import LONGEST, own_space, own_starts
 from polynsd_paper.experiments.models import (
     CONSTANT,
     CONSTANT_STARTS,
@@ -35,7 +36,6 @@ from polynsd_paper.experiments.models import (
     WITH_ADJACENCY,
     ModelRow,
 )
-from polynsd_paper.experiments.own import LONGEST, own_space, own_starts
 
 STANDARD = ("texas", "wisconsin", "cornell", "film", "squirrel", "chameleon", "citeseer", "pubmed", "cora")
 WEBKB = ("texas", "wisconsin", "cornell", "cornell_fixed")

@@ -19,8 +19,6 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from polynsd.data import Graph, heterophilous_graph
-from polynsd.errors import require_at_least, require_choice
 from polynsd.published import published_model, published_training
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Source
@@ -39,12 +37,10 @@ class Panel:
     Args:
         fixed: Arguments of `heterophilous_graph` that all cells share.
         axes: The cells are all combinations of one entry from each axis.
-        note: Where the settings depart from the published ones, and why.
     """
 
     fixed: Settings
     axes: tuple[Axis, ...]
-    note: str = ""
 
     def __len__(self) -> int:
         return sum(1 for _ in product(*self.axes))
@@ -58,18 +54,6 @@ class Panel:
             yield settings
 
 
-def panel_graphs(name: str, seed: int = 0) -> Iterator[tuple[Settings, Graph]]:
-    """The settings and the graph of every cell of a panel, built one at a time.
-
-    Args:
-        name: One of `PANELS`.
-        seed: Number of the realisation; the paper's five are `SEEDS`.
-    """
-    require_choice("panel", name, PANELS)
-    require_at_least("seed", seed, 0)
-    return ((settings, heterophilous_graph(**settings)) for settings in PANELS[name].cells(seed))
-
-
 def _axis(argument: str, *values: float) -> Axis:
     return tuple({argument: value} for value in values)
 
@@ -80,8 +64,8 @@ def _heterophily(num_features: int) -> Panel:
     return Panel({"num_features": num_features, "degree": 4, "feature_noise": 0.0}, (sizes, levels))
 
 
-def _noise(sizes: Settings, levels: tuple[float, ...], note: str = "") -> Panel:
-    return Panel({"num_classes": 2, "heterophily": 1.0, **sizes}, (_axis("feature_noise", *levels),), note)
+def _noise(sizes: Settings, levels: tuple[float, ...]) -> Panel:
+    return Panel({"num_classes": 2, "heterophily": 1.0, **sizes}, (_axis("feature_noise", *levels),))
 
 
 def _amount(num_features: int) -> Panel:
@@ -97,10 +81,10 @@ PANELS: Mapping[str, Panel] = MappingProxyType(
             {"num_nodes": 400, "num_features": 3, "degree": 2},
             levels=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
         ),
+        # degree 4: the paper names 5, from which the published generator makes 2·⌊5/2⌋
         "noise-risnn": _noise(
             {"num_nodes": 500, "num_features": 15, "degree": 4},
             levels=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
-            note="degree 4: the paper names 5, from which the published generator makes 2·⌊5/2⌋",
         ),
         "amount-diff": _amount(num_features=3),
         "amount-risnn": _amount(num_features=15),

@@ -4,7 +4,9 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
+from polynsd.stats import compare_independent
 from polynsd_paper.claims import CLAIMS
 from polynsd_paper.records import records_table, summarize
 
@@ -52,6 +54,13 @@ def invent_cell(
         "configuration": {},
         **more,
     }
+
+
+def invent_comparison(low, high, graphs=10):
+    """A comparison over independent graphs whose 95 % interval has these ends."""
+    noise = np.linspace(-1, 1, graphs)
+    reach = student.ppf(0.975, graphs - 1) * noise.std(ddof=1) / graphs**0.5
+    return compare_independent((low + high) / 2 + (high - low) / 2 / reach * noise, np.zeros(graphs))
 
 
 def raise_scores(row, amount):

@@ -8,11 +8,11 @@ from invented_cells import invent_cell
 
 from polynsd.search.space import check_space
 from polynsd.zoo import ZOO, model_class
-from polynsd_paper.agnostic_report import report_gains
 from polynsd_paper.experiment import published_space
 from polynsd_paper.experiments.agnostic import AGNOSTIC, BEND, HOSTS, ROWS, WITH_FILTER, measure_bend
 from polynsd_paper.experiments.searched import BUDGETS
-from polynsd_paper.formatting import NOT_RUN
+from polynsd_paper.reports.agnostic import report_gains
+from polynsd_paper.tables.formatting import NOT_RUN
 
 
 @pytest.mark.parametrize("host", HOSTS)

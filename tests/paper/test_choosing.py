@@ -4,22 +4,23 @@ import re
 from dataclasses import replace
 
 import pytest
+from invented_cells import invent_comparison
 from invented_records import invent, summary
 
 from polynsd.errors import DataError
-from polynsd_paper.choosing import (
+from polynsd_paper.claims.comparisons import compare_graphs
+from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
+from polynsd_paper.pages.choosing import (
     changes_table,
     compare_maps,
     compare_published,
     controls_text,
-    mean_gap,
+    mean_interval,
     planted_text,
 )
-from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_cells, compare_graphs
-from polynsd_paper.claims.gaps import Gap
-from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED
+from polynsd_paper.pages.choosing_figures import maps_figure, planted_figure
 from polynsd_paper.records import records_table
+from polynsd_paper.tables.leaderboards import compare_cells
 
 IN_BLOCK = {
     "as it is": 0.8,
@@ -95,7 +96,7 @@ def test_changes_of_the_block_are_sorted_by_validation():
 
 
 def test_an_average_of_independent_differences_is_surer_than_each():
-    assert mean_gap([Gap(0.1, 0.0, 0.2)] * 4) == pytest.approx(Gap(0.1, 0.05, 0.15))
+    assert mean_interval([invent_comparison(0.0, 0.2)] * 4) == pytest.approx((0.1, 0.05, 0.15))
 
 
 def test_the_pictures_are_drawn(tmp_path):

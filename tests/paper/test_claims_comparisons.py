@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from invented_cells import BY_ID, as_table, examine, invent_cell
+from invented_cells import BY_ID, as_table, examine, invent_cell, invent_comparison
 
 from polynsd_paper.claims.claim import Finding, combine
 from polynsd_paper.claims.comparisons import (
     best_polynsd,
     best_rival,
     best_variants,
-    compare_cells,
     compare_graphs,
     complete_cells,
     datasets_of,
@@ -18,10 +17,10 @@ from polynsd_paper.claims.comparisons import (
     having,
     select,
 )
-from polynsd_paper.claims.gaps import Gap, Gaps
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, PUBLISHED_WEBKB
-from polynsd_paper.leaderboards import OURS, architecture
+from polynsd_paper.tables.leaderboards import OURS, architecture, compare_cells
 
 NO, UNSURE = "not testable here", "undecided"
 ABLATIONS = get_experiment("ablations")
@@ -85,11 +84,14 @@ def test_differences_over_graphs_are_those_of_a_paired_t_test():
 
     a, b = np.random.default_rng(0).normal(size=(2, 5))
     expected = ttest_rel(a, b).confidence_interval()
-    assert compare_graphs(a, b)[1:3] == pytest.approx((expected.low, expected.high))
+    found = compare_graphs(a, b)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert compare_graphs(a[:2], b[:2]) is None
 
 
-UP, DOWN, OPEN, SAME = Gap(0.05, 0.04, 0.06), Gap(-0.05, -0.06, -0.04), Gap(0, -0.1, 0.1), Gap(0, -0.01, 0.01)
+UP, DOWN, OPEN, SAME = (
+    invent_comparison(*ends) for ends in ((0.04, 0.06), (-0.06, -0.04), (-0.1, 0.1), (-0.01, 0.01))
+)
 STANDARDS = [  # gaps, then: mostly better, always better, as good, equal, never lower
     ([UP] * 4, "confirmed", "confirmed", "confirmed", "refuted", True),
     ([SAME] * 4, "refuted", "refuted", "confirmed", "confirmed", True),
@@ -115,7 +117,7 @@ def test_what_differences_say_about_a_statement(gaps, mostly, always, as_good, e
 
 
 def test_counts_are_adjusted_over_the_cells():
-    near = Gap(0.02, 0.001, 0.039)  # alone it is better
+    near = invent_comparison(0.001, 0.039)  # alone it is better
     assert Gaps([near]).better == 1
     assert Gaps([near, *[OPEN] * 9]).better == 0
     assert Gaps([SAME]).equal == 1

@@ -10,7 +10,7 @@ from polynsd_paper.experiments import get_experiment
 from polynsd_paper.experiments.agnostic import GRAPHS, HOSTS, WITH_FILTER
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.synthetic import PANELS
-from polynsd_paper.leaderboards import OURS
+from polynsd_paper.tables.leaderboards import OURS
 
 NO, UNSURE = "not testable here", "undecided"
 GOOD, EQUAL, BAD, MIXED = "good", "equal", "bad", "mixed"

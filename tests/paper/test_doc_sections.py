@@ -9,8 +9,10 @@ from invented_records import invent, invent_search, summary
 
 from polynsd.bench.estimators import Record, append_record
 from polynsd.errors import DataError
-from polynsd_paper.claims.comparisons import difference_text
-from polynsd_paper.doc_sections import (
+from polynsd_paper.experiments.models import FAMILIES
+from polynsd_paper.experiments.searched import STANDARD
+from polynsd_paper.pages.doc_sections import (
+    estimator_sections,
     families_section,
     replace_section,
     sections,
@@ -18,10 +20,9 @@ from polynsd_paper.doc_sections import (
     update_pages,
     webkb_section,
 )
-from polynsd_paper.estimator_sections import estimator_sections
-from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.experiments.searched import STANDARD
 from polynsd_paper.records import load_records
+from polynsd_paper.tables.formatting import gap_text
+from polynsd_paper.tables.leaderboards import compare_cells
 
 ROOT = Path(__file__).parents[2]
 MEANS = {
@@ -79,13 +80,12 @@ def test_only_what_is_between_the_marks_is_replaced():
 def test_differences_are_bold_where_the_interval_does_not_contain_zero():
     cells = summary(*RECORDS[: len(MEANS)]).set_index("row")
     better, same = cells.loc["polynsd-diagonal"], cells.loc["gcn"]
-    text = difference_text(better, same)
-    assert re.fullmatch(r"\*\*30\.0 \(.* to .*\)\*\*", text)
-    assert difference_text(same, better).startswith("**−30.0 (−")
-    assert "**" not in difference_text(same, cells.loc["mlp"])
-    assert difference_text(better, None) == "—"
+    assert re.fullmatch(r"\*\*30\.0 \(.* to .*\)\*\*", gap_text(compare_cells(better, same)))
+    assert gap_text(compare_cells(same, better)).startswith("**−30.0 (−")
+    assert "**" not in gap_text(compare_cells(same, cells.loc["mlp"]))
+    assert gap_text(compare_cells(better, None)) == "—"
     short = summary(replace(RECORDS[0], scores=RECORDS[0].scores[:4])).iloc[0]
-    assert difference_text(short, same) == "—"  # other splits
+    assert gap_text(compare_cells(short, same)) == "—"  # other splits
 
 
 def test_without_records_the_pages_stay_as_they_are(tmp_path):
@@ -108,7 +108,7 @@ def test_the_comparison_of_the_estimator_is_written_where_there_is_one(tmp_path)
 @pytest.mark.usefixtures("no_tracer")
 @pytest.mark.slow
 def test_the_records_of_the_repository_are_current_and_its_pages_up_to_date():
-    """Not so? `python -m polynsd_paper.doc_sections`"""
+    """Not so? `python -m polynsd_paper.pages.doc_sections`"""
     records = load_records(ROOT / "results")
     assert records["is_current"].all()
     cells = records.groupby(["experiment", "dataset", "cell"], dropna=False)

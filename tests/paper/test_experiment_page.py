@@ -8,12 +8,12 @@ import pytest
 from invented_records import invent, invent_search, summary
 
 from polynsd import PolyNSDError
-from polynsd_paper.experiment_page import experiment_page
 from polynsd_paper.experiments import get_experiment
-from polynsd_paper.formatting import natural_order
-from polynsd_paper.published import published
 from polynsd_paper.records import Score
-from polynsd_paper.tables import cells_table
+from polynsd_paper.tables.experiment_page import experiment_page
+from polynsd_paper.tables.formatting import natural_order
+from polynsd_paper.tables.printed_numbers import read_printed
+from polynsd_paper.tables.writer import cells_table
 
 BOARD = [
     invent(
@@ -73,7 +73,7 @@ def test_no_number_is_lost():
     for mean, std in zip(summary(*BOARD)["mean"], summary(*BOARD)["std"], strict=True):
         assert f"{100 * mean:.2f} ± {100 * std:.2f}" in page
     shown = [entry for row in table(page)[1:] for entry in row[2:] if entry != "—"]
-    printed = published("leaderboard")
+    printed = read_printed("leaderboard")
     printed = printed[printed["dataset"].isin(["texas", "cora"]) & printed["mean"].notna()]
     assert len(shown) == len(BOARD) + len(printed)
 
@@ -180,7 +180,7 @@ def test_nothing_to_tabulate_is_said():
 
 
 def test_printed_numbers_stand_beside_ours_in_the_csv(tmp_path):
-    cells_table(summary(*BOARD), published("leaderboard")).to_csv(tmp_path / "board.csv", index=False)
+    cells_table(summary(*BOARD), read_printed("leaderboard")).to_csv(tmp_path / "board.csv", index=False)
     back = pandas.read_csv(tmp_path / "board.csv", keep_default_na=False, dtype=str)
     assert list(zip(back["dataset"], back["model"], strict=True)) == [
         (record.dataset, record.cell["model"]) for record in BOARD

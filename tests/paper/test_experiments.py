@@ -21,8 +21,8 @@ from polynsd_paper.experiments import EXPERIMENTS, get_experiment
 from polynsd_paper.experiments.federated import ROWS, Federation
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.experiments.reference import reference_space
-from polynsd_paper.published import parse_cell, published
 from polynsd_paper.records import RECORD_COLUMNS, SCORE_COLUMNS, SUMMARY_COLUMNS
+from polynsd_paper.tables.printed_numbers import parse_cell, read_printed
 
 pytestmark = pytest.mark.usefixtures("no_tracer")  # other tests cover the same code
 
@@ -256,7 +256,7 @@ def test_datasets_are_known_or_generated(name):
 @every
 def test_printed_numbers_belong_to_cells_that_are_named_alike(name):
     kinds = {frozenset(cell.options) for cell in EXPERIMENTS[name].cells()}
-    assert all(frozenset(parse_cell(cell)) in kinds for cell in published(name)["cell"])
+    assert all(frozenset(parse_cell(cell)) in kinds for cell in read_printed(name)["cell"])
 
 
 @every

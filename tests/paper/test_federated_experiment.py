@@ -21,11 +21,11 @@ from polynsd_paper.experiments.federated import (
     Federations,
     Rounds,
 )
-from polynsd_paper.federated_report import report_federated, row_name
-from polynsd_paper.published import published
 from polynsd_paper.records import differences, load_records, read_record
+from polynsd_paper.reports.federated import report_federated, row_name
 from polynsd_paper.runner import Runner
-from polynsd_paper.tables import write_tables
+from polynsd_paper.tables.printed_numbers import read_printed
+from polynsd_paper.tables.writer import write_tables
 
 pytest.importorskip("polynsd.federated.server")  # Flower is optional
 
@@ -35,7 +35,7 @@ ROMAN = "roman_empire_glovesub"
 def test_all_rows_of_the_paper_and_of_the_grid_are_there():
     assert set(PRINTED) <= set(ROWS)
     assert len(PRINTED) == 26
-    assert {f"model={name}" for name in PRINTED} == set(published("federated")["cell"])
+    assert {f"model={name}" for name in PRINTED} == set(read_printed("federated")["cell"])
     sheaves = 6
     assert sum(row_name(b, m) in ROWS for b in BACKBONES for m in MASKS) == 5 * len(BACKBONES) - 5
     assert sum(name.endswith("+current") for name in ROWS) == sheaves

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from invented_records import invent, invent_search, summary
 
-from polynsd_paper.front_page import (
+from polynsd_paper.pages.front_page import (
     GRAPHS,
     commands,
     front_family,

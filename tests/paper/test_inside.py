@@ -15,7 +15,7 @@ from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.inside import HETEROPHILIC, INFLUENCE_ROWS
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.measured import curves, slopes
-from polynsd_paper.tables import measured_section
+from polynsd_paper.tables.writer import measured_section
 
 CHEAP = {"hidden_channels": 4}
 

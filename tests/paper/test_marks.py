@@ -5,10 +5,18 @@ from dataclasses import replace
 import pytest
 from invented_records import invent
 
-from polynsd_paper.controls import control_gaps, control_of
 from polynsd_paper.experiments import get_experiment
-from polynsd_paper.marks import BELOW, EARLIER, ELSEWHERE, TRIVIAL, constant_score, find_best, mark_cells
 from polynsd_paper.records import Flags, records_table, summarize
+from polynsd_paper.tables.leaderboards import control_gaps, control_of
+from polynsd_paper.tables.marks import (
+    BELOW,
+    EARLIER,
+    ELSEWHERE,
+    TRIVIAL,
+    constant_score,
+    find_best,
+    mark_cells,
+)
 
 
 def board(*rows, known=None, dataset="cornell"):

@@ -8,9 +8,9 @@ import pytest
 from invented_records import invent, invent_search, summary
 
 from polynsd.errors import DataError
-from polynsd_paper import paper_comparison as module
-from polynsd_paper.figures import interval
-from polynsd_paper.paper_comparison import HEAD, compare_with_paper, comparison_figure
+from polynsd_paper.pages import paper_comparison as module
+from polynsd_paper.pages.paper_comparison import HEAD, compare_with_paper, comparison_figure
+from polynsd_paper.tables.figures import interval
 
 
 def invent_searched(experiment, dataset, model, mean, val, **cell):

@@ -11,9 +11,9 @@ from scipy import stats
 from polynsd import ConfigError, PolyNSDError
 from polynsd.report import panels
 from polynsd.stats import compare
-from polynsd_paper import figures
-from polynsd_paper.figures import series_styles, sweep_layout
-from polynsd_paper.published import published
+from polynsd_paper.tables import figures
+from polynsd_paper.tables.figures import series_styles, sweep_layout
+from polynsd_paper.tables.printed_numbers import read_printed
 
 BOARD = [
     invent("leaderboard", dataset, {"model": model}, mean, search=invent_search(20, mean))
@@ -44,7 +44,9 @@ def half_width(record):
 
 
 def test_leaderboard_has_the_best_at_the_top(tmp_path, drawn, is_picture):
-    assert is_picture(leaderboard_figure(tmp_path / "a" / "b.png", "Board", BOARD, published("leaderboard")))
+    assert is_picture(
+        leaderboard_figure(tmp_path / "a" / "b.png", "Board", BOARD, read_printed("leaderboard"))
+    )
     (axes, labels), *_ = drawn
     assert [axis.get_title(loc="left") for axis in axes] == ["texas", "cora", "film"]
     heights = dict(
@@ -169,7 +171,7 @@ def settings(*texts, models=("gcn", "polynsd-general"), dataset="amount"):
 
 
 def test_sweep_is_drawn_against_its_last_option(tmp_path, drawn, is_picture):
-    assert is_picture(sweep_figure(tmp_path / "k.png", "K", SWEEP, published("k-sweep")))
+    assert is_picture(sweep_figure(tmp_path / "k.png", "K", SWEEP, read_printed("k-sweep")))
     ((axis,), labels), *_ = drawn
     assert axis.get_xscale() == "log"
     assert [text.get_text() for text in axis.get_xticklabels()] == ["1", "4", "16"]

@@ -14,9 +14,10 @@ from small_experiment import SMALL, runner
 
 from polynsd.errors import DataError
 from polynsd.stats import compare, holm
-from polynsd_paper import tables, terminal
 from polynsd_paper.experiments import get_experiment
-from polynsd_paper.leaderboards import (
+from polynsd_paper.records import Flags, Record, Score, records_table
+from polynsd_paper.tables import terminal, writer
+from polynsd_paper.tables.leaderboards import (
     architecture,
     choose_maps,
     compare_with_controls,
@@ -25,7 +26,6 @@ from polynsd_paper.leaderboards import (
     rank_rows,
     winners,
 )
-from polynsd_paper.records import Flags, Record, Score, records_table
 
 MODELS = {
     "polynsd-diagonal": 0.70,
@@ -52,8 +52,8 @@ SWEEP = [invent("k-sweep", "texas", {"maps": "general", "K": K}, 0.8) for K in (
 
 
 def write_tables(experiment, records, out, draw=False, **options):
-    with nullcontext() if draw else patch.object(tables, "draw_figures"):  # figures take their time
-        return tables.write_tables(experiment, out, records_table(records, **options))
+    with nullcontext() if draw else patch.object(writer, "draw_figures"):  # figures take their time
+        return writer.write_tables(experiment, out, records_table(records, **options))
 
 
 def read(path):
@@ -70,7 +70,7 @@ def test_an_experiment_from_its_training_to_its_page(tmp_path, capsys):
     trained = runner(tmp_path)
     records = [trained.record(cell) for cell in SMALL.cells()]
     results = tmp_path / "out"
-    page = tables.write_tables(SMALL, results)
+    page = writer.write_tables(SMALL, results)
     assert page == results / "tables" / "small.md"
     rows = read(results / "tables" / "small.csv")
     assert [(line["dataset"], line["model"]) for line in rows] == [
@@ -196,7 +196,7 @@ def test_rules_of_splits_are_boards_of_their_own(tmp_path):
 def only_ranks(monkeypatch):
     """Of the figures only those of ranks are drawn."""
     for name in ("leaderboard_figure", "search_figure"):
-        monkeypatch.setattr(tables, name, lambda *_: None)
+        monkeypatch.setattr(writer, name, lambda *_: None)
 
 
 @pytest.mark.usefixtures("only_ranks")
@@ -254,9 +254,9 @@ def test_rows_come_as_the_experiment_lists_them_whatever_is_trained(tmp_path):
 @pytest.mark.usefixtures("only_ranks")
 def test_the_ranks_say_how_many_models_they_leave_out(tmp_path, monkeypatch):
     titles = []
-    draw = tables.critical_difference_figure
+    draw = writer.critical_difference_figure
     monkeypatch.setattr(
-        tables,
+        writer,
         "critical_difference_figure",
         lambda *args, title, **more: titles.append(title) or draw(*args, title=title, **more),
     )

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from polynsd.errors import ConfigError, DataError, ShapeError
-from polynsd.stats import compare, corrected_interval, standard_errors
+from polynsd.stats import compare, compare_independent, corrected_interval, standard_errors
 
 SHARES = (0.48, 0.32, 0.2)
 accuracies = arrays(np.float64, (10, 3), elements=st.integers(0, 37).map(lambda hits: hits / 37))
@@ -79,6 +79,27 @@ def test_equivalence_is_shown_exactly_where_the_90_percent_interval_lies_within_
     if abs(p - 0.05) > 1e-9:
         assert (p < 0.05) == (-margin < result.low and result.high < margin)
     assert p == pytest.approx(compare(b, a, SHARES).equivalence(margin))
+
+
+@given(accuracies, accuracies, st.floats(0.01, 0.3))
+def test_two_sided_and_equivalence_tests_are_made_of_one_sided_ones(a, b, margin):
+    result = compare(a, b, SHARES)
+    above, below = result.p_above(0.0), compare(b, a, SHARES).p_above(0.0)
+    assert above + below == pytest.approx(1)
+    assert result.p == pytest.approx(2 * min(above, below))
+    assert result.equivalence(margin) == pytest.approx(
+        max(result.p_above(-margin), 1 - result.p_above(margin))
+    )
+
+
+def test_over_independent_graphs_it_is_the_paired_t_test():
+    a, b = (table[:5, 0] for table in two_models())
+    result, plain = compare_independent(a, b), stats.ttest_rel(a, b)
+    assert (result.t, result.p) == pytest.approx((plain.statistic, plain.pvalue))
+    assert (result.low, result.high) == pytest.approx(tuple(plain.confidence_interval()))
+    assert result.difference / result.error == pytest.approx(result.t)
+    with pytest.raises(DataError, match="needs 3 values"):
+        compare_independent(a[:2], b[:2])
 
 
 @given(accuracies, accuracies)

@@ -12,6 +12,8 @@ from polynsd.report.output import PERCENT
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+    from polynsd.stats import Difference
+
 NOT_RUN, PARTIAL = "—", "‡"
 EXPLAINED = ("OOM", "INS")  # notes of the paper that stand in the place of a number
 METRICS = {"roc_auc": "ROC AUC", "r2": "R²"}
@@ -38,11 +40,36 @@ def number_text(metric: str, mean: float, std: float, note: str = "", marks: str
     return f"{text} {marks}" if marks else text
 
 
-def cell_number(cell: Series[Any]) -> str:
-    """`number_text` of a row of `summarize`; of `mark_cells`, with its marks."""
+def cell_number(cell: Series[Any] | None) -> str:
+    """`number_text` of a row of `summarize`, of `mark_cells` with its marks; a dash for None."""
+    if cell is None:
+        return NOT_RUN
     scale = unit(cell["metric"])
     marks = cell.get("marks", PARTIAL if cell["is_partial"] else "")
     return number_text(cell["metric"], scale * cell["mean"], scale * cell["std"], marks=marks)
+
+
+def gap_text(gap: Difference | None, digits: int = 1, *, is_bold: bool | None = None) -> str:
+    """`interval_text` of a comparison; a dash for None."""
+    if gap is None:
+        return NOT_RUN
+    return interval_text(gap.difference, gap.low, gap.high, digits, is_bold=is_bold)
+
+
+def interval_text(
+    difference: float, low: float, high: float, digits: int = 1, *, is_bold: bool | None = None
+) -> str:
+    """`5.4 (2.5 to 8.4)` in points; unless told, bold where the interval does not contain zero."""
+    text = "{} ({} to {})".format(*(points_text(value, digits) for value in (difference, low, high)))
+    if is_bold is None:
+        is_bold = low > 0 or high < 0
+    return f"**{text}**" if is_bold else text
+
+
+def points_text(share: float, digits: int = 1) -> str:
+    """`−1.2` for −0.012."""
+    rounded = round(100 * share, digits) + 0.0  # no −0.0
+    return f"{rounded:.{digits}f}".replace("-", "−")
 
 
 def natural_order(labels: Iterable[str]) -> list[str]:

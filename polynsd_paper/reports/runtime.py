@@ -10,9 +10,9 @@ import numpy as np
 from polynsd.report.panels import COLOURS, Panels, handle
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.runtime import ROWS
-from polynsd_paper.formatting import markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.measured import pool
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,10 +28,10 @@ PARTS = {"maps_ms": "maps", "assembly_ms": "assembly", "filter_ms": "filter", "r
 
 def report_runtime(cells: DataFrame, results: Path) -> str:
     """Relative and absolute times, memory, and the parts of a forward pass."""
-    blocks = [
-        "",
-        "Times are medians of a training step and of inference, with L = 2, 64 numbers per node and K = 10.",
-    ]
+    text = (
+        "Times are medians of a training step and of inference, with L = 2, 64 numbers per node and K = 10."
+    )
+    blocks = [text]
     machines = [machine for machine in ("cpu", "gpu") if len(select(cells, machine=machine))]
     for machine in machines:
         chosen = select(cells, machine=machine)
@@ -39,7 +39,7 @@ def report_runtime(cells: DataFrame, results: Path) -> str:
         title = f"## {machine.upper()}" + (f" ({devices})" if machine == "cpu" else "")
         blocks += [title, *_tables(chosen, machine)]
         blocks.append(link_figure(_draw_parts(chosen, figure_path(cells, results, f"parts-{machine}"))))
-    return "\n\n".join(blocks) + "\n"
+    return make_section(*blocks)
 
 
 def _tables(cells: DataFrame, machine: str) -> list[str]:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.output import clock_text
 from polynsd.stats import bold_rule
-from polynsd_paper.claims.gaps import gap_text
-from polynsd_paper.controls import ADDED, control_gaps
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.formatting import (
+from polynsd_paper.tables.formatting import (
     NOT_RUN,
     NUMBER,
     SOURCE_NAMES,
     cell_number,
     deviation_text,
+    gap_text,
     join_unique,
     markdown_table,
     metric_name,
@@ -30,16 +29,23 @@ from polynsd_paper.formatting import (
     number_text,
     range_text,
 )
-from polynsd_paper.leaderboards import choose_maps, leaderboards, paired_scores, winners
-from polynsd_paper.marks import MEANINGS
-from polynsd_paper.published import (
+from polynsd_paper.tables.leaderboards import (
+    ADDED,
+    choose_maps,
+    control_gaps,
+    leaderboards,
+    paired_scores,
+    winners,
+)
+from polynsd_paper.tables.marks import MEANINGS
+from polynsd_paper.tables.printed_numbers import (
     HERE,
     SOURCES,
     Footnote,
     collect_numbers,
     footnotes_for,
     parse_cell,
-    published,
+    read_printed,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +114,7 @@ def experiment_page(
     if cells.empty:
         raise DataError("there are no records to tabulate; train some cells of the experiment first.")
     sweep, searched = is_sweep(cells), is_searched(cells)
-    numbers = collect_numbers(cells, published(experiment.name))
+    numbers = collect_numbers(cells, read_printed(experiment.name))
     labels = {value for options in numbers["options"] for value in options.values()} | set(numbers["dataset"])
     notes = footnotes_for(experiment.name, labels)
     boards = [] if sweep else [board for _, board in leaderboards(cells)]

@@ -1,7 +1,7 @@
 """Sections of README.md and docs/ that are made from records, between marks such as `<!-- results:begin -->`.
 
-    python -m polynsd_paper.doc_sections            # all pages, from results/
-    python -m polynsd_paper.doc_sections RESULTS
+    python -m polynsd_paper.pages.doc_sections            # all pages, from results/
+    python -m polynsd_paper.pages.doc_sections RESULTS
 
 It also draws `paper-comparison.png`, `learned-maps.png` and `planted-transport.png` in `figures/`. A test
 says when a section is out of date.
@@ -10,34 +10,50 @@ says when a section is out of date.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from polynsd.bench.comparison import (
+    Table,
+    describe_estimates,
+    explain_failures,
+    make_boards,
+    score_table,
+    summary_table,
+    verdict,
+)
+from polynsd.bench.estimators import Record, read_records
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.stats import Comparison, Family, judge_family
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN
-from polynsd_paper.choosing import changes_table, compare_maps, controls_table, controls_text, planted_text
-from polynsd_paper.choosing_figures import maps_figure, planted_figure
-from polynsd_paper.claims.comparisons import compare_records, find_cell, select
-from polynsd_paper.claims.gaps import points_text
-from polynsd_paper.estimator_sections import estimator_sections
+from polynsd_paper.claims.comparisons import find_cell, select
 from polynsd_paper.experiments import EXPERIMENTS
 from polynsd_paper.experiments.models import FAMILIES
 from polynsd_paper.experiments.searched import FILTERED, LEADERBOARD, PLATONOV
 from polynsd_paper.experiments.webkb import WEBKB_FOLDS
-from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table
-from polynsd_paper.front_page import HEAD as HEAD_OF_FRONT
-from polynsd_paper.front_page import front_family, front_rows, front_table, front_text
-from polynsd_paper.leaderboards import complete, counted_once
-from polynsd_paper.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
+from polynsd_paper.pages.choosing import (
+    changes_table,
+    compare_maps,
+    controls_table,
+    controls_text,
+    planted_text,
+)
+from polynsd_paper.pages.choosing_figures import maps_figure, planted_figure
+from polynsd_paper.pages.front_page import HEAD as HEAD_OF_FRONT
+from polynsd_paper.pages.front_page import front_family, front_rows, front_table, front_text
+from polynsd_paper.pages.paper_comparison import HEAD, TEXT, compare_with_paper, comparison_figure
 from polynsd_paper.records import load_records, summarize
+from polynsd_paper.tables.formatting import NOT_RUN, cell_number, machine_text, markdown_table, points_text
+from polynsd_paper.tables.leaderboards import compare_cells, complete, counted_once
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 WIDTH = 150
+ESTIMATOR_RECORDS = "estimator.jsonl"  # of `polynsd bench estimator`
 BOARDS = (LEADERBOARD.name, FILTERED.name, PLATONOV.name)
 
 
@@ -112,7 +128,7 @@ def _board_pairs(board: DataFrame) -> dict[str, dict[str, Comparison | None]]:
                 "the filter without a sheaf": "poly-spectral",
             }
             for title, row in rivals.items():
-                pair = compare_records(ours, find_cell(column, row=row))
+                pair = compare_cells(ours, find_cell(column, row=row))
                 found.setdefault(title, {})[f"{dataset}, {maps}"] = pair
     return found
 
@@ -122,7 +138,7 @@ def webkb_section(cells: DataFrame) -> str:
     folds = complete(select(cells, experiment=WEBKB_FOLDS.name))
     fixed = complete(select(cells, experiment=LEADERBOARD.name))
     lines = [
-        (cell["dataset"], cell["row"], NOT_RUN if other is None else cell_number(other), cell_number(cell))
+        (cell["dataset"], cell["row"], cell_number(other), cell_number(cell))
         for _, cell in folds.iterrows()
         for other in [find_cell(fixed, dataset=cell["dataset"], row=cell["row"])]
     ]
@@ -183,6 +199,41 @@ def sections(records: DataFrame) -> dict[str, dict[str, str]]:
         },
         "docs/reproducing.md": {"experiments": experiments_section()},
     }
+
+
+def estimator_sections(results: Path) -> dict[str, dict[str, str]]:
+    """How the default estimator fares: page → name → text; empty where its comparison has not been run."""
+    path = results / ESTIMATOR_RECORDS
+    if not path.is_file():
+        return {}
+    records = read_records(path)
+    return {
+        "README.md": {"estimator": short_section(records)},
+        "docs/comparison.md": {"estimator": full_section(records)},
+    }
+
+
+def short_section(records: list[Record]) -> str:
+    """On how many graphs the estimator is level with the best rival."""
+    return _items(map(verdict, make_boards(records)))
+
+
+def full_section(records: list[Record]) -> str:
+    """All that was measured: the summary with seconds, the estimates, and every graph."""
+    boards = make_boards(records)
+    lines = [*map(verdict, boards), *map(describe_estimates, boards), *explain_failures(records)]
+    parts = [_markdown(summary_table(boards)), _items(lines)]
+    for table in map(score_table, boards):
+        parts += [f"**{table.title[0].upper()}{table.title[1:]}**", _markdown(table)]
+    return "\n\n".join(parts)
+
+
+def _markdown(table: Table) -> str:
+    return markdown_table(table.header, table.rows)
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "\n".join(fill(f"- {line}", WIDTH, subsequent_indent="  ") for line in lines)
 
 
 def update_pages(results: Path, root: Path = Path()) -> None:

@@ -11,12 +11,11 @@ from polynsd.report.panels import BASELINE, COLOURS, OTHERS, Panels, handle
 from polynsd.stats.families import LOSS, TIE, UNDECIDED, WIN, Outcome
 from polynsd_paper.claims.agnostic import RULE, compare_hosts
 from polynsd_paper.claims.comparisons import select
-from polynsd_paper.claims.gaps import points_text
 from polynsd_paper.experiments.agnostic import BEND, HOSTS, WITH_FILTER
-from polynsd_paper.formatting import NOT_RUN, markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
-from polynsd_paper.leaderboards import complete
 from polynsd_paper.measured import pool
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import NOT_RUN, gap_text, markdown_table
+from polynsd_paper.tables.leaderboards import complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,20 +55,15 @@ def report_gains(cells: DataFrame, results: Path) -> str:
         "symmetric, so a difference there has two causes."
     )
     head = ("network", *graphs, "bend")
-    return (
-        "\n\n".join(["", "## What the filter adds", text, link_figure(path), markdown_table(head, lines)])
-        + "\n"
-    )
+    return make_section("## What the filter adds", text, link_figure(path), markdown_table(head, lines))
 
 
 def _text(outcome: Outcome | None) -> str:
     """`1.2 (0.3 to 2.1)`, bold where the difference is more than noise."""
     if outcome is None:
         return NOT_RUN
-    found = outcome.comparison
-    difference, low, high = (points_text(value) for value in (found.difference, found.low, found.high))
-    text = f"{difference} ({low} to {high})"
-    return f"**{text}**" if outcome.verdict in (WIN, LOSS) else text + " ≈" * (outcome.verdict == TIE)
+    text = gap_text(outcome.comparison, is_bold=outcome.verdict in (WIN, LOSS))
+    return text + " ≈" * (outcome.verdict == TIE)
 
 
 def _bend(cells: DataFrame, host: str) -> str:

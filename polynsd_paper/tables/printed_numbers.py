@@ -1,7 +1,7 @@
 """Numbers that others have printed for our experiments, and why they may differ from ours.
 
-published.csv has a row per number: experiment, dataset, cell (the options that name it, `maps=diagonal;K=4`),
-metric, mean and std in percent as printed, source and note. Sources:
+printed_numbers.csv has a row per number: experiment, dataset, cell (the options that name it,
+`maps=diagonal;K=4`), metric, mean and std in percent as printed, source and note. Sources:
 
     paper           the tables of the PolyNSD paper, which quote most baselines from elsewhere
     authors-sweep   exports of the authors' own sweeps over K and the stalk dimension
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import require_choice
 from polynsd.optional import load_optional
-from polynsd_paper.formatting import PARTIAL, unit
+from polynsd_paper.tables.formatting import PARTIAL, unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -33,9 +33,9 @@ SOURCES = ("paper", "published-code", "authors-sweep", "literature")
 PREFIXES = {"paper": "paper", "published-code": "code", "authors-sweep": "sweep", "literature": "literature"}
 
 
-def published(experiment: str) -> DataFrame:
-    """The rows of published.csv for an experiment, with the `cell_key` of each in a column `key`."""
-    table = _read_csv("published.csv")
+def read_printed(experiment: str) -> DataFrame:
+    """The rows of printed_numbers.csv for an experiment, with the `cell_key` of each in a column `key`."""
+    table = _read_csv("printed_numbers.csv")
     return table[table["experiment"] == experiment]
 
 
@@ -64,7 +64,7 @@ def parse_cell(cell: str) -> dict[str, str]:
     return dict(option.split("=", 1) for option in cell.split(";"))
 
 
-def find_published(numbers: DataFrame, dataset: str, cell: str, source: str = "paper") -> Series[Any] | None:
+def find_printed(numbers: DataFrame, dataset: str, cell: str, source: str = "paper") -> Series[Any] | None:
     """The number of one cell, whatever the order of its options; None where there is none."""
     require_choice("source", source, SOURCES)
     is_same = (numbers["dataset"] == dataset) & (numbers["key"] == cell_key(cell))
@@ -81,7 +81,7 @@ def collect_numbers(cells: DataFrame, printed: DataFrame) -> DataFrame:
 
     Args:
         cells: a table of `summarize`, or of `mark_cells`.
-        printed: a table of `published`.
+        printed: a table of `read_printed`.
     """
     pandas = load_optional("pandas", "tables of records need", "paper")
     if "marks" not in cells:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from polynsd.report.output import PERCENT, print_table
-from polynsd_paper.experiment_page import Labels, column_heads, table_position
-from polynsd_paper.formatting import NOT_RUN, PARTIAL, natural_order, unit
-from polynsd_paper.leaderboards import complete, rank_rows
-from polynsd_paper.published import parse_cell
+from polynsd_paper.tables.experiment_page import Labels, column_heads, table_position
+from polynsd_paper.tables.formatting import NOT_RUN, PARTIAL, natural_order, unit
+from polynsd_paper.tables.leaderboards import complete, rank_rows
+from polynsd_paper.tables.printed_numbers import parse_cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -73,7 +73,7 @@ def _text(cell: Series[Any] | None, is_long: bool, best: dict[str, float]) -> st
 
 
 def line_width() -> int:
-    """Letters in a line."""
+    """How many letters fit in a line of the terminal, or are written to a pipe."""
     from rich.console import Console
 
     console = Console()

@@ -19,10 +19,10 @@ from polynsd_paper.experiments.federated import (
     RATES,
     shown_rounds,
 )
-from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.measured import pool
-from polynsd_paper.published import published
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import NOT_RUN, cell_number, markdown_table
+from polynsd_paper.tables.printed_numbers import read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -51,7 +51,7 @@ SYMBOLS = {"rate": "", "penalty": "λ ", "degree": "K "}
 def report_federated(cells: DataFrame, results: Path) -> str:
     """All sections of the page."""
     graphs = list(dict.fromkeys(cells["dataset"]))
-    blocks = ["", "## The printed rows", TEXT, _printed_rows(cells, graphs)]
+    blocks = ["## The printed rows", TEXT, _printed_rows(cells, graphs)]
     blocks += ["## Backbones and masks", *(_grid(select(cells, dataset=name), name) for name in graphs)]
     brackets = _brackets(cells, graphs)
     blocks += ["## Brackets", brackets] if brackets else []
@@ -59,7 +59,7 @@ def report_federated(cells: DataFrame, results: Path) -> str:
     texts = {name: ", ".join(f"{value:g}" for value in values) for name, values in settings.items()}
     blocks += ["## Chosen settings", CHOSEN.format(**texts), _chosen_settings(cells, graphs)]
     blocks += ["## Over rounds", link_figure(_draw_rounds(cells, graphs, results))]
-    return "\n\n".join(blocks) + "\n"
+    return make_section(*blocks)
 
 
 def row_name(backbone: str, masks: str) -> str:
@@ -68,7 +68,7 @@ def row_name(backbone: str, masks: str) -> str:
 
 
 def _printed_rows(cells: DataFrame, graphs: list[str]) -> str:
-    numbers = published("federated")
+    numbers = read_printed("federated")
     printed = dict(zip(numbers["cell"], numbers["mean"], strict=True))
     lines = []
     for model, name in PRINTED.items():
@@ -76,12 +76,11 @@ def _printed_rows(cells: DataFrame, graphs: list[str]) -> str:
         if all(cell is None for cell in found):
             continue
         bytes_ = pool(select(cells, model=model, dataset=graphs[0]), "received_mib")
-        texts = [NOT_RUN if cell is None else cell_number(cell) for cell in found]
         common = [_share(cells, dataset, model, "global_test") for dataset in graphs]
         number = printed.get(f"model={model}", np.nan)
         lines.append((
             name, model, NOT_RUN if np.isnan(number) else f"{number:.2f}",
-            *(text for pair in zip(texts, common, strict=True) for text in pair),
+            *(text for pair in zip(map(cell_number, found), common, strict=True) for text in pair),
             f"{bytes_.mean():.2f}" if len(bytes_) else NOT_RUN,
         ))  # fmt: skip
     heads = [text for dataset in graphs for text in (f"{dataset}, local", "global")]
@@ -98,8 +97,7 @@ def _grid(cells: DataFrame, dataset: str) -> str:
     for backbone in BACKBONES:
         found = [find_cell(cells, model=row_name(backbone, masks)) for masks in MASKS]
         if any(cell is not None for cell in found):
-            texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
-            lines.append((backbone, *texts))
+            lines.append((backbone, *map(cell_number, found)))
     return markdown_table((f"{dataset}: masks", *MASKS), lines, left=1)
 
 
@@ -110,8 +108,7 @@ def _brackets(cells: DataFrame, graphs: list[str]) -> str:
             rows = {name: f"{backbone} {name}" for name in BRACKETS} | {"clients": row_name(backbone, "none")}
             found = [find_cell(cells, dataset=dataset, model=row) for row in rows.values()]
             if sum(cell is not None for cell in found) > 1:
-                texts = (NOT_RUN if cell is None else cell_number(cell) for cell in found)
-                lines.append((dataset, backbone, *texts))
+                lines.append((dataset, backbone, *map(cell_number, found)))
     return markdown_table(("dataset", "backbone", *BRACKETS.values()), lines, left=2) if lines else ""
 
 

@@ -13,26 +13,34 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from polynsd.errors import DataError
-from polynsd.stats import Shares, compare
-from polynsd_paper.claims.comparisons import compare_cells, compare_graphs, compare_options, find_cell, select
-from polynsd_paper.claims.gaps import Gap, Gaps, gap_text, points_text
+from polynsd.stats import Comparison, Difference, Shares, compare
+from polynsd_paper.claims.comparisons import compare_graphs, compare_options, find_cell, select
+from polynsd_paper.claims.gaps import Gaps
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.experiments.block import BLOCK, TRANSPORT
-from polynsd_paper.experiments.generated import ALIGNMENT, PANELS, PLANTED
-from polynsd_paper.formatting import NOT_RUN, cell_number, markdown_table
-from polynsd_paper.leaderboards import complete
+from polynsd_paper.experiments.block import (
+    AS_CHANGE,
+    BLOCK,
+    IDENTITY_MAPS,
+    LEARNED,
+    SAME_REACH,
+    TRANSPORT,
+)
+from polynsd_paper.experiments.generated import (
+    ALIGNMENT,
+    GRAPH_NETWORK,
+    MAPS_ALONE,
+    PANELS,
+    PLANTED,
+    WIDER_REACH,
+)
 from polynsd_paper.records import by_split, split_shares
+from polynsd_paper.tables.formatting import cell_number, gap_text, interval_text, markdown_table, points_text
+from polynsd_paper.tables.leaderboards import compare_cells, complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-LEARNED, SAME_REACH, IDENTITY = "learned maps", "same reach", "identity maps"
-AS_IT_IS = "as it is"
-IN_BLOCK = {  # what the rows are called there
-    AS_IT_IS: LEARNED,
-    "identity maps, same reach": SAME_REACH,
-    "identity maps, no trunk": IDENTITY,
-}
+VARIANT_OF = {change: variant for variant, change in AS_CHANGE.items()}
 GENERATED = (PLANTED.name, PANELS.name)
 
 
@@ -55,16 +63,16 @@ class MapComparison:
     identity: Series[Any] | None
 
     @property
-    def by_maps(self) -> Gap | None:
+    def by_maps(self) -> Difference | None:
         """What the maps add: learned − same reach."""
         return self._compare(self.learned, self.same_reach)
 
     @property
-    def by_trunk(self) -> Gap | None:
+    def by_trunk(self) -> Difference | None:
         """What the trunk adds without maps: same reach − identity."""
         return self._compare(self.same_reach, self.identity)
 
-    def _compare(self, first: Series[Any] | None, second: Series[Any] | None) -> Gap | None:
+    def _compare(self, first: Series[Any] | None, second: Series[Any] | None) -> Difference | None:
         """Splits of one graph share nodes; generated graphs are independent of each other."""
         if self.experiment not in GENERATED or first is None or second is None:
             return compare_cells(first, second)
@@ -72,10 +80,9 @@ class MapComparison:
 
     def line(self) -> tuple[str, ...]:
         """The row of the table."""
-        numbers = (NOT_RUN if c is None else cell_number(c) for c in (self.learned, self.same_reach))
-        gaps = (self.by_maps, self.by_trunk)
-        texts = (NOT_RUN if gap is None else gap_text(gap) for gap in gaps)
-        return (f"`{self.experiment}`", self.label, *numbers, *texts)
+        numbers = map(cell_number, (self.learned, self.same_reach))
+        gaps = map(gap_text, (self.by_maps, self.by_trunk))
+        return (f"`{self.experiment}`", self.label, *numbers, *gaps)
 
 
 def compare_maps(cells: DataFrame) -> list[MapComparison]:
@@ -85,11 +92,11 @@ def compare_maps(cells: DataFrame) -> list[MapComparison]:
         own = cells[cells["experiment"] == experiment.name].dropna(axis="columns", how="all")
         if own.empty:
             continue
-        names = own["change"].map(IN_BLOCK) if experiment is BLOCK else own["variant"]
+        names = own["change"].map(VARIANT_OF) if experiment is BLOCK else own["variant"]
         own = own.assign(variant=names)
         settings = [name for name in experiment.axes if name not in ("change", "variant")]
         for key, group in own.groupby(["dataset", *settings], sort=False):
-            three = [find_cell(group, variant=name) for name in (LEARNED, SAME_REACH, IDENTITY)]
+            three = [find_cell(group, variant=name) for name in (LEARNED, SAME_REACH, IDENTITY_MAPS)]
             values = dict(zip(settings, key[1:], strict=True))
             found.append(MapComparison(experiment.name, _label(experiment.name, key[0], values), *three))
     found = [comparison for comparison in found if comparison.by_maps is not None]
@@ -106,7 +113,7 @@ def _label(experiment: str, dataset: str, settings: dict[str, Any]) -> str:
 
 
 def controls_table(comparisons: Sequence[MapComparison]) -> str:
-    """A row per graph."""
+    """The table of learned maps and their controls, a row per graph."""
     head = ("experiment", "graph", LEARNED, SAME_REACH, "by maps", "by the trunk")
     return markdown_table(head, [comparison.line() for comparison in comparisons], left=2)
 
@@ -128,7 +135,7 @@ def controls_text(cells: DataFrame, comparisons: Sequence[MapComparison]) -> lis
             f"points to the control of equal reach, and the trunk adds {points_text(trunk.points / 100)} to "
             f"identity maps ({points_text(fmean(vals))} on validation)."
         )
-    alone = _listed(cells, PANELS, "maps alone", IDENTITY)
+    alone = _listed(cells, PANELS, MAPS_ALONE, IDENTITY_MAPS)
     if alone:
         sentences.append(f"In `panels`, maps without a trunk − identity maps: {alone}.")
     published = compare_published(cells)
@@ -150,8 +157,8 @@ def planted_text(cells: DataFrame) -> list[str]:
         for values, setting in zip(alignments, learned["setting"], strict=True)
     ]
     return [
-        f"Learned maps − `wider reach`: {_listed(cells, PLANTED, LEARNED, 'wider reach')}.",
-        f"`graph network` − `wider reach`: {_listed(cells, PLANTED, 'graph network', 'wider reach')}.",
+        f"Learned maps − `{WIDER_REACH}`: {_listed(cells, PLANTED, LEARNED, WIDER_REACH)}.",
+        f"`{GRAPH_NETWORK}` − `{WIDER_REACH}`: {_listed(cells, PLANTED, GRAPH_NETWORK, WIDER_REACH)}.",
         f"Alignment, mean over graphs and its range: {'; '.join(found)}.",
     ]
 
@@ -191,31 +198,30 @@ def changes_table(records: DataFrame) -> str:
     """A row per change, best first: the mean difference of validation to the block as it is."""
     block = records[(records["experiment"] == BLOCK.name) & ~records["is_partial"]]
     rows = dict(iter(block.groupby(["change", "dataset"], sort=False)))
-    found = []
+    as_it_is, found = AS_CHANGE[LEARNED], []
     for change in BLOCK.axes["change"]:
-        keys = [((change, name), (AS_IT_IS, name)) for name in BLOCK.datasets]
+        keys = [((change, name), (as_it_is, name)) for name in BLOCK.datasets]
         gaps = [
             _validation_gap(rows[one], rows[other]) for one, other in keys if one in rows and other in rows
         ]
-        if change != AS_IT_IS and gaps:
+        if change != as_it_is and gaps:
             better = sum(gap.difference > 0 for gap in gaps)
-            found.append((mean_gap(gaps), change, f"{better} of {len(gaps)}"))
-    found.sort(key=lambda line: -line[0].difference)
-    lines = [(change, gap_text(gap, 2), better) for gap, change, better in found]
+            found.append((mean_interval(gaps), change, f"{better} of {len(gaps)}"))
+    found.sort(key=lambda line: -line[0][0])
+    lines = [(change, interval_text(*ends, digits=2), better) for ends, change, better in found]
     return markdown_table(("change", "validation", "better on"), lines)
 
 
-def _validation_gap(first: DataFrame, second: DataFrame) -> Gap:
+def _validation_gap(first: DataFrame, second: DataFrame) -> Comparison:
     """First − second of the rows of two records."""
     shares = split_shares(first.iloc[0])
     assert shares is not None
     scored = Shares(shares.train, 0.0, shares.val)  # validation is what is measured here
-    gap = compare(by_split(first, "val"), by_split(second, "val"), scored)
-    return Gap(gap.difference, gap.low, gap.high)
+    return compare(by_split(first, "val"), by_split(second, "val"), scored)
 
 
-def mean_gap(gaps: Sequence[Gap]) -> Gap:
-    """Of independent differences: half widths add as squares."""
+def mean_interval(gaps: Sequence[Difference]) -> tuple[float, float, float]:
+    """The mean of independent differences, and the ends of its interval: half widths add as squares."""
     mean = fmean(gap.difference for gap in gaps)
     reach = math.hypot(*(gap.high - gap.difference for gap in gaps)) / len(gaps)
-    return Gap(mean, mean - reach, mean + reach)
+    return mean, mean - reach, mean + reach

@@ -21,24 +21,23 @@ from polynsd.optional import load_optional
 from polynsd.report.critical_difference import critical_difference_figure
 from polynsd.report.panels import pyplot
 from polynsd.stats import rank_models
-from polynsd_paper.claims.gaps import Gap
-from polynsd_paper.controls import control_gaps
 from polynsd_paper.experiment import Experiment
-from polynsd_paper.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
-from polynsd_paper.figures import leaderboard_figure, search_figure, sweep_figure
-from polynsd_paper.formatting import metric_name
-from polynsd_paper.leaderboards import (
+from polynsd_paper.records import MARK_COLUMNS, SCORE_COLUMNS, load_records, option_names, summarize
+from polynsd_paper.tables.experiment_page import experiment_page, is_searched, is_sweep, stale_text, title_of
+from polynsd_paper.tables.figures import leaderboard_figure, search_figure, sweep_figure
+from polynsd_paper.tables.formatting import metric_name
+from polynsd_paper.tables.leaderboards import (
     OURS,
     choose_maps,
     compare_with_controls,
     complete,
+    control_gaps,
     counted_once,
     leaderboards,
 )
-from polynsd_paper.marks import mark_cells
-from polynsd_paper.published import parse_cell, printed_columns, published
-from polynsd_paper.records import MARK_COLUMNS, SCORE_COLUMNS, load_records, option_names, summarize
-from polynsd_paper.terminal import BEST, print_results
+from polynsd_paper.tables.marks import mark_cells
+from polynsd_paper.tables.printed_numbers import parse_cell, printed_columns, read_printed
+from polynsd_paper.tables.terminal import BEST, print_results
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,7 +73,7 @@ def write_tables(experiment: Experiment, results: Path, records: DataFrame | Non
     cells = mark_cells(summarize(records))
     tables = results / "tables"
     tables.mkdir(parents=True, exist_ok=True)
-    cells_table(cells, published(experiment.name)).to_csv(tables / f"{experiment.name}.csv", index=False)
+    cells_table(cells, read_printed(experiment.name)).to_csv(tables / f"{experiment.name}.csv", index=False)
     pairs = compare_with_controls(cells) if is_searched(cells) else cells[:0]
     comparisons = tables / f"{experiment.name}-comparisons.csv"
     if len(pairs):
@@ -132,7 +131,7 @@ def cells_table(cells: DataFrame, printed: DataFrame) -> DataFrame:
     ]  # fmt: skip
     table = table[names].round({"mean": 6, "std": 6, "val_mean": 6, "train": 6, "train_loss": 6})
     gaps = control_gaps(cells)
-    for end in Gap._fields:
+    for end in ("difference", "low", "high", "splits"):
         named = [gaps.get(key) for key in zip(cells["dataset"], cells["cell"], strict=True)]
         table[f"maps_add_{end}"] = [None if gap is None else round(getattr(gap, end), 6) for gap in named]
     best = [
@@ -145,7 +144,7 @@ def cells_table(cells: DataFrame, printed: DataFrame) -> DataFrame:
 
 def draw_figures(experiment: Experiment, cells: DataFrame, folder: Path) -> None:
     """Draws all figures of an experiment; those of an earlier time that do not apply any more are removed."""
-    printed = published(experiment.name)
+    printed = read_printed(experiment.name)
     title = f"{experiment.name.capitalize()}: {experiment.title}"
     for name in _figure_names(experiment, cells):
         (folder / name).unlink(missing_ok=True)
@@ -171,7 +170,7 @@ def _printed_models(printed: DataFrame, shared: dict[str, Any]) -> DataFrame:
 
 
 def _figure_names(experiment: Experiment, cells: DataFrame) -> list[str]:
-    """All that there may be."""
+    """The names of all figures that an experiment may have."""
     suffixes = [_suffix(shared) for shared, _ in boards_of(cells)]
     ends = [f"{kind}{suffix}" for kind in ("", "-ranks", "-search") for suffix in suffixes] or [""]
     return [f"{experiment.name}{end}.png" for end in ends]

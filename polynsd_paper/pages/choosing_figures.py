@@ -6,20 +6,19 @@ maps_figure(Path("learned-maps.png"), compare_maps(cells))
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from polynsd.report.panels import BASELINE, OTHERS, OURS, Panels, handle, style
-from polynsd_paper.choosing import GENERATED, LEARNED, MapComparison
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd.stats import student_interval
+from polynsd_paper.experiments.block import LEARNED, TRANSPORT
 from polynsd_paper.experiments.generated import ALIGNMENT, PLANTED, USUAL
-from polynsd_paper.figures import finish
-from polynsd_paper.leaderboards import complete
+from polynsd_paper.pages.choosing import GENERATED, MapComparison
+from polynsd_paper.tables.figures import finish
+from polynsd_paper.tables.leaderboards import complete
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -108,5 +107,5 @@ def _draw_means(axis: Any, x: Series[float], line: DataFrame, look: dict[str, An
     if line.empty:
         return
     means = 100 * np.array([scores.mean(axis=1) for scores in line["scores"]])  # [cells, graphs]
-    reach = student.ppf(0.975, means.shape[1] - 1) * means.std(axis=1, ddof=1) / math.sqrt(means.shape[1])
+    reach = [student_interval(each)[1] - each.mean() for each in means]
     axis.errorbar(x, means.mean(axis=1), reach, capsize=2, linewidth=1.4, markersize=4.5, **look)

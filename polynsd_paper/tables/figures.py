@@ -20,10 +20,10 @@ from polynsd.report.output import PERCENT
 from polynsd.report.panels import BASELINE, COLOURS, OTHERS, OURS, Panels, handle, style
 from polynsd.stats import compare, corrected_interval
 from polynsd.stats.scores import LEAST_SPLITS
-from polynsd_paper.formatting import SOURCE_NAMES, metric_name, natural_order, unit
-from polynsd_paper.leaderboards import is_polynsd, rank_rows
-from polynsd_paper.published import HERE, SOURCES, collect_numbers, parse_cell, published
 from polynsd_paper.records import split_shares
+from polynsd_paper.tables.formatting import SOURCE_NAMES, metric_name, natural_order, unit
+from polynsd_paper.tables.leaderboards import is_polynsd, rank_rows
+from polynsd_paper.tables.printed_numbers import HERE, SOURCES, collect_numbers, parse_cell, read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -299,7 +299,7 @@ def _beside_ours(cells: DataFrame, printed: DataFrame | None) -> DataFrame:
     """Our numbers, and of the printed ones those that stand beside one of ours."""
     if cells.empty:
         raise DataError("there are no records to draw; train some cells of the experiment first.")
-    numbers = collect_numbers(cells, published("") if printed is None else printed)
+    numbers = collect_numbers(cells, read_printed("") if printed is None else printed)
     return numbers[numbers["mean"].notna() & numbers["is_beside"]]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from polynsd.report.panels import Panels, handle, style
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.continuous import DEGREES, DOPRI5, HORIZONS, RK4_ERROR, STEPS
-from polynsd_paper.formatting import NOT_RUN, markdown_table
-from polynsd_paper.inside_reports import figure_path, link_figure
 from polynsd_paper.measured import pool
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import NOT_RUN, markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,8 +46,8 @@ def report_evaluations(cells: DataFrame, results: Path) -> str:
         "steps; below, the largest distance of the logits of RK4 from those of dopri5, relative to the "
         "largest logit, medians over splits and degrees."
     )
-    blocks = ["", "## What was measured", text, link_figure(path), markdown_table(head, lines, left=2)]
-    return "\n\n".join(blocks) + "\n"
+    table = markdown_table(head, lines, left=2)
+    return make_section("## What was measured", text, link_figure(path), table)
 
 
 def _median(cells: DataFrame, name: str) -> float:

@@ -1,6 +1,6 @@
 """The table of the front page: PolyNSD, its matched control and four rivals on eleven graphs.
 
-    python -m polynsd_paper.front_page            # which records are missing, and the commands that make them
+    python -m polynsd_paper.pages.front_page      # which records are missing, and the commands that make them
 
 PolyNSD is, on every graph, the record with the best validation of all that learn maps and see the graph's own
 features; its control is the same configuration with identity maps and nothing else changed. NSD and SAGE are
@@ -20,14 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 from polynsd.stats import Comparison, Family, judge_family, significance
 from polynsd.stats.families import LOSS, WIN
-from polynsd_paper.choosing import LEARNED, SAME_REACH
-from polynsd_paper.claims.comparisons import compare_records, find_cell, select
-from polynsd_paper.claims.gaps import points_text
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd_paper.claims.comparisons import find_cell, select
+from polynsd_paper.experiments.block import LEARNED, SAME_REACH, TRANSPORT
 from polynsd_paper.experiments.searched import CONTROL, FILTERED, LEADERBOARD, PLATONOV
-from polynsd_paper.formatting import NOT_RUN, cell_number, machine_text, markdown_table, range_text
-from polynsd_paper.leaderboards import best_on_validation, complete, is_polynsd
 from polynsd_paper.records import load_records, split_shares, summarize
+from polynsd_paper.tables.formatting import (
+    NOT_RUN,
+    cell_number,
+    gap_text,
+    machine_text,
+    markdown_table,
+    range_text,
+)
+from polynsd_paper.tables.leaderboards import best_on_validation, compare_cells, complete, is_polynsd
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -59,7 +64,7 @@ class FrontRow:
 
     def compare(self, other: str) -> Comparison | None:
         """PolyNSD − another column on the same splits."""
-        return compare_records(self.cells["PolyNSD"], self.cells[other])
+        return compare_cells(self.cells["PolyNSD"], self.cells[other])
 
     @cached_property
     def best(self) -> str:
@@ -80,14 +85,10 @@ class FrontRow:
         """The row of the table; `verdict` is that of the control's family."""
         texts = []
         for name, cell in self.cells.items():
-            text = NOT_RUN if cell is None else cell_number(cell)
+            text = cell_number(cell)
             texts.append(f"**{text}**" if name == self.best else text)
-        gap = self.compare("matched control")
-        if gap is None:
-            return (self.graph, *texts, NOT_RUN)
-        ends = (points_text(value) for value in (gap.difference, gap.low, gap.high))
-        added = "{} ({} to {})".format(*ends)
-        return (self.graph, *texts, f"**{added}**" if verdict in (WIN, LOSS) else added)
+        added = gap_text(self.compare("matched control"), is_bold=verdict in (WIN, LOSS))
+        return (self.graph, *texts, added)
 
 
 def front_rows(cells: DataFrame) -> list[FrontRow]:
@@ -120,7 +121,7 @@ def front_family(rows: Iterable[FrontRow], other: str, *, is_classic: bool = Fal
 
 
 def front_table(rows: Sequence[FrontRow]) -> str:
-    """In Markdown."""
+    """The table of the front page in Markdown."""
     family = front_family(rows, "matched control")
     verdicts = {graph: outcome.verdict for graph, outcome in family.outcomes.items()}
     return markdown_table(HEAD, [row.line(verdicts.get(row.graph, "")) for row in rows])

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polynsd.optional import load_optional
 from polynsd_paper.experiments.reference import FAMILIES, REFERENCES
-from polynsd_paper.formatting import PARTIAL, unit
-from polynsd_paper.published import cell_key, published
+from polynsd_paper.tables.formatting import PARTIAL, unit
+from polynsd_paper.tables.printed_numbers import cell_key, read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -76,7 +76,7 @@ def find_best(cell: Series[Any]) -> Best | None:
     """
     if cell["dataset"] == "texas" and cell["row"].startswith("polynsd"):
         return None
-    numbers = published(cell["experiment"])
+    numbers = read_printed(cell["experiment"])
     names = [cell["cell"]]
     if cell["row"] in REFERENCES:
         names = [cell["cell"].replace("-reference", f"-{maps}") for maps in FAMILIES]

@@ -1,7 +1,6 @@
 """Figures and tables of what was measured inside trained models: a function per experiment.
 
-Each takes the cells of its experiment (`summarize`) and the folder of results, draws into `figures/`, and
-returns Markdown for the page. Figures like the paper's come first, better ones beside them.
+Figures like the paper's come first, better ones beside them.
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from polynsd.report.panels import COLOURS, OTHERS, Panels, handle, style
 from polynsd_paper.claims.comparisons import select
 from polynsd_paper.experiments.inside import DISTANCES, IDENTITY, INFLUENCE_ROWS, SIZES
 from polynsd_paper.experiments.models import FAMILIES
-from polynsd_paper.formatting import markdown_table
 from polynsd_paper.measured import Mean, pool, series
+from polynsd_paper.reports.section import figure_path, link_figure, make_section
+from polynsd_paper.tables.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+TITLE = "## What was measured"
 METHODS = {"nsd": COLOURS[1], "polynsd": COLOURS[0]}
 PLACES = {
     "own": "after the layer, by the sheaf that acts next",
@@ -60,10 +61,11 @@ def report_energy(cells: DataFrame, results: Path) -> str:
                 shown = ["", *numbers] if place == "probe" else numbers
                 lines.append((dataset, model, words, *shown[:5]))
     head = ("dataset", "model", "where", *(f"X_{layer}" for layer in range(5)))
-    return _page(
+    return make_section(
+        TITLE,
         "Quotients ⟨X, LX⟩ / ⟨X, X⟩, mean ± std over d, L and seeds; deeper states have fewer runs.",
         markdown_table(head, lines, left=3),
-        paths,
+        *map(link_figure, paths),
     )
 
 
@@ -125,10 +127,12 @@ def report_response(cells: DataFrame, results: Path) -> str:
     handles = [handle(dataset, **style(number)) for number, dataset in enumerate(graphs)]
     path = panels.finish(figure_path(cells, results, "statistics"), "The learned filter m(λ), K = 3", handles)
     drawn = _draw_printed_panels(every, figure_path(cells, results, "curves"))
-    return _page(
+    return make_section(
+        TITLE,
         "Statistics of m(λ), mean ± std over families, d, L and seeds.",
         markdown_table(("dataset", *RESPONSES.values()), lines, left=1),
-        [drawn, path],
+        link_figure(drawn),
+        link_figure(path),
     )
 
 
@@ -175,7 +179,7 @@ def report_influence(cells: DataFrame, results: Path) -> str:
     text = (
         "R is the mean distance that influence comes from; silent the share of targets without any gradient."
     )
-    return _page(text, markdown_table(head, lines, left=2), [path])
+    return make_section(TITLE, text, markdown_table(head, lines, left=2), link_figure(path))
 
 
 def report_maps(cells: DataFrame, results: Path) -> str:
@@ -205,19 +209,5 @@ def report_maps(cells: DataFrame, results: Path) -> str:
     path = panels.finish(figure_path(cells, results, "by-layer"), "Restriction maps by layer", handles)
     head = ("dataset", "model", "", "", *(f"layer {layer}" for layer in range(1, 6)))
     lines = [(*line, *[""] * (len(head) - len(line))) for line in lines]
-    return _page("Mean ± std over seeds.", markdown_table(head, lines, left=4), [path])
-
-
-def figure_path(cells: DataFrame, results: Path, kind: str) -> Path:
-    """`figures/NAME-KIND.png`, NAME being that of the experiment."""
-    return results / "figures" / f"{cells['experiment'].iloc[0]}-{kind}.png"
-
-
-def link_figure(path: Path) -> str:
-    """The picture in Markdown, as seen from the page."""
-    return f"![{path.stem}](../figures/{path.name})"
-
-
-def _page(text: str, table: str, figures: Sequence[Path]) -> str:
-    blocks = ["", "## What was measured", text, table, *map(link_figure, figures)]
-    return "\n\n".join(blocks) + "\n"
+    table = markdown_table(head, lines, left=4)
+    return make_section(TITLE, "Mean ± std over seeds.", table, link_figure(path))

@@ -1,7 +1,11 @@
-"""Leaderboards: models compared on each dataset, and which of them wins beyond noise.
+"""Leaderboards: models compared on each dataset, which of them wins beyond noise, and what maps add.
 
-All functions take a table of `summarize`, a row per record. A leaderboard is such a table whose records
-differ in dataset and model alone; partial records take part in no comparison.
+Functions take a table of `summarize`, a row per record, or such rows. A leaderboard is such a table whose
+records differ in dataset and model alone; partial records take part in no comparison. What the maps add is
+PolyNSD minus its matched control, the same configuration with identity maps:
+
+    gaps = control_gaps(summarize(load_records(Path("results"), "leaderboard")))
+    gaps["cora", "model=polynsd"]  # difference and 95 % interval over splits
 """
 
 from __future__ import annotations
@@ -11,21 +15,28 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
-from polynsd.stats import compare, holm, significance
+from polynsd.stats import Comparison, compare, holm, significance
 from polynsd.stats.scores import LEAST_SPLITS
+from polynsd_paper.experiment import cell_text
+from polynsd_paper.experiments.block import AS_CHANGE, LEARNED, SAME_REACH
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS
 from polynsd_paper.experiments.searched import CONTROL
 from polynsd_paper.records import Array, option_names, split_shares
+from polynsd_paper.tables.printed_numbers import parse_cell
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 OURS = tuple(f"polynsd-{maps}" for maps in FAMILIES)
 CONTROLS = ("identity-sheaf", "poly-spectral")
+CONTROLLED = ("model", "variant", "change")  # options that tell a winner from its control
+CONTROL_OF = {LEARNED: SAME_REACH, AS_CHANGE[LEARNED]: AS_CHANGE[SAME_REACH]}
+ADDED = "maps add"  # what the line of differences is called
 DIGITS = 6
 COPIES = {"cornell": "texas"}  # the usual file has the features and labels of Texas on Cornell's edges
 
@@ -116,6 +127,19 @@ def paired_scores(column: DataFrame) -> dict[str, Array]:
     return dict(zip(same["row"], same["scores"], strict=True))
 
 
+def compare_cells(first: Series[Any] | None, second: Series[Any] | None) -> Comparison | None:
+    """First − second over the same splits; None where one is missing or they have other or few splits."""
+    if first is None or second is None or first["split_numbers"] != second["split_numbers"]:
+        return None
+    return compare_scores(first["scores"], second["scores"], first)
+
+
+def compare_scores(a: ArrayLike, b: ArrayLike, cell: Series[Any]) -> Comparison | None:
+    """By the corrected t-test over splits; scores are [splits, seeds], `cell` has the shares of splits."""
+    shares = split_shares(cell)
+    return None if shares is None or len(np.asarray(a)) < LEAST_SPLITS else compare(a, b, shares)
+
+
 def winners(board: DataFrame) -> set[tuple[str, str]]:
     """(dataset, cell) of the records that win their dataset beyond noise."""
     found = set()
@@ -128,6 +152,29 @@ def winners(board: DataFrame) -> set[tuple[str, str]]:
             tests = significance(scores, shares, groups=groups)
             texts = dict(zip(column["row"], column["cell"], strict=True))
             found |= {(str(dataset), texts[model]) for model in tests if tests[model].bold}
+    return found
+
+
+def control_of(cell: str) -> str | None:
+    """The cell of the matched control, `model=control of polynsd` of `model=polynsd`; None of others."""
+    options = parse_cell(cell)
+    for name in CONTROLLED:
+        value = options.get(name, "")
+        control = CONTROL_OF.get(value) or (CONTROL + value if value.startswith("polynsd") else None)
+        if control is not None:
+            return cell_text({**options, name: control})
+    return None
+
+
+def control_gaps(cells: DataFrame) -> dict[tuple[str, str], Comparison]:
+    """By dataset and cell, the difference to the control of every cell of an experiment that has one."""
+    whole = complete(cells)
+    rows = {(row["dataset"], row["cell"]): row for _, row in whole.iterrows()}
+    found = {}
+    for (dataset, cell), row in rows.items():
+        gap = compare_cells(row, rows.get((dataset, control_of(cell) or "")))
+        if gap is not None:
+            found[dataset, cell] = gap
     return found
 
 

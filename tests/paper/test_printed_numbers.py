@@ -6,13 +6,13 @@ import pytest
 from polynsd import ConfigError
 from polynsd.zoo.registry import ZOO
 from polynsd_paper.experiment import cell_text
-from polynsd_paper.published import (
+from polynsd_paper.tables.printed_numbers import (
     SOURCES,
     cell_key,
-    find_published,
+    find_printed,
     footnotes_for,
     parse_cell,
-    published,
+    read_printed,
 )
 
 COUNTS = {
@@ -27,11 +27,11 @@ COUNTS = {
     "stalk": {"authors-sweep": 4 * 3 * 4},
     "city": {"paper": 16 * 4},
 }
-ALL = pandas.concat(published(name) for name in COUNTS)
+ALL = pandas.concat(read_printed(name) for name in COUNTS)
 
 
 def test_all_numbers_are_there():
-    counts = {name: published(name)["source"].value_counts().to_dict() for name in COUNTS}
+    counts = {name: read_printed(name)["source"].value_counts().to_dict() for name in COUNTS}
     assert counts == COUNTS
 
 
@@ -48,7 +48,7 @@ def test_numbers_are_percentages_or_explained():
 
 
 def test_the_leaderboard_of_polynsd_is_the_best_basis_on_test():
-    bases, board = published("bases"), published("leaderboard")
+    bases, board = read_printed("bases"), read_printed("leaderboard")
     bases = bases.assign(model="polynsd-" + bases["key"].str.extract(r"maps=(\w+)")[0])
     best = bases.groupby(["dataset", "model"], as_index=False)["mean"].agg(["max", "count"])
     board = board[board["source"] == "paper"].assign(model=board["key"].str.removeprefix("model="))
@@ -73,7 +73,7 @@ def test_the_leaderboard_of_polynsd_is_the_best_basis_on_test():
     ],
 )
 def test_numbers_are_found_by_their_cell(experiment, dataset, cell, source, mean, std):
-    number = find_published(published(experiment), dataset, cell, source)
+    number = find_printed(read_printed(experiment), dataset, cell, source)
     assert (number["mean"], number["std"]) == (mean, std)
 
 
@@ -85,10 +85,10 @@ def test_cells_read_back_and_compare_by_meaning():
 
 
 def test_what_nobody_printed():
-    assert published("no such experiment").empty
-    assert find_published(published("leaderboard"), "texas", "model=no such") is None
+    assert read_printed("no such experiment").empty
+    assert find_printed(read_printed("leaderboard"), "texas", "model=no such") is None
     with pytest.raises(ConfigError, match=r"unknown source 'papre'.*Did you mean 'paper'"):
-        find_published(published("leaderboard"), "texas", "model=gcn", "papre")
+        find_printed(read_printed("leaderboard"), "texas", "model=gcn", "papre")
 
 
 def test_models_are_ours_or_quoted_under_a_plain_name():

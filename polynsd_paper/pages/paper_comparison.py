@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from polynsd.errors import DataError
 from polynsd.report.panels import BASELINE, Panels, handle
 from polynsd.report.panels import OURS as COLOUR
-from polynsd_paper.choosing import LEARNED
 from polynsd_paper.experiment import cell_text
-from polynsd_paper.experiments.block import TRANSPORT
+from polynsd_paper.experiments.block import LEARNED, TRANSPORT
 from polynsd_paper.experiments.searched import (
     CONTROL,
     FILTERED,
@@ -25,10 +24,10 @@ from polynsd_paper.experiments.searched import (
     MALIGNANT,
     PLATONOV,
 )
-from polynsd_paper.figures import HOLLOW, finish, half_width, interval, plot_printed
-from polynsd_paper.formatting import NOT_RUN, cell_number, number_text, unit
-from polynsd_paper.leaderboards import OURS, best_on_validation, complete, is_polynsd, leaderboards
-from polynsd_paper.published import cell_key, published
+from polynsd_paper.tables.figures import HOLLOW, finish, half_width, interval, plot_printed
+from polynsd_paper.tables.formatting import NOT_RUN, cell_number, number_text, unit
+from polynsd_paper.tables.leaderboards import OURS, best_on_validation, complete, is_polynsd, leaderboards
+from polynsd_paper.tables.printed_numbers import cell_key, read_printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -61,7 +60,7 @@ class GraphComparison:
     Args:
         label: the graph, and the rule where there are several.
         column: all complete records there, a row each.
-        paper: the greatest number that the paper prints for PolyNSD, a row of `published`.
+        paper: the greatest number that the paper prints for PolyNSD, a row of `read_printed`.
         code: the greatest that the published code gives.
         reference: the published architecture, searched in the paper's own space.
         here: the PolyNSD with the best validation, the library's own block and longer searches included.
@@ -82,8 +81,8 @@ class GraphComparison:
             NOT_RUN if number is None else number_text(number["metric"], number["mean"], number["std"])
             for number in (self.paper, self.code)
         )
-        reference = NOT_RUN if self.reference is None else cell_number(self.reference)
-        return (self.label, *printed, reference, _text(self.here), _text(self.best_other))
+        here, other = _text(self.here), _text(self.best_other)
+        return (self.label, *printed, cell_number(self.reference), here, other)
 
 
 def compare_with_paper(cells: DataFrame) -> list[GraphComparison]:
@@ -128,7 +127,7 @@ def find_greatest(
         experiment, shared = "leaderboard", {}
     if (experiment, dataset) == ("leaderboard", "texas") and is_paper_texas != (source == "paper"):
         return None  # the paper's splits are random, those of the code run again are not
-    numbers = published(experiment)
+    numbers = read_printed(experiment)
     keys = [cell_key(cell_text({**shared, "model": model})) for model in OURS]
     numbers = numbers[
         (numbers["dataset"] == dataset)

@@ -1,0 +1,1 @@
+"""What README.md and docs/ show of the records: tables, sentences and figures of their sections."""
