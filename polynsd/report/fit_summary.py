@@ -18,23 +18,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polynsd.estimator.members import FAMILIES
 from polynsd.report.output import PERCENT, score_text, score_with_unit
 
 NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
 MAX_MEMBERS = 3
 NAME = 16  # characters of the name of a class
-FAMILIES = {
-    "features": "features alone",
-    "smoothed": "features of neighbours, averaged",
-    "trees": "trees on features and those of neighbours",
-    "labels": "labels of neighbours",
-    "convolution": "plain graph convolution",
-    "filter": "polynomial filter",
-    "sheaf": "sheaf network",
-    "deep": "deep network",
-    "zoo": "model of the zoo",
-}
 OF_SECOND = ("f1", "pr_auc")  # metrics of the second of two classes
 METRIC_NAMES = {
     "balanced_accuracy": "balanced accuracy",

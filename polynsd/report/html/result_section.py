@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polynsd.errors import PolyNSDError
+from polynsd.estimator.members import FAMILIES
 from polynsd.report.fit_summary import metric_name
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
 from polynsd.report.html.subject import Subject
@@ -227,7 +228,7 @@ def _ensemble(subject: Subject) -> Table:
         (
             percent(member["weight"], 0),
             str(member["name"]),
-            str(member["family"]),
+            FAMILIES.get(member["family"], str(member["family"])),
             score_with_unit(subject.metric, member["val_score"]),
         )
         for member in members

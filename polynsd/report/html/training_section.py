@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import Any
 
 from polynsd.errors import PolyNSDError
-from polynsd.report.fit_summary import FAMILIES, metric_name
+from polynsd.estimator.members import FAMILIES
+from polynsd.report.fit_summary import metric_name
 from polynsd.report.html.blocks import Block, Chart, Section, Text, Trace, log_axis, plot_text
 from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import finite, line, points, titled_axes
