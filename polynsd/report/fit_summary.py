@@ -19,20 +19,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polynsd.estimator.members import FAMILIES
-from polynsd.report.output import PERCENT, score_text, score_with_unit
+from polynsd.report.output import difference_text, metric_name, score_text, score_with_unit
 
 NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
 MAX_MEMBERS = 3
 NAME = 16  # characters of the name of a class
 OF_SECOND = ("f1", "pr_auc")  # metrics of the second of two classes
-METRIC_NAMES = {
-    "balanced_accuracy": "balanced accuracy",
-    "f1": "F1",
-    "roc_auc": "ROC-AUC",
-    "pr_auc": "PR-AUC",
-    "r2": "R²",
-}
 
 
 def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = None) -> str:
@@ -52,11 +45,6 @@ def _wrap(line: str) -> list[str]:
 
 def _width() -> int:
     return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-
-
-def metric_name(metric: str) -> str:
-    """`ROC-AUC` for `roc_auc`."""
-    return METRIC_NAMES.get(metric, metric)
 
 
 def _headline(summary: Mapping[str, Any]) -> list[str]:
@@ -86,17 +74,13 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
     if features is not None:
         words.append(f"features alone {score_text(metric, features)}")
     if plain is not None:
-        gain = "" if features is None else f" (the graph {_difference(metric, plain - features)})"
+        gain = "" if features is None else f" (the graph {difference_text(metric, plain - features)})"
         words.append(f"plain GCN {score_text(metric, plain)}{gain}")
     known = [score for score in (guess, features, plain) if score is not None]
     if known:
-        more = _difference(metric, estimate["score"] - known[-1])
+        more = difference_text(metric, estimate["score"] - known[-1])
         words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
     return _wrap("on the same rows: " + " → ".join(words)) if words else []
-
-
-def _difference(metric: str, value: float) -> str:
-    return f"{100 * value:+.1f}" if metric in PERCENT else f"{value:+.3f}"
 
 
 def _classes(summary: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,11 @@ from statistics import fmean
 import numpy as np
 
 from polynsd.errors import PolyNSDError
-from polynsd.report.fit_summary import metric_name
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, plot_text
 from polynsd.report.html.result_section import Found
 from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import hover_text, marked_line, titled_axes
-from polynsd.report.output import PERCENT, score_with_unit
+from polynsd.report.output import PERCENT, axis_name, metric_name, percent_scale, score_with_unit
 from polynsd.stats import compare
 
 
@@ -66,7 +65,7 @@ def _scores_table(subjects: Sequence[Subject], found: Sequence[Found]) -> Table:
 def _paired_chart(subjects: Sequence[Subject]) -> Chart:
     scores = [_scores_by_split(subject) for subject in subjects]
     shared = [split for split in scores[0] if all(split in each for each in scores)]
-    scale, unit = (100, " in %") if subjects[0].metric in PERCENT else (1, "")
+    scale = percent_scale(subjects[0].metric)
     names, places = [plot_text(subject.name, 28) for subject in subjects], list(range(len(subjects)))
     values = scale * np.array([[each[split] for split in shared] for each in scores])
     traces = [
@@ -79,7 +78,7 @@ def _paired_chart(subjects: Sequence[Subject]) -> Chart:
         trace["line"]["width"] = 1
     mean = marked_line(places, values.mean(1), "mean", "$0") | hover_text("mean %{y:.4g}")
     mean["line"]["width"], mean["marker"]["size"] = 3, 11
-    layout = titled_axes("", metric_name(subjects[0].metric) + unit)
+    layout = titled_axes("", axis_name(subjects[0].metric))
     layout["xaxis"] = {"tickvals": places, "ticktext": names, "range": [-0.4, len(places) - 0.6]}
     best = subjects[int(np.argmax(values.mean(1)))].name
     sentence = (
@@ -93,7 +92,7 @@ def _difference(first: Subject, other: Subject) -> Text:
     """The mean difference, with its interval where there are enough splits."""
     a, b = _scores_by_split(other), _scores_by_split(first)
     shared = [split for split in b if split in a]
-    scale, unit = (100, " points") if first.metric in PERCENT else (1, "")
+    scale, unit = percent_scale(first.metric), " points" if first.metric in PERCENT else ""
     ours, theirs = np.array([[a[s]] for s in shared]), np.array([[b[s]] for s in shared])
     count = f"{len(shared)} shared split{'s' * (len(shared) > 1)}"
     text = f"{_signed(scale * float((ours - theirs).mean()))}{unit} on {count}"

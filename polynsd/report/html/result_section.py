@@ -9,11 +9,18 @@ import numpy as np
 
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.members import FAMILIES
-from polynsd.report.fit_summary import metric_name
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
 from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import hover_text, points, reach
-from polynsd.report.output import PERCENT, score_with_unit
+from polynsd.report.output import (
+    PERCENT,
+    axis_name,
+    difference_text,
+    metric_name,
+    percent_scale,
+    score_text,
+    score_with_unit,
+)
 from polynsd.stats import corrected_interval
 
 
@@ -114,22 +121,20 @@ def _headline(subject: Subject, found: Found) -> str:
     metric = subject.metric
     text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
     if found.low is not None and found.high is not None:
-        ends = [score_with_unit(metric, end).removesuffix(" %") for end in (found.low, found.high)]
-        text += f" (95 % interval {ends[0]} to {ends[1]})"
+        text += f" (95 % interval {score_text(metric, found.low)} to {score_text(metric, found.high)})"
     text += f" on {found.of}"
     better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
     if better:
-        scale, unit = (100, " points") if metric in PERCENT else (1, "")
+        unit = " points" if metric in PERCENT else ""
         gains = [
-            f"{gain * scale:+.{1 if unit else 3}f}{unit} against {name}".replace("-", "−")
-            for name, gain in better
+            f"{difference_text(metric, gain)}{unit} against {name}".replace("-", "−") for name, gain in better
         ]
         text += "; " + ", ".join(gains)
     return text[0].upper() + text[1:] + "."
 
 
 def _rivals_chart(subject: Subject, found: Found) -> Chart:
-    scale = 100 if subject.metric in PERCENT else 1
+    scale = percent_scale(subject.metric)
     scores = {name: score for name, score in found.rivals.items() if score is not None}
     scores["this model"] = found.score
     names, values = list(scores), [scale * value for value in scores.values()]
@@ -160,15 +165,14 @@ def _rivals_chart(subject: Subject, found: Found) -> Chart:
             if found.score > best + 1e-9
             else " A simpler answer is as good: the graph, or the sheaf, adds nothing here."
         )
-    unit = " in %" if scale == 100 else ""
-    axis = {"title": {"text": metric_name(subject.metric) + unit}, "rangemode": "tozero"}
+    axis = {"title": {"text": axis_name(subject.metric)}, "rangemode": "tozero"}
     layout = {"xaxis": axis, "yaxis": {"autorange": "reversed"}, "showlegend": False}
     return Chart("Against simpler answers", sentence, traces, layout, height=110 + 42 * len(values))
 
 
 def _splits_chart(subject: Subject) -> Chart:
     rows = subject.protocol_result.rows
-    scale = 100 if subject.metric in PERCENT else 1
+    scale = percent_scale(subject.metric)
     splits = [row.split for row in rows]
     test, val = ([scale * getattr(row, part) for row in rows] for part in ("test", "val"))
     hover = "split %{x}: %{y:.4g}"
@@ -185,7 +189,7 @@ def _splits_chart(subject: Subject) -> Chart:
     )
     layout = {
         "xaxis": {"title": {"text": "split"}, "dtick": 1 if len(tests) < 16 else None},
-        "yaxis": {"title": {"text": metric_name(subject.metric) + (" in %" if scale == 100 else "")}},
+        "yaxis": {"title": {"text": axis_name(subject.metric)}},
     }
     return Chart("Split by split", sentence, traces, layout)
 

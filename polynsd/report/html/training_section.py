@@ -8,11 +8,10 @@ from typing import Any
 
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.members import FAMILIES
-from polynsd.report.fit_summary import metric_name
 from polynsd.report.html.blocks import Block, Chart, Section, Text, Trace, log_axis, plot_text
 from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import finite, line, points, titled_axes
-from polynsd.report.output import PERCENT
+from polynsd.report.output import axis_name, percent_scale
 
 MAX_CURVES = 12
 POINTS = 150  # of a curve
@@ -38,7 +37,7 @@ def _curves(subject: Subject, records: Log) -> list[Block]:
             by_model[record["split"]].append(record)
     if not by_model:
         return []
-    scale, unit = (100, " in %") if subject.metric in PERCENT else (1, "")
+    scale = percent_scale(subject.metric)
     rows, scores, losses = subject.protocol_result.rows, list[Trace](), list[Trace]()
     for model in sorted(by_model)[:MAX_CURVES]:
         name, colour = f"split {rows[model].split}, seed {rows[model].seed}", f"${model % 10}"
@@ -61,7 +60,7 @@ def _curves(subject: Subject, records: Log) -> list[Block]:
             "Score on validation nodes",
             "Lines that rise and level off have learned; the star is the epoch that was kept.",
             scores,
-            titled_axes("epoch", metric_name(subject.metric) + unit),
+            titled_axes("epoch", axis_name(subject.metric)),
             is_wide=True,
             height=380,
         ),
@@ -97,7 +96,7 @@ def _candidates(subject: Subject, records: Log) -> list[Block]:
     rows = [(n, record) for n, record in enumerate(records, 1) if record.get("val_score") is not None]
     if not rows:
         return []
-    scale, unit = (100, " in %") if subject.metric in PERCENT else (1, "")
+    scale = percent_scale(subject.metric)
     traces = []
     for index, family in enumerate(dict.fromkeys(record["family"] for _, record in rows)):
         own = [(n, record) for n, record in rows if record["family"] == family]
@@ -110,7 +109,5 @@ def _candidates(subject: Subject, records: Log) -> list[Block]:
         "Every point is a model that was tried, the higher the better; the best single one is "
         f"'{best['name']}' ({FAMILIES.get(best['family'], best['family'])})."
     )
-    axes = titled_axes(
-        "candidate, in the order of trying", f"{metric_name(subject.metric)}{unit} on held-out rows"
-    )
+    axes = titled_axes("candidate, in the order of trying", f"{axis_name(subject.metric)} on held-out rows")
     return [Chart("Models that were tried", sentence, traces, axes, is_wide=True, height=420)]
