@@ -18,7 +18,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polynsd.estimator.members import FAMILIES
 from polynsd.report.output import difference_text, metric_name, score_text, score_with_unit
 
 NARROWEST, WIDEST = 60, 100
@@ -116,6 +115,8 @@ def _shorten(name: str) -> str:
 
 
 def _choice(summary: Mapping[str, Any]) -> list[str]:
+    from polynsd.estimator.members import FAMILIES  # takes a second, and runs of `polynsd train` need none
+
     members: Sequence[Mapping[str, Any]] = summary["ensemble"]
     metric = summary["metric"]
     count = f"{len(members)} models" if len(members) > 1 else "1 model"
