@@ -109,17 +109,21 @@ def test_what_is_embedded_is_what_was_predicted(runs, page):
     assert np.allclose(received, 1, atol=0.05)
 
 
-def test_effects_of_a_node_are_gradient_times_value(runs):
-    from polynsd.report.html.reasons import _effects
-
-    subject = open_subject(runs.ours, "ours")
-    model, data = subject.models[0], subject.data
-    (of_nodes, of_features), *_ = _effects(model, data, [7])
-    x = data.x.clone().requires_grad_()
+def test_what_is_explained_is_gradient_times_value(runs, page):
+    opened = open_subject(runs.ours, "ours")
+    model, data = opened.models[0].double(), opened.data
+    entry = read_data(page)["nodes"][0]["explained"]["7"]
+    x = data.x.double().requires_grad_()
     top = model(x, data.edge_index)[7].topk(2).values
     (gradient,) = torch.autograd.grad(top[0] - top[1], x)
-    assert np.allclose(of_nodes, (gradient * data.x).sum(-1).numpy(), atol=1e-5)
-    assert np.allclose(of_features, (gradient * data.x)[7].numpy(), atol=1e-5)
+    effects = (gradient * x).detach()
+    assert entry["own"] == pytest.approx(float(effects[7].sum()), rel=5e-3)
+    assert entry["others"] == pytest.approx(float(effects.sum() - effects[7].sum()), rel=5e-3)
+    assert [effect for _, effect in entry["nodes"]] == pytest.approx(
+        effects.sum(-1)[[node for node, _ in entry["nodes"]]].tolist(), rel=5e-3
+    )
+    strongest = effects[7].abs().sort(descending=True).values[: len(entry["features"])]
+    assert [abs(row[2]) for row in entry["features"]] == pytest.approx(strongest.tolist(), rel=5e-3)
 
 
 def test_scored_rows_of_a_fit_are_those_of_its_summary(runs):

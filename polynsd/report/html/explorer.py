@@ -25,7 +25,7 @@ from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
 from polynsd.report.html.quality_section import local_homophily
-from polynsd.report.html.reasons import Choice, explain_ensemble, explain_model
+from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
 from polynsd.report.html.subject import Subject
 from polynsd.topology import as_topology
 
@@ -78,11 +78,11 @@ def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRA
     }
     if predicted is not None:
         content |= _list_predictions(graph, predicted, listed)
-        chosen = Choice(predicted, shown, position, names)
+        sample = NodeSample(predicted, shown, position, names)
         content["explained"] = (
-            explain_model(model, data, chosen)
+            explain_model(model, data, sample)
             if subject.estimator is None
-            else explain_ensemble(subject.estimator, graph, chosen)
+            else explain_ensemble(subject.estimator, graph, sample)
         )
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."
