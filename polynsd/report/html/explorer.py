@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from polynsd.data.describe import degrees
 from polynsd.data.graph import Graph
-from polynsd.diagnostics import sample_region, trace_layers
+from polynsd.diagnostics import OpenedRun, sample_region, trace_layers
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.gradients import couplings
 from polynsd.nn import PolyNSD
@@ -26,7 +26,6 @@ from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
 from polynsd.report.html.quality_section import local_homophily
 from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
-from polynsd.report.html.subject import Subject
 from polynsd.topology import as_topology
 
 Integers = NDArray[np.int64]
@@ -52,9 +51,9 @@ class Nodes:
     note: str
 
 
-def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
+def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
     """All that is embedded of the nodes of a run whose graph is there."""
-    graph, data, model = subject.graph, subject.data, subject.models[0] if subject.models else None
+    graph, data, model = run.graph, run.data, run.models[0] if run.models else None
     assert graph is not None
     shown = _choose_nodes(graph, drawn)
     listed = np.arange(graph.num_nodes) if graph.num_nodes <= SEARCHABLE else shown
@@ -81,8 +80,8 @@ def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRA
         sample = NodeSample(predicted, shown, position, names)
         content["explained"] = (
             explain_model(model, data, sample)
-            if subject.estimator is None
-            else explain_ensemble(subject.estimator, graph, sample)
+            if run.estimator is None
+            else explain_ensemble(run.estimator, graph, sample)
         )
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."

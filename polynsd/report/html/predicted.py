@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.report.html.subject import Subject
 from polynsd.training.replica import call_model
 
 if TYPE_CHECKING:
@@ -70,40 +70,38 @@ class Predicted:
     note: str
 
 
-def predict_nodes(subject: Subject) -> Predicted:
+def predict_nodes(run: OpenedRun) -> Predicted:
     """Calls the models of a run.
 
     Raises:
         DataError: there is nothing to call, or outputs are not finite.
     """
-    if subject.graph is None or (subject.estimator is None and not subject.models):
+    if run.graph is None or (run.estimator is None and not run.models):
         raise DataError("there are no models and no graph to call them with.")
-    return _of_fit(subject) if subject.is_fit else _of_protocol(subject)
+    return _of_fit(run) if run.is_fit else _of_protocol(run)
 
 
 @torch.no_grad()
-def _of_protocol(subject: Subject) -> Predicted:
-    data, graph = subject.data, subject.graph
+def _of_protocol(run: OpenedRun) -> Predicted:
+    data, graph = run.data, run.graph
     assert graph is not None
     is_regression = data.y.is_floating_point()
     truth = data.y.cpu().numpy().reshape(data.num_nodes, -1)[:, 0]
-    count = max(1, min(len(subject.models), WORK // max(1, data.num_nodes)))
+    count = max(1, min(len(run.models), WORK // max(1, data.num_nodes)))
     whole, rows = [], []
     for number in range(count):
-        said, confidence = _read_output(call_model(subject.models[number], data), is_regression)
+        said, confidence = _read_output(call_model(run.models[number], data), is_regression)
         whole.append((said, confidence))
-        nodes = np.flatnonzero(np.asarray(subject.splits[number].test))
+        nodes = np.flatnonzero(np.asarray(run.splits[number].test))
         rows.append((nodes, truth[nodes], said[nodes], confidence[nodes]))
     node, known, guess, sure = (np.concatenate(column) for column in zip(*rows, strict=True))
-    note = (
-        f"test nodes of {count} of {len(subject.models)} models" if count > 1 else "test nodes of one model"
-    )
-    if count == len(subject.models) > 1:
+    note = f"test nodes of {count} of {len(run.models)} models" if count > 1 else "test nodes of one model"
+    if count == len(run.models) > 1:
         note = f"test nodes of all {count} models, each on its own split"
     names = None if is_regression else _class_names(graph.class_names, int(truth.max()) + 1)
     part = np.full(data.num_nodes, len(PARTS) - 1)
     for index, name in enumerate(PARTS[:-1]):
-        part[np.asarray(getattr(subject.splits[0], name))] = index
+        part[np.asarray(getattr(run.splits[0], name))] = index
     return Predicted(
         names,
         truth,
@@ -111,7 +109,7 @@ def _of_protocol(subject: Subject) -> Predicted:
         part,
         PARTS,
         Tested(node, known, guess, sure, note),
-        f"the model of {subject.labels[0]}",
+        f"the model of {run.labels[0]}",
     )
 
 
@@ -132,10 +130,10 @@ def _class_names(names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
     return tuple(str(c) for c in range(count)) if names is None else tuple(map(str, names))
 
 
-def _of_fit(subject: Subject) -> Predicted:
+def _of_fit(run: OpenedRun) -> Predicted:
     from polynsd.estimator.classifier import SheafClassifier
 
-    estimator, graph = subject.estimator, subject.graph
+    estimator, graph = run.estimator, run.graph
     assert estimator is not None
     assert graph is not None
     scored, part = estimator.estimate_.scored, np.where(graph.is_labelled, 0, 2)
@@ -182,9 +180,9 @@ def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) ->
     return Predicted(tuple(names), truth, said, confidence, part, FIT_PARTS, tested, "the ensemble")
 
 
-def try_predict(subject: Subject) -> tuple[Predicted | None, str]:
+def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:
     """What is predicted, or why nothing is."""
     try:
-        return predict_nodes(subject), ""
+        return predict_nodes(run), ""
     except PolyNSDError as error:
         return None, str(error)
