@@ -150,14 +150,14 @@ def _scored_note(estimate: Estimate) -> str:
 
 
 def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
-    estimate, scale = estimator.estimate_, estimator.target_scaling_
+    estimate = estimator.estimate_
     truth, said = (
         np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
         for values in (graph.y, estimator.predict(graph))
     )
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
     if estimate.predictions is not None:  # what was said before the target was seen
-        said[nodes] = (estimate.predictions * scale.scale + scale.mean)[:, 0]
+        said[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
     unsure = np.full(graph.num_nodes, np.nan)
     tested = Tested(nodes, truth[nodes], said[nodes], unsure[nodes], _scored_note(estimate))
     return Predicted(None, truth, said, unsure, part, FIT_PARTS, tested, "the ensemble")
