@@ -57,7 +57,7 @@ def read_data(path):
 
 def sections_of(run):
     """All sections of one run, by key."""
-    found = report.find_result(run, {})
+    found = report.find_score(run, {})
     return {section.key: section for section in report._describe(run, found, 5000, lambda _: None)[0]}
 
 
@@ -98,7 +98,7 @@ def test_what_is_embedded_is_what_was_predicted(runs, page):
     nodes = read_data(page)["nodes"][0]
     run = open_run(runs.ours, strict=False)
     table = run.record.predictions()
-    assert nodes["said"] == table[table["split"] == 0]["prediction"].tolist()
+    assert nodes["prediction"] == table[table["split"] == 0]["prediction"].tolist()
     assert nodes["truth"] == run.data.y.tolist()
     assert nodes["degree"] == np.bincount(run.data.edge_index[0], minlength=60).tolist()
     for row, neighbours in enumerate(nodes["neighbours"]["rows"]):
@@ -132,7 +132,7 @@ def test_scored_rows_of_a_fit_are_those_of_its_summary(runs):
     tested = predicted.tested
     summary = run.result["summary"]
     assert len(tested.node) == summary["rows"]["scored"]
-    assert np.isclose((tested.said == tested.truth).mean(), summary["estimate"]["score"])
+    assert np.isclose((tested.prediction == tested.truth).mean(), summary["estimate"]["score"])
     assert (predicted.part == 2).sum() == summary["rows"]["predicted"]
 
 
@@ -145,12 +145,12 @@ def test_rivals_are_runs_on_the_same_splits(runs, page):
 
 def test_simpler_models_are_trained_where_that_is_quick(runs):
     run = open_run(runs.ours, strict=False)
-    found = report._find_result(run, {}, lambda _: None)
+    found = report._find_score(run, {}, lambda _: None)
     assert set(found.rivals) == {"the most frequent class", "features alone", "plain GCN"}
     assert all(0 <= score <= 1 for score in found.rivals.values())
     assert "every split" in found.note
     run.data.num_nodes = 10**6
-    assert report._find_result(run, {}, lambda _: None).rivals["plain GCN"] is None
+    assert report._find_score(run, {}, lambda _: None).rivals["plain GCN"] is None
 
 
 def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatch):
@@ -162,7 +162,7 @@ def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatc
     assert "20 of 60 nodes are drawn" in nodes.drawing_note
     monkeypatch.setattr(explorer, "SEARCHABLE", 30)
     nodes = explorer.gather_nodes(run, predicted, drawn=20)
-    assert len(nodes.data["ids"]) == len(nodes.data["said"]) == 20
+    assert len(nodes.data["ids"]) == len(nodes.data["prediction"]) == 20
     assert "20 of 60 nodes can be found" in nodes.note
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from polynsd.diagnostics import OpenedRun
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, plot_text
-from polynsd.report.html.result_section import Found
+from polynsd.report.html.result_section import RunScore
 from polynsd.report.html.traces import hover_text, marked_line, titled_axes
 from polynsd.report.output import PERCENT, axis_name, metric_name, percent_scale, score_with_unit
 from polynsd.runs.compare import group_rows, require_comparable
@@ -19,8 +19,8 @@ from polynsd.stats import compare
 RunTests = tuple[OpenedRun, dict[str, float]]  # a run, and its scores by split, seeds averaged
 
 
-def comparison_section(runs: Sequence[OpenedRun], found: Sequence[Found]) -> Section:
-    """The last tab, where there are several runs."""
+def comparison_section(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Section:
+    """Scores of several runs, and their differences split by split."""
     blocks: list[Block] = [_scores_table(runs, found)]
     rows = [read_rows(run.record.folder, run.name) for run in runs]
     problems = ["", *(_find_problem(rows[0], each) for each in rows[1:])]
@@ -42,7 +42,7 @@ def _find_problem(first: Sequence[Row], other: Sequence[Row]) -> str:
     return ""
 
 
-def _scores_table(runs: Sequence[OpenedRun], found: Sequence[Found]) -> Table:
+def _scores_table(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Table:
     rows = []
     for run, each in zip(runs, found, strict=True):
         metric, ends = run.metric, (each.low, each.high)

@@ -127,16 +127,15 @@ def _list_predictions(graph: Graph, predicted: Predicted, listed: Integers) -> d
     content: dict[str, Any] = {
         "parts": list(predicted.parts),
         "part": predicted.part[listed].tolist(),
-        "says": predicted.note,
     }
-    truth, said = predicted.truth[listed], predicted.said[listed]
+    truth, prediction = predicted.truth[listed], predicted.prediction[listed]
     if predicted.classes is None:
-        return content | {"truth": round_numbers(truth), "said": round_numbers(said)}
+        return content | {"truth": round_numbers(truth), "prediction": round_numbers(prediction)}
     homophily = local_homophily(graph, predicted.truth)[listed]
     return content | {
         "classes": [shorten(name, ID) for name in predicted.classes],
         "truth": truth.tolist(),
-        "said": said.tolist(),
+        "prediction": prediction.tolist(),
         "confidence": round_numbers(predicted.confidence[listed], 3),
         "homophily": round_numbers(homophily, 2),
     }

@@ -1,4 +1,4 @@
-"""`Predicted`: what the models of a run say of every node, and of those that they were tested on."""
+"""`Predicted`: what the models of a run predict for all nodes, and for those that they were tested on."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Tested:
     Attributes:
         node: `[n]` numbers of nodes.
         truth: `[n]` classes, or targets.
-        said: `[n]` what was predicted.
-        confidence: `[n]` the probability of what was said; NaN of numbers.
+        prediction: `[n]` what was predicted.
+        confidence: `[n]` the probability of the prediction; NaN of numbers.
         note: whose predictions they are.
     """
 
     node: Integers
     truth: NDArray[Any]
-    said: NDArray[Any]
+    prediction: NDArray[Any]
     confidence: Numbers
     note: str
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What is said of every node.
+    """Predictions of all nodes.
 
     Attributes:
         classes: their names; None of numbers.
         truth: `[N]` numbers of classes (−1 unknown), or targets (NaN unknown).
-        said: `[N]` the prediction: a class, or a number.
+        prediction: `[N]` the prediction: a class, or a number.
         confidence: `[N]` its probability; NaN of numbers.
         part: `[N]` what the node was to the model, a number of `parts`.
         parts: their names.
@@ -62,7 +62,7 @@ class Predicted:
 
     classes: tuple[str, ...] | None
     truth: NDArray[Any]
-    said: NDArray[Any]
+    prediction: NDArray[Any]
     confidence: Numbers
     part: Integers
     parts: tuple[str, ...]
@@ -90,10 +90,10 @@ def _of_protocol(run: OpenedRun) -> Predicted:
     count = max(1, min(len(run.models), WORK // max(1, data.num_nodes)))
     whole, rows = [], []
     for number in range(count):
-        said, confidence = _read_output(call_model(run.models[number], data), is_regression)
-        whole.append((said, confidence))
+        prediction, confidence = _read_output(call_model(run.models[number], data), is_regression)
+        whole.append((prediction, confidence))
         nodes = np.flatnonzero(np.asarray(run.splits[number].test))
-        rows.append((nodes, truth[nodes], said[nodes], confidence[nodes]))
+        rows.append((nodes, truth[nodes], prediction[nodes], confidence[nodes]))
     node, known, guess, sure = (np.concatenate(column) for column in zip(*rows, strict=True))
     note = f"test nodes of {count} of {len(run.models)} models" if count > 1 else "test nodes of one model"
     if count == len(run.models) > 1:
@@ -151,16 +151,16 @@ def _scored_note(estimate: Estimate) -> str:
 
 def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
     estimate = estimator.estimate_
-    truth, said = (
+    truth, prediction = (
         np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
         for values in (graph.y, estimator.predict(graph))
     )
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # what was said before the target was seen
-        said[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
+    if estimate.predictions is not None:  # predicted before the target was seen
+        prediction[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
     unsure = np.full(graph.num_nodes, np.nan)
-    tested = Tested(nodes, truth[nodes], said[nodes], unsure[nodes], _scored_note(estimate))
-    return Predicted(None, truth, said, unsure, part, FIT_PARTS, tested, "the ensemble")
+    tested = Tested(nodes, truth[nodes], prediction[nodes], unsure[nodes], _scored_note(estimate))
+    return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested, "the ensemble")
 
 
 def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
@@ -172,12 +172,12 @@ def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) ->
     truth = known[np.maximum(np.asarray(graph.y), -1)]
     p = estimator.predict_proba(graph)
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # what was said before the label was seen
+    if estimate.predictions is not None:  # predicted before the label was seen
         p[nodes] = sharpen(estimate.predictions, estimator.temperature_)
-    said = estimator.decision_.predict(p)
-    confidence = np.take_along_axis(p, said[:, None], 1)[:, 0]
-    tested = Tested(nodes, truth[nodes], said[nodes], confidence[nodes], _scored_note(estimate))
-    return Predicted(tuple(names), truth, said, confidence, part, FIT_PARTS, tested, "the ensemble")
+    prediction = estimator.decision_.predict(p)
+    confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
+    tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
+    return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested, "the ensemble")
 
 
 def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:

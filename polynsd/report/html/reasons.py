@@ -44,7 +44,7 @@ class NodeSample:
     """Nodes that may be explained.
 
     Attributes:
-        predicted: what was said.
+        predicted: what the model predicts.
         shown: `[n]` the nodes to choose from.
         position: `[N]` where nodes stand in the report, −1 where they do not.
         names: of the features.
@@ -60,7 +60,9 @@ class NodeSample:
         rng, predicted, count = np.random.default_rng(0), self.predicted, min(count, len(self.shown))
         wrong = np.zeros(0, np.int64)
         if predicted.classes is not None:
-            is_wrong = (predicted.said != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
+            is_wrong = (
+                (predicted.prediction != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
+            )
             wrong = self.shown[is_wrong[self.shown]]
             wrong = wrong[np.argsort(-predicted.confidence[wrong], kind="stable")][: count // 2]
         rest = rng.permutation(np.setdiff1d(self.shown, wrong))[: count - len(wrong)]

@@ -18,7 +18,7 @@ from polynsd.report.html.page import Tabs, load_plotly, make_page
 from polynsd.report.html.predicted import try_predict
 from polynsd.report.html.quality_section import quality_section
 from polynsd.report.html.references import MODELS, describe_references, train_references
-from polynsd.report.html.result_section import Found, find_result, result_section
+from polynsd.report.html.result_section import RunScore, find_score, result_section
 from polynsd.report.html.training_section import training_section
 from polynsd.runs.files import make_folder, require_file_name, write_durably
 
@@ -62,7 +62,7 @@ def write_report(
     step = on_step or (lambda name: None)
     runs, refused = _open_all(folders, sources or Sources(), step)
     given = _rival_scores(runs)
-    found = [_find_result(run, given, step) for run in runs]
+    found = [_find_score(run, given, step) for run in runs]
     drawn = max(500, DRAWN // len(runs))
     tabs, nodes = [], []
     for run, result in zip(runs, found, strict=True):
@@ -105,15 +105,15 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
     ]
 
 
-def _find_result(run: OpenedRun, given: dict[str, tuple[Any, float]], step: OnStep) -> Found:
+def _find_score(run: OpenedRun, given: dict[str, tuple[Any, float]], step: OnStep) -> RunScore:
     """The score of a run beside those of simpler models: runs that were named, or quick trainings."""
     rivals = _shared(given, run)
     is_simple = not run.is_fit and run.record.config["model"].get("model") in MODELS
     if rivals or is_simple or run.is_fit:
-        return find_result(run, rivals)
+        return find_score(run, rivals)
     step(f"{run.name}: simpler models")
     scores = train_references(run)
-    return find_result(run, scores, describe_references(run) if scores else "")
+    return find_score(run, scores, describe_references(run) if scores else "")
 
 
 def _rival_scores(runs: Sequence[OpenedRun]) -> dict[str, tuple[Any, float]]:
@@ -139,7 +139,7 @@ def _shared(given: dict[str, tuple[Any, float]], run: OpenedRun) -> dict[str, fl
 
 
 def _describe(
-    run: OpenedRun, found: Found, drawn: int, step: OnStep
+    run: OpenedRun, found: RunScore, drawn: int, step: OnStep
 ) -> tuple[list[Section], dict[str, Any] | None]:
     """All tabs of a run, and what is embedded of its nodes."""
     why = " ".join(map(str, run.problems))
@@ -168,12 +168,12 @@ def _describe(
 
 
 def explorer_section(nodes: Nodes | None, problem: str) -> Section:
-    """The eighth tab."""
+    """The nodes of a run, to be searched and looked at one by one."""
     if nodes is None:
         return Section("nodes", "Nodes", [Text(problem or "The graph could not be read.", "problem")])
     sentence = (
-        "Type an id to see what the model says of a node, what is unusual about it, and how its neighbours "
-        "agree with it before and after the learned maps."
+        "Type an id to see what the model predicts for a node, what is unusual about it, and how its "
+        "neighbours agree with it before and after the learned maps."
     )
     blocks: list[Block] = [Widget("explorer", sentence)]
     if problem:

@@ -25,7 +25,7 @@ from polynsd.stats import corrected_interval
 
 
 @dataclass(frozen=True)
-class Found:
+class RunScore:
     """The score of a run, and those of simpler answers on the same nodes.
 
     Attributes:
@@ -33,7 +33,7 @@ class Found:
         low: lower end of its 95 % interval; None where there is none.
         high: upper end of it.
         rivals: scores by what they are; None where there is none.
-        of: which nodes were scored.
+        scored_on: which nodes.
         note: how rivals were trained.
     """
 
@@ -41,11 +41,11 @@ class Found:
     low: float | None
     high: float | None
     rivals: dict[str, float | None]
-    of: str
+    scored_on: str
     note: str = ""
 
 
-def find_result(run: OpenedRun, given: dict[str, float], note: str = "") -> Found:
+def find_score(run: OpenedRun, given: dict[str, float], note: str = "") -> RunScore:
     """The score of a run; `given` are those of simpler models on the same splits."""
     if run.is_fit:
         estimate = run.result["summary"]["estimate"]
@@ -56,16 +56,16 @@ def find_result(run: OpenedRun, given: dict[str, float], note: str = "") -> Foun
         }
         rows = run.result["summary"]["rows"]["scored"]
         kind = "kept apart" if estimate["source"] == "test" else "held out from training"
-        return Found(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
+        return RunScore(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
     result = run.protocol_result
     low, high = _interval(run)
     rivals = {"the most frequent class" if run.metric != "r2" else "the mean": _guess(run)}
     rivals |= {"features alone": given.get("mlp"), "plain GCN": given.get("gcn")}
     splits = len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
-    of = f"the test nodes of {splits} split{'s' * (splits > 1)}"
-    of += f", {seeds} models each" if seeds > 1 else ""
-    return Found(result.mean, low, high, rivals, of, note)
+    scored_on = f"the test nodes of {splits} split{'s' * (splits > 1)}"
+    scored_on += f", {seeds} models each" if seeds > 1 else ""
+    return RunScore(result.mean, low, high, rivals, scored_on, note)
 
 
 def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
@@ -95,8 +95,8 @@ def _guess(run: OpenedRun) -> float | None:
     return float(np.mean(shares))
 
 
-def result_section(run: OpenedRun, found: Found) -> Section:
-    """The first tab."""
+def result_section(run: OpenedRun, found: RunScore) -> Section:
+    """The score of a run beside simpler answers, and what was done."""
     blocks: list[Block] = [Text(_headline(run, found), "lead"), _rivals_chart(run, found)]
     if not run.is_fit and len(run.result["splits"]) > 1:
         blocks.append(_splits_chart(run))
@@ -117,12 +117,12 @@ def result_section(run: OpenedRun, found: Found) -> Section:
     return Section("result", "Result", blocks)
 
 
-def _headline(run: OpenedRun, found: Found) -> str:
+def _headline(run: OpenedRun, found: RunScore) -> str:
     metric = run.metric
     text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
     if found.low is not None and found.high is not None:
         text += f" (95 % interval {score_text(metric, found.low)} to {score_text(metric, found.high)})"
-    text += f" on {found.of}"
+    text += f" on {found.scored_on}"
     better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
     if better:
         unit = " points" if metric in PERCENT else ""
@@ -133,7 +133,7 @@ def _headline(run: OpenedRun, found: Found) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-def _rivals_chart(run: OpenedRun, found: Found) -> Chart:
+def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
     scale = percent_scale(run.metric)
     scores = {name: score for name, score in found.rivals.items() if score is not None}
     scores["this model"] = found.score

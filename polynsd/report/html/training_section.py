@@ -20,7 +20,7 @@ Log = list[dict[str, Any]]
 
 
 def training_section(run: OpenedRun) -> Section:
-    """The third tab."""
+    """Training curves of all models of a run, or the candidates of a fit."""
     try:
         records = run.record.metrics()
     except PolyNSDError as error:
@@ -67,7 +67,7 @@ def _curves(run: OpenedRun, records: Log) -> list[Block]:
         Chart(
             "Loss",
             "Solid lines are training nodes, dotted ones validation nodes: where the dotted line rises while "
-            "the solid one falls, the model learns by heart.",
+            "the solid one falls, the model overfits.",
             losses,
             layout,
             is_wide=True,
