@@ -57,7 +57,6 @@ class Predicted:
         part: `[N]` what the node was to the model, a number of `parts`.
         parts: their names.
         tested: what the score is about.
-        note: whose predictions they are.
     """
 
     classes: tuple[str, ...] | None
@@ -67,7 +66,6 @@ class Predicted:
     part: Integers
     parts: tuple[str, ...]
     tested: Tested
-    note: str
 
 
 def predict_nodes(run: OpenedRun) -> Predicted:
@@ -109,7 +107,6 @@ def _of_protocol(run: OpenedRun) -> Predicted:
         part,
         PARTS,
         Tested(node, known, guess, sure, note),
-        f"the model of {run.labels[0]}",
     )
 
 
@@ -160,7 +157,7 @@ def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
         prediction[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
     unsure = np.full(graph.num_nodes, np.nan)
     tested = Tested(nodes, truth[nodes], prediction[nodes], unsure[nodes], _scored_note(estimate))
-    return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested, "the ensemble")
+    return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested)
 
 
 def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
@@ -177,7 +174,7 @@ def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) ->
     prediction = estimator.decision_.predict(p)
     confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
     tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
-    return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested, "the ensemble")
+    return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested)
 
 
 def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:
