@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polynsd.optional import load_optional
+from polynsd.palette import style_axis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,17 +37,11 @@ def make_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def new_figure(columns: int, rows: int = 1, size: tuple[float, float] = (4.2, 3.2)) -> tuple[Any, list[Any]]:
     """A figure and its panels, row by row, in the style of the others."""
-    from polynsd.palette import BASELINE, RULE
-
     figures = load_optional("matplotlib.figure", "pictures need", "plots")
     figure = figures.Figure(figsize=(size[0] * columns, size[1] * rows + 0.4), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis in axes:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.spines[["left", "bottom"]].set_color(BASELINE)
-        axis.tick_params(colors=BASELINE, labelsize=8)
-        axis.grid(axis="y", color=RULE, linewidth=0.8)
-        axis.set_axisbelow(True)
+        style_axis(axis)
     return figure, axes
 
 

@@ -116,7 +116,7 @@ def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
 
 def sort_families(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Cheap families first."""
-    return sorted(candidates, key=lambda candidate: FAMILIES.index(candidate.family))
+    return sorted(candidates, key=lambda candidate: list(FAMILIES).index(candidate.family))
 
 
 def _is_auto(value: Any) -> bool:

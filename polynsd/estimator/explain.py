@@ -22,10 +22,10 @@ from polynsd.estimator.explanation import (
 )
 from polynsd.estimator.gradients import (
     Effects,
+    ForwardPass,
     NetworkPart,
     Part,
     dense_row,
-    find_effects,
     find_transports,
 )
 from polynsd.nn import PolyNSD
@@ -138,7 +138,7 @@ def assemble(
     value = value.detach()
     effects = Effects.none(topology, len(names.features))
     for name, part in parts.items():
-        effects += find_effects(part, topology, node, slopes[name], len(names.features))
+        effects += ForwardPass(part, topology).find_effects(node, slopes[name], len(names.features))
     transports = {
         name: find_transports(part, node)
         for name, part in parts.items()

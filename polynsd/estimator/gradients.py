@@ -4,7 +4,7 @@ Every model here begins with a linear map of the features, pre = X Wᵀ + b, and
 
     s = S(out_1[v], out_2[v], …),      out_m = rest_m(pre_m, t ∘ w),      t = 1 on every edge.
 
-With g = ∂s/∂pre (one backward pass per model) nothing of size N × F is ever made:
+With g = ∂s/∂pre (one backward pass per model and node) nothing of size N × F is ever made:
 
     of the features of node u     x_u · ∂s/∂x_u            = g_u · (pre_u − b)
     of column f, at all nodes     Σ_u x_uf ∂s/∂x_uf        = Σ_p (Xᵀ g)_fp W_pf
@@ -95,20 +95,31 @@ def dense_row(x: Matrix, node: int) -> Numbers:
     return np.ravel(row.toarray() if hasattr(row, "toarray") else row)
 
 
-def find_effects(part: Part, topology: Topology, node: int, slope: Tensor, num_features: int) -> Effects:
-    """The effects of one model, given ∂s/∂out `[O]` at the node."""
-    weight = part.weight.detach()
-    pre = apply_first_layer(part).requires_grad_()
-    scale = torch.ones(topology.num_edges, dtype=pre.dtype, requires_grad=True)
-    with torch.enable_grad():
-        score = part.finish(pre, scale)[node] @ slope
-    found = torch.autograd.grad(score, (pre, scale), allow_unused=True, materialize_grads=True)
-    g, edge_effects = found[0], found[1].numpy()
-    linear = pre.detach() if part.bias is None else pre.detach() - part.bias.detach()
-    own, total = np.zeros(num_features), np.zeros(num_features)
-    own[part.columns] = dense_row(part.x, node) * (g[node] @ weight).numpy()
-    total[part.columns] = (np.asarray(part.x.T @ g.numpy()) * weight.numpy().T).sum(1)
-    return Effects((g * linear).sum(-1).numpy(), own, total, edge_effects)
+class ForwardPass:
+    """The outputs `[N, O]` of a model, and the effects on any of them by one backward pass each."""
+
+    def __init__(self, part: Part, topology: Topology) -> None:
+        self._part = part
+        self._pre = apply_first_layer(part).requires_grad_()
+        self._scale = torch.ones(topology.num_edges, dtype=self._pre.dtype, requires_grad=True)
+        with torch.enable_grad():
+            self.outputs = part.finish(self._pre, self._scale)
+
+    def find_effects(self, node: int, slope: Tensor, num_features: int) -> Effects:
+        """The effects on a score of the outputs at a node, given its derivative by them `[O]`."""
+        part, weight = self._part, self._part.weight.detach()
+        with torch.enable_grad():
+            score = self.outputs[node] @ slope
+        wanted = (self._pre, self._scale)
+        found = torch.autograd.grad(
+            score, wanted, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        g, edge_effects = found[0], found[1].numpy()
+        linear = self._pre.detach() if part.bias is None else self._pre.detach() - part.bias.detach()
+        own, total = np.zeros(num_features), np.zeros(num_features)
+        own[part.columns] = dense_row(part.x, node) * (g[node] @ weight).numpy()
+        total[part.columns] = (np.asarray(part.x.T @ g.numpy()) * weight.numpy().T).sum(1)
+        return Effects((g * linear).sum(-1).numpy(), own, total, edge_effects)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
     from polynsd.estimator.inputs import Inputs
 
-FAMILIES = (
-    "features",
-    "smoothed",
-    "trees",
-    "labels",
-    "links",
-    "convolution",
-    "sheaf",
-    "filter",
-    "deep",
-    "zoo",
-)
+FAMILIES = {
+    "features": "features alone",
+    "smoothed": "features of neighbours, averaged",
+    "trees": "trees on features and those of neighbours",
+    "labels": "labels of neighbours",
+    "links": "links of a node as features",
+    "convolution": "plain graph convolution",
+    "sheaf": "sheaf network",
+    "filter": "polynomial filter",
+    "deep": "deep network",
+    "zoo": "model of the zoo",
+}  # what a candidate is, in words; cheap ones first
 TRANSDUCTIVE = ("labels", "links")  # families that know the nodes of `fit`, and tell less of others
 
 Outputs = NDArray[np.float64]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from polynsd.report.fit_summary import metric_name
-from polynsd.report.output import clock_text, score_with_unit
+from polynsd.report.output import clock_text, metric_name, score_with_unit
 
 if TYPE_CHECKING:
     from polynsd.training import Epoch

@@ -18,31 +18,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polynsd.report.output import PERCENT, score_text, score_with_unit
+from polynsd.report.output import difference_text, metric_name, score_text, score_with_unit
 
 NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
 MAX_MEMBERS = 3
 NAME = 16  # characters of the name of a class
-FAMILIES = {
-    "features": "features alone",
-    "smoothed": "features of neighbours, averaged",
-    "trees": "trees on features and those of neighbours",
-    "labels": "labels of neighbours",
-    "convolution": "plain graph convolution",
-    "filter": "polynomial filter",
-    "sheaf": "sheaf network",
-    "deep": "deep network",
-    "zoo": "model of the zoo",
-}
 OF_SECOND = ("f1", "pr_auc")  # metrics of the second of two classes
-METRIC_NAMES = {
-    "balanced_accuracy": "balanced accuracy",
-    "f1": "F1",
-    "roc_auc": "ROC-AUC",
-    "pr_auc": "PR-AUC",
-    "r2": "R²",
-}
 
 
 def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = None) -> str:
@@ -62,11 +44,6 @@ def _wrap(line: str) -> list[str]:
 
 def _width() -> int:
     return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-
-
-def metric_name(metric: str) -> str:
-    """`ROC-AUC` for `roc_auc`."""
-    return METRIC_NAMES.get(metric, metric)
 
 
 def _headline(summary: Mapping[str, Any]) -> list[str]:
@@ -96,17 +73,13 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
     if features is not None:
         words.append(f"features alone {score_text(metric, features)}")
     if plain is not None:
-        gain = "" if features is None else f" (the graph {_difference(metric, plain - features)})"
+        gain = "" if features is None else f" (the graph {difference_text(metric, plain - features)})"
         words.append(f"plain GCN {score_text(metric, plain)}{gain}")
     known = [score for score in (guess, features, plain) if score is not None]
     if known:
-        more = _difference(metric, estimate["score"] - known[-1])
+        more = difference_text(metric, estimate["score"] - known[-1])
         words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
     return _wrap("on the same rows: " + " → ".join(words)) if words else []
-
-
-def _difference(metric: str, value: float) -> str:
-    return f"{100 * value:+.1f}" if metric in PERCENT else f"{value:+.3f}"
 
 
 def _classes(summary: Mapping[str, Any]) -> list[str]:
@@ -142,6 +115,8 @@ def _shorten(name: str) -> str:
 
 
 def _choice(summary: Mapping[str, Any]) -> list[str]:
+    from polynsd.estimator.members import FAMILIES  # takes a second, and runs of `polynsd train` need none
+
     members: Sequence[Mapping[str, Any]] = summary["ensemble"]
     metric = summary["metric"]
     count = f"{len(members)} models" if len(members) > 1 else "1 model"

@@ -14,6 +14,28 @@ from polynsd.training.result import ProtocolResult
 from polynsd.training.task import CLASS_METRICS
 
 PERCENT = CLASS_METRICS  # metrics that are shown in percent
+METRIC_NAMES = {
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
+    "r2": "R²",
+}
+
+
+def metric_name(metric: str) -> str:
+    """`ROC-AUC` for `roc_auc`."""
+    return METRIC_NAMES.get(metric, metric)
+
+
+def axis_name(metric: str) -> str:
+    """`ROC-AUC in %` or `R²`, the title of an axis."""
+    return metric_name(metric) + (" in %" if metric in PERCENT else "")
+
+
+def percent_scale(metric: str) -> int:
+    """What a score is multiplied by to be shown: 100 for a metric in percent, 1 for any other."""
+    return 100 if metric in PERCENT else 1
 
 
 def score_text(metric: str, value: float | None) -> str:
@@ -26,6 +48,11 @@ def score_text(metric: str, value: float | None) -> str:
 def score_with_unit(metric: str, value: float | None) -> str:
     """`84.2 %` or `0.7312`"""
     return score_text(metric, value) + (" %" if metric in PERCENT and value is not None else "")
+
+
+def difference_text(metric: str, value: float) -> str:
+    """`+1.2` points of a metric in percent, `-0.012` of any other."""
+    return f"{100 * value:+.1f}" if metric in PERCENT else f"{value:+.3f}"
 
 
 def score_name(metric: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polynsd.optional import load_optional
-from polynsd.palette import ACCENT, BASELINE, COLOURS, OTHERS, OURS, RULE, SHAPES
+from polynsd.palette import ACCENT, BASELINE, COLOURS, OTHERS, OURS, SHAPES, style_axis
 
 __all__ = [
     "ACCENT",
@@ -78,11 +78,7 @@ class Panels:
             axis.set_visible(False)
         for axis, name in zip(self.axes, names, strict=True):
             axis.set_title(name, fontsize=10, weight="bold", loc="left")
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.spines[["left", "bottom"]].set_color(BASELINE)
-            axis.tick_params(colors=BASELINE, labelsize=8)
-            axis.grid(axis="y", color=RULE, linewidth=0.8)
-            axis.set_axisbelow(True)
+            style_axis(axis)
         self._figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
 
     def finish(self, path: Path, title: str, handles: Sequence[Any]) -> Path:

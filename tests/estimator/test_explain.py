@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from polynsd import IdentitySheaf, PolyNSD, kernels
 from polynsd.errors import GraphError
 from polynsd.estimator.explain import explain_node, network_part
-from polynsd.estimator.gradients import find_effects, find_transports
+from polynsd.estimator.gradients import ForwardPass, find_transports
 from polynsd.topology import as_topology
 
 N, F = 12, 5
@@ -51,7 +51,8 @@ def make_model(out=2, **options):
 def effects_of(model, data, node):
     topology = as_topology(data.edge_index, N)
     part = network_part(model, topology, data.x.numpy(), data)
-    return find_effects(part, topology, node, torch.tensor([-1.0, 1.0], dtype=torch.double), F)
+    slope = torch.tensor([-1.0, 1.0], dtype=torch.double)
+    return ForwardPass(part, topology).find_effects(node, slope, F)
 
 
 def margin(model, data, node, x=None, weight=None):

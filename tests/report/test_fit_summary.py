@@ -2,6 +2,7 @@
 
 import pytest
 
+from polynsd.estimator.members import FAMILIES
 from polynsd.report.fit_progress import FitProgress
 from polynsd.report.fit_summary import format_fit
 
@@ -42,6 +43,13 @@ def test_the_worth_of_the_graph_and_of_the_sheaf_is_one_line(monkeypatch):
     assert "features alone 60.0 → this model 90.0 (+30.0)" in text
     assert "F1 of 'yes' 90.0 %" in format_fit(summary(metric="f1"), "run")
     assert "not trained on them" in format_fit(summary(source="halves"), "run")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_of_models_is_said_in_words(family):
+    text = summary()
+    text["ensemble"] = [{"name": "a model", "family": family, "weight": 1.0, "val_score": 0.9}]
+    assert f"a model ({FAMILIES[family]}): 90.0" in format_fit(text, "run")
 
 
 def test_progress_ends_at_100_percent_and_not_before(capsys):

@@ -14,13 +14,13 @@ from polynsd.cli.report import add_report
 from polynsd.data import Graph
 from polynsd.data.datasets.archive import save_graph
 from polynsd.data.splits import Masks
-from polynsd.errors import ConfigError
+from polynsd.diagnostics import open_run
+from polynsd.errors import ConfigError, DataError
 from polynsd.report.html import explorer, report, write_report
 from polynsd.report.html.blocks import Text, plot_text, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.page import encode_data
 from polynsd.report.html.predicted import try_predict
-from polynsd.report.html.subject import open_subject
 from polynsd.training import protocol
 
 KEYS = ["result", "graph", "training", "quality", "frequencies", "reach", "maps", "nodes"]
@@ -55,10 +55,10 @@ def read_data(path):
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
-def sections_of(subject):
+def sections_of(run):
     """All sections of one run, by key."""
-    found = report.find_result(subject, {})
-    return {section.key: section for section in report._describe(subject, found, 5000, lambda _: None)[0]}
+    found = report.find_score(run, {})
+    return {section.key: section for section in report._describe(run, found, 5000, lambda _: None)[0]}
 
 
 def problems(section):
@@ -96,39 +96,43 @@ def test_charts_are_valid_for_plotly(page):
 
 def test_what_is_embedded_is_what_was_predicted(runs, page):
     nodes = read_data(page)["nodes"][0]
-    subject = open_subject(runs.ours, "ours")
-    table = subject.record.predictions()
-    assert nodes["said"] == table[table["split"] == 0]["prediction"].tolist()
-    assert nodes["truth"] == subject.data.y.tolist()
-    assert nodes["degree"] == np.bincount(subject.data.edge_index[0], minlength=60).tolist()
+    run = open_run(runs.ours, strict=False)
+    table = run.record.predictions()
+    assert nodes["prediction"] == table[table["split"] == 0]["prediction"].tolist()
+    assert nodes["truth"] == run.data.y.tolist()
+    assert nodes["degree"] == np.bincount(run.data.edge_index[0], minlength=60).tolist()
     for row, neighbours in enumerate(nodes["neighbours"]["rows"]):
-        around = set(subject.data.edge_index[1][subject.data.edge_index[0] == row].tolist())
+        around = set(run.data.edge_index[1][run.data.edge_index[0] == row].tolist())
         assert {entry[0] for entry in neighbours} <= around
         assert len(neighbours) == min(10, len(around))
     received = [sum(entry[1] for entry in rows) for rows in nodes["neighbours"]["rows"] if 0 < len(rows) < 10]
     assert np.allclose(received, 1, atol=0.05)
 
 
-def test_effects_of_a_node_are_gradient_times_value(runs):
-    from polynsd.report.html.reasons import _effects
-
-    subject = open_subject(runs.ours, "ours")
-    model, data = subject.models[0], subject.data
-    (of_nodes, of_features), *_ = _effects(model, data, [7])
-    x = data.x.clone().requires_grad_()
+def test_what_is_explained_is_gradient_times_value(runs, page):
+    opened = open_run(runs.ours, strict=False)
+    model, data = opened.models[0].double(), opened.data
+    entry = read_data(page)["nodes"][0]["explained"]["7"]
+    x = data.x.double().requires_grad_()
     top = model(x, data.edge_index)[7].topk(2).values
     (gradient,) = torch.autograd.grad(top[0] - top[1], x)
-    assert np.allclose(of_nodes, (gradient * data.x).sum(-1).numpy(), atol=1e-5)
-    assert np.allclose(of_features, (gradient * data.x)[7].numpy(), atol=1e-5)
+    effects = (gradient * x).detach()
+    assert entry["own"] == pytest.approx(float(effects[7].sum()), rel=5e-3)
+    assert entry["others"] == pytest.approx(float(effects.sum() - effects[7].sum()), rel=5e-3)
+    assert [effect for _, effect in entry["nodes"]] == pytest.approx(
+        effects.sum(-1)[[node for node, _ in entry["nodes"]]].tolist(), rel=5e-3
+    )
+    strongest = effects[7].abs().sort(descending=True).values[: len(entry["features"])]
+    assert [abs(row[2]) for row in entry["features"]] == pytest.approx(strongest.tolist(), rel=5e-3)
 
 
 def test_scored_rows_of_a_fit_are_those_of_its_summary(runs):
-    subject = open_subject(runs.fit, "fit")
-    predicted, _ = try_predict(subject)
+    run = open_run(runs.fit, strict=False)
+    predicted, _ = try_predict(run)
     tested = predicted.tested
-    summary = subject.result["summary"]
+    summary = run.result["summary"]
     assert len(tested.node) == summary["rows"]["scored"]
-    assert np.isclose((tested.said == tested.truth).mean(), summary["estimate"]["score"])
+    assert np.isclose((tested.prediction == tested.truth).mean(), summary["estimate"]["score"])
     assert (predicted.part == 2).sum() == summary["rows"]["predicted"]
 
 
@@ -136,29 +140,29 @@ def test_rivals_are_runs_on_the_same_splits(runs, page):
     text = page.read_text(encoding="utf-8")
     assert "against plain GCN" in text
     assert "gcn against ours" in text
-    assert "fit cannot be compared with ours: the dataset is" in text
+    assert "these runs cannot be compared: the dataset is" in text
 
 
 def test_simpler_models_are_trained_where_that_is_quick(runs):
-    subject = open_subject(runs.ours, "ours")
-    found = report._find_result(subject, {}, lambda _: None)
+    run = open_run(runs.ours, strict=False)
+    found = report._find_score(run, {}, lambda _: None)
     assert set(found.rivals) == {"the most frequent class", "features alone", "plain GCN"}
     assert all(0 <= score <= 1 for score in found.rivals.values())
     assert "every split" in found.note
-    subject.data.num_nodes = 10**6
-    assert report._find_result(subject, {}, lambda _: None).rivals["plain GCN"] is None
+    run.data.num_nodes = 10**6
+    assert report._find_score(run, {}, lambda _: None).rivals["plain GCN"] is None
 
 
 def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatch):
-    subject = open_subject(runs.ours, "ours")
-    predicted, _ = try_predict(subject)
-    nodes = explorer.gather_nodes(subject, predicted, drawn=20)
+    run = open_run(runs.ours, strict=False)
+    predicted, _ = try_predict(run)
+    nodes = explorer.gather_nodes(run, predicted, drawn=20)
     assert len(nodes.data["ids"]) == 60
     assert len(nodes.data["neighbours"]["rows"]) == len(nodes.data["features"]["rows"]) == 20
     assert "20 of 60 nodes are drawn" in nodes.drawing_note
     monkeypatch.setattr(explorer, "SEARCHABLE", 30)
-    nodes = explorer.gather_nodes(subject, predicted, drawn=20)
-    assert len(nodes.data["ids"]) == len(nodes.data["said"]) == 20
+    nodes = explorer.gather_nodes(run, predicted, drawn=20)
+    assert len(nodes.data["ids"]) == len(nodes.data["prediction"]) == 20
     assert "20 of 60 nodes can be found" in nodes.note
 
 
@@ -178,7 +182,7 @@ def test_without_models_the_rest_is_there(tmp_path):
     problem = Source(data=("num_nodes=40",), splits=1).problem()
     training = Configuration(ModelConfig(hidden_channels=4), TrainConfig(epochs=2))
     protocol.fit_splits(problem, training, out=tmp_path / "run", keep=False)
-    sections = sections_of(open_subject(tmp_path / "run", "run"))
+    sections = sections_of(open_run(tmp_path / "run", strict=False))
     for key in KEYS[3:7]:
         assert "finished without its models" in problems(sections[key])
     assert problems(sections["graph"]) == ""
@@ -186,16 +190,16 @@ def test_without_models_the_rest_is_there(tmp_path):
 
 
 def test_models_that_diverged_and_models_of_another_graph(runs, monkeypatch):
-    subject = open_subject(runs.ours, "ours")
-    for parameter in subject.models[0].parameters():
+    run = open_run(runs.ours, strict=False)
+    for parameter in run.models[0].parameters():
         parameter.data.fill_(float("nan"))
-    sections = sections_of(subject)
+    sections = sections_of(run)
     assert "NaN" in problems(sections["quality"])
     assert "NaN" in problems(sections["maps"])
     assert problems(sections["training"]) == ""
-    other = replace(subject, graph=None, models=(), data=None, problems=("belongs to another graph",))
+    other = replace(run, graph=None, models=(), data=None, problems=(DataError("belongs to another graph"),))
     assert "another graph" in problems(sections_of(other)["graph"])
-    same = open_subject(runs.ours, "ours", dataset="nowhere.npz")
+    same = open_run(runs.ours, dataset="nowhere.npz", strict=False)
     assert "nowhere.npz" in problems(sections_of(same)["quality"])
 
 
@@ -209,7 +213,7 @@ def test_models_that_diverged_and_models_of_another_graph(runs, monkeypatch):
 )
 def test_small_and_plain_models_have_a_report(tmp_path, options):
     main([*TINY, *options, "--out", str(tmp_path / "run")])
-    sections = sections_of(open_subject(tmp_path / "run", "run"))
+    sections = sections_of(open_run(tmp_path / "run", strict=False))
     assert problems(sections["quality"]) == ""
     if "identity" in options:
         assert "identity" in problems(sections["maps"])
@@ -225,7 +229,7 @@ def test_a_graph_without_edges_and_numbers_to_predict(tmp_path):
     file = save_graph(tmp_path / "lonely.npz", Graph("lonely", np.zeros((2, 0), np.int64), 40, x, y, masks))
     train = ["train", "--dataset", str(file), "--epochs", "2", "--quiet", "--hidden-channels", "4"]
     main([*train, "--out", str(tmp_path / "run")])
-    sections = sections_of(open_subject(tmp_path / "run", "run", dataset=str(file)))
+    sections = sections_of(open_run(tmp_path / "run", dataset=str(file), strict=False))
     assert "has no edges" in problems(sections["graph"])
     assert "no edges" in problems(sections["maps"])
     assert "Predicted against true" in [getattr(block, "title", "") for block in sections["quality"].blocks]

@@ -5,9 +5,8 @@
     write_report(["runs/texas", "runs/texas-gcn"], "report.html")
 
 Every tab is a module that makes a `Section` of plain blocks (`blocks.py`); `page.py` alone turns them into
-HTML and escapes all text, `page.js` draws and searches in the browser. `subject.py` opens a run,
-`predicted.py` calls its models, `explorer.py` gathers what is embedded of its nodes. docs/report.md shows
-the result.
+HTML and escapes all text, `page.js` draws and searches in the browser. `predicted.py` calls the
+models of a run, `explorer.py` gathers what is embedded of its nodes. docs/report.md shows the result.
 """
 
 from polynsd.report.html.report import Sources, write_report

@@ -2,72 +2,63 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from statistics import fmean
 
 import numpy as np
 
-from polynsd.errors import PolyNSDError
-from polynsd.report.fit_summary import metric_name
+from polynsd.diagnostics import OpenedRun
+from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, plot_text
-from polynsd.report.html.result_section import Found
-from polynsd.report.html.subject import Subject
+from polynsd.report.html.result_section import RunScore
 from polynsd.report.html.traces import hover_text, marked_line, titled_axes
-from polynsd.report.output import PERCENT, score_with_unit
+from polynsd.report.output import PERCENT, axis_name, metric_name, percent_scale, score_with_unit
+from polynsd.runs.compare import group_rows, require_comparable
+from polynsd.runs.table import Row, read_rows
 from polynsd.stats import compare
 
+RunTests = tuple[OpenedRun, dict[str, float]]  # a run, and its scores by split, seeds averaged
 
-def comparison_section(subjects: Sequence[Subject], found: Sequence[Found]) -> Section:
-    """The last tab, where there are several runs."""
-    first = subjects[0]
-    blocks: list[Block] = [_scores_table(subjects, found)]
-    problems = {subject.name: _problem(first, subject) for subject in subjects[1:]}
-    alike = [first, *(subject for subject in subjects[1:] if not problems[subject.name])]
+
+def comparison_section(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Section:
+    """Scores of several runs, and their differences split by split."""
+    blocks: list[Block] = [_scores_table(runs, found)]
+    rows = [read_rows(run.record.folder, run.name) for run in runs]
+    problems = ["", *(_find_problem(rows[0], each) for each in rows[1:])]
+    alike = [(run, each) for run, each, problem in zip(runs, rows, problems, strict=True) if not problem]
     if len(alike) > 1:
-        blocks.insert(0, _paired_chart(alike))
-        blocks += [_difference(first, subject) for subject in alike[1:]]
-    for name, problem in problems.items():
-        if problem:
-            blocks.append(Text(f"{name} cannot be compared with {first.name}: {problem}.", "problem"))
+        tested = [(run, group_rows(each, ["folder"])[0].tests) for run, each in alike]
+        blocks.insert(0, _paired_chart(tested))
+        blocks += [_difference(tested[0], other) for other in tested[1:]]
+    blocks += [Text(problem, "problem") for problem in problems if problem]
     return Section("compare", "Compare", blocks)
 
 
-def _scores_by_split(subject: Subject) -> dict[str, float]:
-    """Test score by split, seeds averaged."""
-    by_split: dict[str, list[float]] = defaultdict(list)
-    for row in subject.result["splits"]:
-        if row["test"] is not None:
-            by_split[row.get("fingerprint") or f"split {row['split']}"].append(row["test"])
-    return {split: fmean(values) for split, values in by_split.items()}
+def _find_problem(first: Sequence[Row], other: Sequence[Row]) -> str:
+    """Why two runs cannot be compared; empty where they can."""
+    try:
+        require_comparable([*first, *other])
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
-def _problem(first: Subject, other: Subject) -> str:
-    for name in ("dataset", "metric"):
-        ours, theirs = first.result.get(name), other.result.get(name)
-        if ours != theirs:
-            return f"the {name} is {ours} there and {theirs} here"
-    shared = _scores_by_split(first).keys() & _scores_by_split(other).keys()
-    return "" if shared else "they were tested on different nodes"
-
-
-def _scores_table(subjects: Sequence[Subject], found: Sequence[Found]) -> Table:
+def _scores_table(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Table:
     rows = []
-    for subject, each in zip(subjects, found, strict=True):
-        metric, ends = subject.metric, (each.low, each.high)
+    for run, each in zip(runs, found, strict=True):
+        metric, ends = run.metric, (each.low, each.high)
         interval = "–" if None in ends else " to ".join(score_with_unit(metric, end) for end in ends)
-        model, dataset = str(subject.result.get("model")), str(subject.result.get("dataset"))
+        model, dataset = str(run.result.get("model")), str(run.result.get("dataset"))
         score = score_with_unit(metric, each.score)
-        rows.append((subject.name, model, dataset, metric_name(metric), score, interval))
+        rows.append((run.name, model, dataset, metric_name(metric), score, interval))
     header = ("run", "model", "graph", "scored by", "score", "95 % interval")
     return Table("Scores", header, rows, is_wide=True)
 
 
-def _paired_chart(subjects: Sequence[Subject]) -> Chart:
-    scores = [_scores_by_split(subject) for subject in subjects]
+def _paired_chart(tested: Sequence[RunTests]) -> Chart:
+    runs, scores = zip(*tested, strict=True)
     shared = [split for split in scores[0] if all(split in each for each in scores)]
-    scale, unit = (100, " in %") if subjects[0].metric in PERCENT else (1, "")
-    names, places = [plot_text(subject.name, 28) for subject in subjects], list(range(len(subjects)))
+    scale = percent_scale(runs[0].metric)
+    names, places = [plot_text(run.name, 28) for run in runs], list(range(len(runs)))
     values = scale * np.array([[each[split] for split in shared] for each in scores])
     traces = [
         marked_line(places, values[:, number], f"split {number}", "$muted")
@@ -79,9 +70,9 @@ def _paired_chart(subjects: Sequence[Subject]) -> Chart:
         trace["line"]["width"] = 1
     mean = marked_line(places, values.mean(1), "mean", "$0") | hover_text("mean %{y:.4g}")
     mean["line"]["width"], mean["marker"]["size"] = 3, 11
-    layout = titled_axes("", metric_name(subjects[0].metric) + unit)
+    layout = titled_axes("", axis_name(runs[0].metric))
     layout["xaxis"] = {"tickvals": places, "ticktext": names, "range": [-0.4, len(places) - 0.6]}
-    best = subjects[int(np.argmax(values.mean(1)))].name
+    best = runs[int(np.argmax(values.mean(1)))].name
     sentence = (
         f"Every thin line is one of {len(shared)} splits that all runs share: lines that go the same way are "
         f"a difference of models, lines that cross are luck. On average {best} is best."
@@ -89,11 +80,11 @@ def _paired_chart(subjects: Sequence[Subject]) -> Chart:
     return Chart("Split by split", sentence, [*traces, mean], layout, is_wide=True, height=400)
 
 
-def _difference(first: Subject, other: Subject) -> Text:
+def _difference(baseline: RunTests, compared: RunTests) -> Text:
     """The mean difference, with its interval where there are enough splits."""
-    a, b = _scores_by_split(other), _scores_by_split(first)
+    (first, b), (other, a) = baseline, compared
     shared = [split for split in b if split in a]
-    scale, unit = (100, " points") if first.metric in PERCENT else (1, "")
+    scale, unit = percent_scale(first.metric), " points" if first.metric in PERCENT else ""
     ours, theirs = np.array([[a[s]] for s in shared]), np.array([[b[s]] for s in shared])
     count = f"{len(shared)} shared split{'s' * (len(shared) > 1)}"
     text = f"{_signed(scale * float((ours - theirs).mean()))}{unit} on {count}"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from polynsd.data.describe import degrees
 from polynsd.data.graph import Graph
-from polynsd.diagnostics import sample_region, trace_layers
+from polynsd.diagnostics import OpenedRun, sample_region, trace_layers
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.gradients import couplings
 from polynsd.nn import PolyNSD
@@ -25,8 +25,7 @@ from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
 from polynsd.report.html.quality_section import local_homophily
-from polynsd.report.html.reasons import Choice, explain_ensemble, explain_model
-from polynsd.report.html.subject import Subject
+from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
 from polynsd.topology import as_topology
 
 Integers = NDArray[np.int64]
@@ -52,9 +51,9 @@ class Nodes:
     note: str
 
 
-def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
+def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
     """All that is embedded of the nodes of a run whose graph is there."""
-    graph, data, model = subject.graph, subject.data, subject.models[0] if subject.models else None
+    graph, data, model = run.graph, run.data, run.models[0] if run.models else None
     assert graph is not None
     shown = _choose_nodes(graph, drawn)
     listed = np.arange(graph.num_nodes) if graph.num_nodes <= SEARCHABLE else shown
@@ -78,11 +77,11 @@ def gather_nodes(subject: Subject, predicted: Predicted | None, drawn: int = DRA
     }
     if predicted is not None:
         content |= _list_predictions(graph, predicted, listed)
-        chosen = Choice(predicted, shown, position, names)
+        sample = NodeSample(predicted, shown, position, names)
         content["explained"] = (
-            explain_model(model, data, chosen)
-            if subject.estimator is None
-            else explain_ensemble(subject.estimator, graph, chosen)
+            explain_model(model, data, sample)
+            if run.estimator is None
+            else explain_ensemble(run.estimator, graph, sample)
         )
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."
@@ -128,16 +127,15 @@ def _list_predictions(graph: Graph, predicted: Predicted, listed: Integers) -> d
     content: dict[str, Any] = {
         "parts": list(predicted.parts),
         "part": predicted.part[listed].tolist(),
-        "says": predicted.note,
     }
-    truth, said = predicted.truth[listed], predicted.said[listed]
+    truth, prediction = predicted.truth[listed], predicted.prediction[listed]
     if predicted.classes is None:
-        return content | {"truth": round_numbers(truth), "said": round_numbers(said)}
+        return content | {"truth": round_numbers(truth), "prediction": round_numbers(prediction)}
     homophily = local_homophily(graph, predicted.truth)[listed]
     return content | {
         "classes": [shorten(name, ID) for name in predicted.classes],
         "truth": truth.tolist(),
-        "said": said.tolist(),
+        "prediction": prediction.tolist(),
         "confidence": round_numbers(predicted.confidence[listed], 3),
         "homophily": round_numbers(homophily, 2),
     }

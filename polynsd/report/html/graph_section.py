@@ -28,7 +28,7 @@ MOST_DEGREES = 40  # as bars; beyond, on logarithmic axes
 
 
 def graph_section(graph: Graph | None, problem: str, drawing_note: str, has_drawing: bool) -> Section:
-    """The second tab."""
+    """The drawing of a graph, its sizes, degrees and classes."""
     if graph is None:
         return Section("graph", "Graph", [Text(problem or "The graph could not be read.", "problem")])
     facts = describe_graph(graph)

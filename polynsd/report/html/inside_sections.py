@@ -29,7 +29,7 @@ INTRODUCTIONS = {
 
 
 def inside_sections(diagnosis: Diagnosis | None, label: str, problem: str) -> list[Section]:
-    """The fifth to seventh tab."""
+    """Three tabs: frequencies, energy and reach, and maps of the model that `label` names."""
     if diagnosis is None:
         return [Section(key, title, [Text(problem, "problem")]) for key, title in TITLES.items()]
     about = f"All of this is about the model of {label}"

@@ -27,12 +27,12 @@ def place_nodes(num_nodes: int, edges: NDArray[np.int64], seed: int = 0) -> Numb
     ones = np.ones(len(edges))
     adjacency = sparse.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(num_nodes, num_nodes))
     adjacency = adjacency + adjacency.T
-    place = _pivot_mds(adjacency, rng)
+    positions = _pivot_mds(adjacency, rng)
     if len(edges):
-        place = _relax(place, edges, np.asarray(adjacency.sum(1)).ravel(), rng)
-    place = _pack_components(place, adjacency)
-    place -= (place.max(0) + place.min(0)) / 2
-    return place / max(float(np.abs(place).max()), 1e-9)
+        positions = _relax(positions, edges, np.asarray(adjacency.sum(1)).ravel(), rng)
+    positions = _pack_components(positions, adjacency)
+    positions -= (positions.max(0) + positions.min(0)) / 2
+    return positions / max(float(np.abs(positions).max()), 1e-9)
 
 
 def _pivot_mds(adjacency: sparse.csr_array, rng: np.random.Generator) -> Numbers:
@@ -44,50 +44,52 @@ def _pivot_mds(adjacency: sparse.csr_array, rng: np.random.Generator) -> Numbers
     squares = hops**2
     centred = -0.5 * (squares - squares.mean(0) - squares.mean(1, keepdims=True) + squares.mean())
     _, vectors = np.linalg.eigh(centred.T @ centred)
-    place = centred @ vectors[:, ::-1][:, :2]
-    place = np.pad(place, ((0, 0), (0, 2 - place.shape[1])))
-    size = np.abs(place).max(0)
-    place = place / np.where(size > 0, size, 1.0)
-    return place + rng.normal(scale=0.02, size=place.shape)  # nodes of equal hops fall on one point
+    positions = centred @ vectors[:, ::-1][:, :2]
+    positions = np.pad(positions, ((0, 0), (0, 2 - positions.shape[1])))
+    size = np.abs(positions).max(0)
+    positions = positions / np.where(size > 0, size, 1.0)
+    return positions + rng.normal(scale=0.02, size=positions.shape)  # nodes of equal hops fall on one point
 
 
-def _relax(place: Numbers, edges: NDArray[np.int64], degree: Numbers, rng: np.random.Generator) -> Numbers:
+def _relax(
+    positions: Numbers, edges: NDArray[np.int64], degree: Numbers, rng: np.random.Generator
+) -> Numbers:
     """Steps of at most a shrinking length along the forces; the ideal length of an edge is 1/√N."""
-    N = len(place)
+    N = len(positions)
     ideal = 1.0 / np.sqrt(N)
     strength = ideal**2 * N / SAMPLES  # of one sampled pair, which stands for N / SAMPLES
     reach = np.linspace(0.12, 0.005, STEPS)
     for longest in reach:
-        apart = place[edges[:, 0]] - place[edges[:, 1]]
+        apart = positions[edges[:, 0]] - positions[edges[:, 1]]
         pull = apart * (np.linalg.norm(apart, axis=1, keepdims=True) / ideal)
-        force = np.zeros_like(place)
+        force = np.zeros_like(positions)
         for axis in (0, 1):
             force[:, axis] -= np.bincount(edges[:, 0], pull[:, axis], N)
             force[:, axis] += np.bincount(edges[:, 1], pull[:, axis], N)
         force /= np.maximum(degree, 1.0)[:, None] ** 0.5
-        others = place[rng.integers(0, N, size=(SAMPLES, N))]
-        away = place - others
+        others = positions[rng.integers(0, N, size=(SAMPLES, N))]
+        away = positions - others
         force += strength * (away / ((away**2).sum(-1, keepdims=True) + ideal**2)).sum(0)
-        force -= 0.5 * place  # what is not connected stays near
+        force -= 0.5 * positions  # what is not connected stays near
         size = np.linalg.norm(force, axis=1, keepdims=True)
-        place = place + force / np.maximum(size, 1e-12) * np.minimum(size, longest)
-    return place
+        positions = positions + force / np.maximum(size, 1e-12) * np.minimum(size, longest)
+    return positions
 
 
-def _pack_components(place: Numbers, adjacency: sparse.csr_array) -> Numbers:
+def _pack_components(positions: Numbers, adjacency: sparse.csr_array) -> Numbers:
     """Nodes without neighbours in rows below the rest."""
     alone = np.diff(adjacency.indptr) == 0
-    count, total = int(alone.sum()), len(place)
+    count, total = int(alone.sum()), len(positions)
     if not count or count == total:
         if count:
-            place = _grid(count, np.array([-1.0, -1.0]), 2.0)
-        return place
-    place = place.copy()
-    rest = place[~alone]
+            positions = _grid(count, np.array([-1.0, -1.0]), 2.0)
+        return positions
+    positions = positions.copy()
+    rest = positions[~alone]
     low, high = rest.min(0), rest.max(0)
     width = max(float(high[0] - low[0]), 1e-6)
-    place[alone] = _grid(count, np.array([low[0], low[1]]), width, below=True)
-    return place
+    positions[alone] = _grid(count, np.array([low[0], low[1]]), width, below=True)
+    return positions
 
 
 def _grid(count: int, corner: Numbers, width: float, below: bool = False) -> Numbers:

@@ -67,23 +67,23 @@
   const className = (nodes, k) => (k === null || k < 0 ? "unknown" : short(nodes.classes[k]));
   const summary = (nodes, i) => {
     const lines = [`<b>${escapeText(short(nodes.ids[i]))}</b>`];
-    if (nodes.said) {
+    if (nodes.prediction) {
       const isClass = !!nodes.classes;
-      lines.push(`says ${escapeText(isClass ? className(nodes, nodes.said[i]) : nodes.said[i])}` + (isClass ? ` (${Math.round(100 * nodes.confidence[i])} %)` : ""));
+      lines.push(`predicted ${escapeText(isClass ? className(nodes, nodes.prediction[i]) : nodes.prediction[i])}` + (isClass ? ` (${Math.round(100 * nodes.confidence[i])} %)` : ""));
       lines.push(`true: ${escapeText(isClass ? className(nodes, nodes.truth[i]) : nodes.truth[i] ?? "unknown")}`, escapeText(nodes.parts[nodes.part[i]]));
     }
     return [...lines, `${nodes.degree[i]} neighbours`].join("<br>");
   };
   const colourings = (nodes) => {
-    if (!nodes.said) return { neighbours: { number: (i) => Math.log10(1 + nodes.degree[i]), title: "log₁₀(1 + neighbours)" } };
+    if (!nodes.prediction) return { neighbours: { number: (i) => Math.log10(1 + nodes.degree[i]), title: "log₁₀(1 + neighbours)" } };
     if (!nodes.classes) return {
-      "true value": { number: (i) => nodes.truth[i], title: "true" }, prediction: { number: (i) => nodes.said[i], title: "said" },
-      error: { number: (i) => (nodes.truth[i] === null ? null : Math.abs(nodes.said[i] - nodes.truth[i])), title: "error" },
+      "true value": { number: (i) => nodes.truth[i], title: "true" }, prediction: { number: (i) => nodes.prediction[i], title: "predicted" },
+      error: { number: (i) => (nodes.truth[i] === null ? null : Math.abs(nodes.prediction[i] - nodes.truth[i])), title: "error" },
     };
-    const verdict = (i) => (nodes.truth[i] < 0 ? 2 : nodes.truth[i] === nodes.said[i] ? 0 : 1);
+    const verdict = (i) => (nodes.truth[i] < 0 ? 2 : nodes.truth[i] === nodes.prediction[i] ? 0 : 1);
     return {
       class: { group: (i) => nodes.truth[i], name: (k) => className(nodes, k), colour: (k) => (k < 0 ? "$grid" : `$${k % 10}`) },
-      prediction: { group: (i) => nodes.said[i], name: (k) => className(nodes, k), colour: (k) => `$${k % 10}` },
+      prediction: { group: (i) => nodes.prediction[i], name: (k) => className(nodes, k), colour: (k) => `$${k % 10}` },
       error: { group: verdict, name: (k) => ["right", "wrong", "class unknown"][k], colour: (k) => ["$muted", "$bad", "$grid"][k] },
       confidence: { number: (i) => 100 * nodes.confidence[i], title: "confidence in %" },
     };
@@ -180,7 +180,7 @@
     const query = element.querySelector(".query"), list = element.querySelector(".suggestions"), found = element.querySelector(".found"), view = element.querySelector(".node");
     const lower = nodes.ids.map((id) => id.toLowerCase());
     const detail = new Map(nodes.drawn.nodes.map((i, j) => [i, j]));
-    const isWrong = (i) => nodes.classes && nodes.truth[i] >= 0 && nodes.truth[i] !== nodes.said[i];
+    const isWrong = (i) => nodes.classes && nodes.truth[i] >= 0 && nodes.truth[i] !== nodes.prediction[i];
     const explained = Object.keys(nodes.explained || {}).map(Number).sort((a, b) => Boolean(isWrong(b)) - Boolean(isWrong(a)) || a - b);
     const link = (i) => { const button = make("button", nodes.ids[i], "link"); button.type = "button"; button.addEventListener("click", () => show(i)); return button; };
     const suggest = (items, words) => {
@@ -223,17 +223,17 @@
     const chips = (i) => {
       const box = make("div", undefined, "chips");
       const chip = (title, value, kind) => { const element = make("div", undefined, `chip ${kind || ""}`); element.append(make("span", title), make("b", value)); element.title = value; box.append(element); };
-      if (nodes.said && nodes.classes) {
+      if (nodes.prediction && nodes.classes) {
         const known = nodes.truth[i] >= 0;
-        chip("prediction", nodes.classes[nodes.said[i]], known ? (isWrong(i) ? "bad" : "good") : "");
+        chip("prediction", nodes.classes[nodes.prediction[i]], known ? (isWrong(i) ? "bad" : "good") : "");
         chip("confidence", `${(100 * nodes.confidence[i]).toFixed(1)} %`);
         chip("true class", known ? nodes.classes[nodes.truth[i]] : "unknown");
         if (nodes.homophily[i] !== null) chip("neighbours of its class", `${Math.round(100 * nodes.homophily[i])} %`);
-      } else if (nodes.said) {
-        chip("prediction", String(nodes.said[i]));
+      } else if (nodes.prediction) {
+        chip("prediction", String(nodes.prediction[i]));
         chip("true value", nodes.truth[i] === null ? "unknown" : String(nodes.truth[i]));
       }
-      if (nodes.said) chip("part", nodes.parts[nodes.part[i]]);
+      if (nodes.prediction) chip("part", nodes.parts[nodes.part[i]]);
       chip("neighbours", String(nodes.degree[i]));
       return box;
     };
@@ -247,7 +247,7 @@
         const ego = make("div", undefined, "ego plot");
         ego.setAttribute("role", "img");
         ego.setAttribute("aria-label", "The node among its neighbours");
-        middle.append(part("Around it", "Colours are what the model says, thick lines carry more of what the node receives.", ego));
+        middle.append(part("Around it", "Colours are predictions, thick lines carry more of what the node receives.", ego));
       }
       middle.append(neighbourPart(i, row));
       box.append(middle, featurePart(j));
@@ -262,15 +262,15 @@
       if (why.features && why.features.length) content.push(table(["its feature", "value", "effect", ""], why.features.map(([name, value, effect]) => [make("span", name), plain(value), signed(effect), bar(effect, width(why.features, 2))])));
       if (why.nodes.length) content.push(table(["other node", "effect", ""], why.nodes.map(([k, effect]) => [link(k), signed(effect), bar(effect, width(why.nodes, 1))])));
       const rest = why.left_out ? ` ${Math.round(100 * why.left_out)} % of the ensemble has no gradients and is left out.` : "";
-      return part("What moved the prediction", "Effects are first-order, gradient times value: + speaks for what was said, − against it." + rest, ...content);
+      return part("What moved the prediction", "Effects are first-order, gradient times value: + speaks for the prediction, − against it." + rest, ...content);
     };
     const neighbourPart = (i, row) => {
       if (!row.length) return part("Neighbours", "It has none here: it is predicted from its own features.");
       const more = nodes.degree[i] > row.length ? ` The ${row.length} that count most of ${nodes.degree[i]} are shown.` : "";
-      const says = (k) => make("span", nodes.classes ? nodes.classes[nodes.said[k]] : nodes.said ? String(nodes.said[k]) : "–");
-      if (!nodes.neighbours.has_transport) return part("Neighbours", "Who they are, and what the model says of them." + more, table(["node", "says"], row.map(([k]) => [link(k), says(k)])));
-      const rows = row.map(([k, share, before, after]) => [link(k), says(k), `${Math.round(100 * share)} %`, signed(before), signed(after)]);
-      return part("Neighbours after transport", "Agreement is 1 where a neighbour's state points the same way as that of the node, −1 where it points the other way: before the learned map, and after it." + more, table(["node", "says", "received", "before", "after"], rows));
+      const predicted = (k) => make("span", nodes.classes ? nodes.classes[nodes.prediction[k]] : nodes.prediction ? String(nodes.prediction[k]) : "–");
+      if (!nodes.neighbours.has_transport) return part("Neighbours", "Who they are, and what the model predicts for them." + more, table(["node", "predicted"], row.map(([k]) => [link(k), predicted(k)])));
+      const rows = row.map(([k, share, before, after]) => [link(k), predicted(k), `${Math.round(100 * share)} %`, signed(before), signed(after)]);
+      return part("Neighbours after transport", "Agreement is 1 where a neighbour's state points the same way as that of the node, −1 where it points the other way: before the learned map, and after it." + more, table(["node", "predicted", "received", "before", "after"], rows));
     };
     const featurePart = (j) => {
       const flat = nodes.features.rows[j] || [], rows = [];
@@ -279,7 +279,7 @@
       return part("Features", "Those that are most unusual, in standard deviations from the mean of all nodes.", table(["feature", "value", "unusual by", ""], rows));
     };
     const drawEgo = (box, i) => {
-      const row = neighboursOf(detail.get(i)), shade = (k) => (nodes.classes ? `$${nodes.said[k] % 10}` : "$0");
+      const row = neighboursOf(detail.get(i)), shade = (k) => (nodes.classes ? `$${nodes.prediction[k] % 10}` : "$0");
       const at = row.map((_, n) => { const angle = (2 * Math.PI * n) / row.length - Math.PI / 2; return [Math.cos(angle), Math.sin(angle)]; });
       const lines = row.map((entry, n) => ({ type: "scatter", mode: "lines", x: [0, at[n][0]], y: [0, at[n][1]], hoverinfo: "skip", line: { color: "$muted", width: entry.length > 1 ? 1 + 9 * entry[1] : 1.5 } }));
       const points = { type: "scatter", mode: "markers+text", x: [0, ...at.map((p) => p[0])], y: [0, ...at.map((p) => p[1])], customdata: [i, ...row.map((entry) => entry[0])],

@@ -22,7 +22,7 @@ GLOSSARY = (
     ("sheaf", "a graph in which every edge has maps that turn what one end says into the words of the other"),
     ("frequency", "how much a pattern over the nodes changes from neighbour to neighbour"),
     ("homophily", "the share of edges whose ends have one class"),
-    ("confidence", "the probability that the model gives to what it says"),
+    ("confidence", "the probability that the model gives to its prediction"),
     (
         "split",
         "which nodes are learned from, which choose the epoch (validation) and which give the score (test)",

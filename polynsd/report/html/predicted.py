@@ -1,4 +1,4 @@
-"""`Predicted`: what the models of a run say of every node, and of those that they were tested on."""
+"""`Predicted`: what the models of a run predict for all nodes, and for those that they were tested on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.report.html.subject import Subject
 from polynsd.training.replica import call_model
 
 if TYPE_CHECKING:
@@ -33,77 +33,73 @@ class Tested:
     Attributes:
         node: `[n]` numbers of nodes.
         truth: `[n]` classes, or targets.
-        said: `[n]` what was predicted.
-        confidence: `[n]` the probability of what was said; NaN of numbers.
+        prediction: `[n]` what was predicted.
+        confidence: `[n]` the probability of the prediction; NaN of numbers.
         note: whose predictions they are.
     """
 
     node: Integers
     truth: NDArray[Any]
-    said: NDArray[Any]
+    prediction: NDArray[Any]
     confidence: Numbers
     note: str
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What is said of every node.
+    """Predictions of all nodes.
 
     Attributes:
         classes: their names; None of numbers.
         truth: `[N]` numbers of classes (−1 unknown), or targets (NaN unknown).
-        said: `[N]` the prediction: a class, or a number.
+        prediction: `[N]` the prediction: a class, or a number.
         confidence: `[N]` its probability; NaN of numbers.
         part: `[N]` what the node was to the model, a number of `parts`.
         parts: their names.
         tested: what the score is about.
-        note: whose predictions they are.
     """
 
     classes: tuple[str, ...] | None
     truth: NDArray[Any]
-    said: NDArray[Any]
+    prediction: NDArray[Any]
     confidence: Numbers
     part: Integers
     parts: tuple[str, ...]
     tested: Tested
-    note: str
 
 
-def predict_nodes(subject: Subject) -> Predicted:
+def predict_nodes(run: OpenedRun) -> Predicted:
     """Calls the models of a run.
 
     Raises:
         DataError: there is nothing to call, or outputs are not finite.
     """
-    if subject.graph is None or (subject.estimator is None and not subject.models):
+    if run.graph is None or (run.estimator is None and not run.models):
         raise DataError("there are no models and no graph to call them with.")
-    return _of_fit(subject) if subject.is_fit else _of_protocol(subject)
+    return _of_fit(run) if run.is_fit else _of_protocol(run)
 
 
 @torch.no_grad()
-def _of_protocol(subject: Subject) -> Predicted:
-    data, graph = subject.data, subject.graph
+def _of_protocol(run: OpenedRun) -> Predicted:
+    data, graph = run.data, run.graph
     assert graph is not None
     is_regression = data.y.is_floating_point()
     truth = data.y.cpu().numpy().reshape(data.num_nodes, -1)[:, 0]
-    count = max(1, min(len(subject.models), WORK // max(1, data.num_nodes)))
+    count = max(1, min(len(run.models), WORK // max(1, data.num_nodes)))
     whole, rows = [], []
     for number in range(count):
-        said, confidence = _read_output(call_model(subject.models[number], data), is_regression)
-        whole.append((said, confidence))
-        nodes = np.flatnonzero(np.asarray(subject.splits[number].test))
-        rows.append((nodes, truth[nodes], said[nodes], confidence[nodes]))
+        prediction, confidence = _read_output(call_model(run.models[number], data), is_regression)
+        whole.append((prediction, confidence))
+        nodes = np.flatnonzero(np.asarray(run.splits[number].test))
+        rows.append((nodes, truth[nodes], prediction[nodes], confidence[nodes]))
     node, known, guess, sure = (np.concatenate(column) for column in zip(*rows, strict=True))
-    note = (
-        f"test nodes of {count} of {len(subject.models)} models" if count > 1 else "test nodes of one model"
-    )
-    if count == len(subject.models) > 1:
+    note = f"test nodes of {count} of {len(run.models)} models" if count > 1 else "test nodes of one model"
+    if count == len(run.models) > 1:
         note = f"test nodes of all {count} models, each on its own split"
     names = None if is_regression else _class_names(graph.class_names, int(truth.max()) + 1)
     part = np.full(data.num_nodes, len(PARTS) - 1)
     for index, name in enumerate(PARTS[:-1]):
-        part[np.asarray(getattr(subject.splits[0], name))] = index
+        part[np.asarray(getattr(run.splits[0], name))] = index
     return Predicted(
         names,
         truth,
@@ -111,7 +107,6 @@ def _of_protocol(subject: Subject) -> Predicted:
         part,
         PARTS,
         Tested(node, known, guess, sure, note),
-        f"the model of {subject.labels[0]}",
     )
 
 
@@ -132,10 +127,10 @@ def _class_names(names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
     return tuple(str(c) for c in range(count)) if names is None else tuple(map(str, names))
 
 
-def _of_fit(subject: Subject) -> Predicted:
+def _of_fit(run: OpenedRun) -> Predicted:
     from polynsd.estimator.classifier import SheafClassifier
 
-    estimator, graph = subject.estimator, subject.graph
+    estimator, graph = run.estimator, run.graph
     assert estimator is not None
     assert graph is not None
     scored, part = estimator.estimate_.scored, np.where(graph.is_labelled, 0, 2)
@@ -152,17 +147,17 @@ def _scored_note(estimate: Estimate) -> str:
 
 
 def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
-    estimate, scale = estimator.estimate_, estimator.target_scaling_
-    truth, said = (
+    estimate = estimator.estimate_
+    truth, prediction = (
         np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
         for values in (graph.y, estimator.predict(graph))
     )
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # what was said before the target was seen
-        said[nodes] = (estimate.predictions * scale.scale + scale.mean)[:, 0]
+    if estimate.predictions is not None:  # predicted before the target was seen
+        prediction[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
     unsure = np.full(graph.num_nodes, np.nan)
-    tested = Tested(nodes, truth[nodes], said[nodes], unsure[nodes], _scored_note(estimate))
-    return Predicted(None, truth, said, unsure, part, FIT_PARTS, tested, "the ensemble")
+    tested = Tested(nodes, truth[nodes], prediction[nodes], unsure[nodes], _scored_note(estimate))
+    return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested)
 
 
 def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
@@ -174,17 +169,17 @@ def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) ->
     truth = known[np.maximum(np.asarray(graph.y), -1)]
     p = estimator.predict_proba(graph)
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # what was said before the label was seen
+    if estimate.predictions is not None:  # predicted before the label was seen
         p[nodes] = sharpen(estimate.predictions, estimator.temperature_)
-    said = estimator.decision_.predict(p)
-    confidence = np.take_along_axis(p, said[:, None], 1)[:, 0]
-    tested = Tested(nodes, truth[nodes], said[nodes], confidence[nodes], _scored_note(estimate))
-    return Predicted(tuple(names), truth, said, confidence, part, FIT_PARTS, tested, "the ensemble")
+    prediction = estimator.decision_.predict(p)
+    confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
+    tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
+    return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested)
 
 
-def try_predict(subject: Subject) -> tuple[Predicted | None, str]:
+def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:
     """What is predicted, or why nothing is."""
     try:
-        return predict_nodes(subject), ""
+        return predict_nodes(run), ""
     except PolyNSDError as error:
         return None, str(error)

@@ -32,7 +32,7 @@ MOST_POINTS = 3000
 
 
 def quality_section(graph: Graph | None, predicted: Predicted | None, problem: str) -> Section:
-    """The fourth tab."""
+    """Where predictions are right: confusion, calibration, score by degree and by local homophily."""
     if predicted is None or graph is None:
         return Section("quality", "Predictions", [Text(problem or "There are no predictions.", "problem")])
     tested = predicted.tested
@@ -71,9 +71,9 @@ def _confusion(tested: Tested, classes: tuple[str, ...]) -> Chart:
     C = len(classes)
     counts = np.zeros((C, C), dtype=np.int64)
     known = tested.truth >= 0
-    np.add.at(counts, (tested.truth[known], tested.said[known]), 1)
+    np.add.at(counts, (tested.truth[known], tested.prediction[known]), 1)
     text = [[f"{n:,}" for n in row] for row in counts.tolist()] if C <= 10 else None
-    hover = "%{customdata:,} nodes of class %{y}, said to be %{x}: %{z:.0%}"
+    hover = "%{customdata:,} nodes of class %{y}, predicted as %{x}: %{z:.0%}"
     trace = shares(counts / np.maximum(counts.sum(1, keepdims=True), 1), text, hover)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
@@ -83,13 +83,13 @@ def _confusion(tested: Tested, classes: tuple[str, ...]) -> Chart:
         sentence += (
             f" Most often '{classes[i][:40]}' is taken for '{classes[j][:40]}' ({wrong[i, j]:,} times)."
         )
-    layout = class_axes([plot_text(name, 18) for name in classes], "said", "true class")
+    layout = class_axes([plot_text(name, 18) for name in classes], "predicted class", "true class")
     traces = [{**trace, "customdata": counts.tolist()}]
     return Chart("What is taken for what", sentence, traces, layout, height=380)
 
 
 def _calibration(tested: Tested) -> Chart:
-    right = tested.said == tested.truth
+    right = tested.prediction == tested.truth
     bins = np.clip((tested.confidence * BINS).astype(np.int64), 0, BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     sure, share = (
@@ -100,7 +100,7 @@ def _calibration(tested: Tested) -> Chart:
     model = marked_line(round_numbers(100 * sure[shown]), 100 * share[shown], "this model")
     model["marker"]["size"] = (7 + 13 * np.sqrt(count[shown] / count.max())).tolist()
     model |= {"text": [f"{n:,} nodes" for n in count[shown]]}
-    model |= hover_text("said with %{x:.0f} %, right in %{y:.0f} % (%{text})")
+    model |= hover_text("predicted with %{x:.0f} %, right in %{y:.0f} % (%{text})")
     honest = {**line([0, 100], [0, 100], "honest", "$muted", dash="dash", width=1), "hoverinfo": "skip"}
     excess = float(tested.confidence.mean() - right.mean())
     gap = float((count * np.abs(sure - share)).sum() / max(1, count.sum()))
@@ -119,12 +119,12 @@ def _calibration(tested: Tested) -> Chart:
 
 def _scatter(tested: Tested) -> Chart:
     step = max(1, len(tested.node) // MOST_POINTS)
-    truth, said = tested.truth[::step], tested.said[::step]
-    ends = [float(min(truth.min(), said.min())), float(max(truth.max(), said.max()))]
-    hover = "true %{x:.4g}, said %{y:.4g}"
+    truth, prediction = tested.truth[::step], tested.prediction[::step]
+    ends = [float(min(truth.min(), prediction.min())), float(max(truth.max(), prediction.max()))]
+    hover = "true %{x:.4g}, predicted %{y:.4g}"
     traces = [
         {**line(ends, ends, "right", "$muted", dash="dash", width=1), "hoverinfo": "skip"},
-        points(round_numbers(truth), said, "nodes", "$0", size=5, hover=hover, opacity=0.6),
+        points(round_numbers(truth), prediction, "nodes", "$0", size=5, hover=hover, opacity=0.6),
     ]
     layout = titled_axes("true", "predicted") | {"showlegend": False}
     sentence = "The closer to the dashed line, the better."
@@ -160,8 +160,8 @@ def _by_groups(
     """Share of nodes that are right, or the mean error, in groups, with 95 % intervals."""
     known = np.isfinite(values)
     group = np.clip(np.searchsorted(ends, values[known], side="right") - 1, 0, len(names) - 1)
-    said, truth = tested.said[known], tested.truth[known]
-    quality = 100.0 * (said == truth) if is_class else np.abs(said - truth)
+    prediction, truth = tested.prediction[known], tested.truth[known]
+    quality = 100.0 * (prediction == truth) if is_class else np.abs(prediction - truth)
     count = np.bincount(group, minlength=len(names))
     mean, square = (np.bincount(group, q, len(names)) / np.maximum(count, 1) for q in (quality, quality**2))
     shown = count >= FEWEST

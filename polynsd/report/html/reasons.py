@@ -1,12 +1,12 @@
-"""What moved predictions, for a choice of nodes.
+"""What moved predictions, for a sample of nodes.
 
-First-order effects on the margin of the predicted class, gradient × value, as in `estimator/gradients.py`:
-with pre = X Wᵀ + b and g = ∂ margin_v / ∂ pre, node u contributes g_u · (pre_u − b), and column f of the node
-itself x_vf (g_v W)_f. One forward pass serves all nodes, each takes one backward pass.
+Of a model these are first-order effects on the margin of the predicted class (`estimator/gradients.py`); one
+forward pass serves all nodes, each takes one backward pass. Of an ensemble they are those of its `explain`.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.data.graph import Graph
-from polynsd.diagnostics.trace import as_data, graph_input
 from polynsd.errors import PolyNSDError
+from polynsd.estimator.explain import network_part
 from polynsd.estimator.explanation import largest
+from polynsd.estimator.gradients import ForwardPass
 from polynsd.nn import PolyNSD
-from polynsd.nn.features import encode_features
 from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.predicted import Predicted
-from polynsd.training.replica import eval_mode
+from polynsd.topology import as_topology
 
 if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
@@ -40,11 +40,11 @@ LETTERS = 60  # of the name of a feature
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """What may be explained.
+class NodeSample:
+    """Nodes that may be explained.
 
     Attributes:
-        predicted: what was said.
+        predicted: what the model predicts.
         shown: `[n]` the nodes to choose from.
         position: `[N]` where nodes stand in the report, −1 where they do not.
         names: of the features.
@@ -60,48 +60,56 @@ class Choice:
         rng, predicted, count = np.random.default_rng(0), self.predicted, min(count, len(self.shown))
         wrong = np.zeros(0, np.int64)
         if predicted.classes is not None:
-            is_wrong = (predicted.said != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
+            is_wrong = (
+                (predicted.prediction != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
+            )
             wrong = self.shown[is_wrong[self.shown]]
             wrong = wrong[np.argsort(-predicted.confidence[wrong], kind="stable")][: count // 2]
         rest = rng.permutation(np.setdiff1d(self.shown, wrong))[: count - len(wrong)]
         return np.concatenate([wrong, rest]).tolist()
 
 
-def explain_model(model: nn.Module | None, data: Any, choice: Choice) -> dict[str, Any]:
+def explain_model(model: nn.Module | None, data: Any, sample: NodeSample) -> dict[str, Any]:
     """Explanations by position in the report; none of a model without sheaf layers."""
     if data is None or not isinstance(model, PolyNSD) or not isinstance(model.encoder, nn.Linear):
         return {}
     work = max(1, data.num_nodes + data.num_edges)
-    nodes = choice.draw(min(MOST, max(FEWEST, WORK // work)))
-    try:
-        effects = _effects(model, as_data(data, model), nodes)
-    except PolyNSDError:
-        return {}
-    names, position, x = choice.names, choice.position, data.x[torch.tensor(nodes)].double().numpy()
+    x = data.x.cpu().double().numpy()
+    names = sample.names
     if x.shape[1] != len(names):  # a treatment made others of them
         names = tuple(f"input {i}" for i in range(x.shape[1]))
+    still, topology = copy.deepcopy(model).cpu().double().eval(), as_topology(data.edge_index, data.num_nodes)
+    forward = ForwardPass(network_part(still, topology, x, data), topology)
     found = {}
-    for row, (node, (of_nodes, of_features)) in enumerate(zip(nodes, effects, strict=True)):
-        own, others = float(of_nodes[node]), of_nodes.copy()
-        others[node] = 0.0
-        around, columns = (
-            largest(each, SHOWN) for each in (np.where(position >= 0, others, 0.0), of_features)
-        )
-        found[str(position[node])] = _entry(
-            own,
+    for node in sample.draw(min(MOST, max(FEWEST, WORK // work))):
+        effects = forward.find_effects(node, _margin_slope(forward.outputs[node]), len(names))
+        others = np.where(np.arange(len(x)) == node, 0.0, effects.nodes)
+        around = largest(np.where(sample.position >= 0, others, 0.0), SHOWN)
+        columns = largest(effects.own, SHOWN)
+        found[str(sample.position[node])] = _entry(
+            float(effects.nodes[node]),
             float(others.sum()),
-            (position[around], others[around]),
-            ([names[column] for column in columns], x[row, columns], of_features[columns]),
+            (sample.position[around], others[around]),
+            ([names[column] for column in columns], x[node, columns], effects.own[columns]),
         )
     return found
 
 
-def explain_ensemble(estimator: SheafEstimator, graph: Graph, choice: Choice) -> dict[str, Any]:
+def _margin_slope(outputs: Tensor) -> Tensor:
+    """The derivative of the margin, the largest output minus the next one; of a number itself, 1."""
+    slope = torch.zeros_like(outputs)
+    top = outputs.topk(min(2, len(outputs))).indices
+    slope[top[:1]] = 1.0
+    slope[top[1:]] = -1.0
+    return slope
+
+
+def explain_ensemble(estimator: SheafEstimator, graph: Graph, sample: NodeSample) -> dict[str, Any]:
     """The same of an ensemble, by its own `explain`, for as many nodes as a short time allows."""
-    position = {str(name): place for name, place in zip(graph.ids, choice.position, strict=True)}
+    position = {str(name): place for name, place in zip(graph.ids, sample.position, strict=True)}
     found: dict[str, Any] = {}
     end = time.monotonic() + SECONDS
-    for node in choice.draw(MOST_OF_ENSEMBLE):
+    for node in sample.draw(MOST_OF_ENSEMBLE):
         try:
             reason = estimator.explain(graph.ids[node], graph, top=SHOWN, exact=0)
         except PolyNSDError:
@@ -115,7 +123,7 @@ def explain_ensemble(estimator: SheafEstimator, graph: Graph, choice: Choice) ->
             (places[places >= 0], effects[places >= 0]),
             (features["feature"].tolist(), features["value"].to_numpy(), features["own"].to_numpy()),
         )
-        found[str(choice.position[node])] = entry | {"left_out": round(reason.left_out, 2)}
+        found[str(sample.position[node])] = entry | {"left_out": round(reason.left_out, 2)}
         if time.monotonic() > end:
             break
     return found
@@ -134,28 +142,3 @@ def _entry(
         "nodes": [list(pair) for pair in zip(*pairs, strict=True)],
         "features": [list(row) for row in zip(*columns, strict=True)],
     }
-
-
-def _effects(model: PolyNSD, data: Any, nodes: list[int]) -> list[tuple[Numbers, Numbers]]:
-    """For every node: the effects `[N]` of all nodes, and `[F]` those of its own features."""
-    encoder: Any = model.encoder
-    found = []
-    with eval_mode(model), torch.enable_grad():
-        with torch.no_grad():
-            pre = encode_features(encoder, data.x, 0.0, False)
-        pre = pre.detach().requires_grad_()
-        output = model.propagate(model.start(pre), graph_input(model, data))
-        linear = pre.detach() if encoder.bias is None else pre.detach() - encoder.bias.detach()
-        for node in nodes:
-            (g,) = torch.autograd.grad(_margin(output[node]), pre, retain_graph=True)
-            own = data.x[node] * (g[node] @ encoder.weight.detach())
-            found.append(((g * linear).sum(-1).double().numpy(), own.double().numpy()))
-    return found
-
-
-def _margin(logits: Tensor) -> Tensor:
-    """The largest output minus the next one; of a number itself."""
-    if len(logits) == 1:
-        return logits[0]
-    top = logits.topk(2).values
-    return top[0] - top[1]

@@ -7,8 +7,8 @@ They are no benchmark: named runs of `--model mlp` and `--model gcn` take their 
 from __future__ import annotations
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
-from polynsd.report.html.subject import Subject
 from polynsd.training import Configuration, Problem, fit_splits, get_task
 
 MODELS = ("mlp", "gcn")
@@ -18,12 +18,12 @@ MOST_NODES = 5_000
 LIMIT = 6e10  # operations of all trainings of a model; about a second or two
 
 
-def train_references(subject: Subject) -> dict[str, float]:
+def train_references(run: OpenedRun) -> dict[str, float]:
     """Test scores by model; none of a large graph."""
-    splits = _choose_splits(subject)
+    splits = _choose_splits(run)
     if not splits:
         return {}
-    problem = Problem(subject.data, tuple(subject.splits[i] for i in splits), get_task(subject.metric))
+    problem = Problem(run.data, tuple(run.splits[i] for i in splits), get_task(run.metric))
     rules = TrainConfig(epochs=EPOCHS, patience=EPOCHS, learning_rate=0.01, weight_decay=5e-4)
     scores = {}
     for name in MODELS:
@@ -35,10 +35,10 @@ def train_references(subject: Subject) -> dict[str, float]:
     return scores
 
 
-def describe_references(subject: Subject) -> str:
+def describe_references(run: OpenedRun) -> str:
     """How they were trained, in a sentence."""
-    count = len(_choose_splits(subject))
-    total = len({row["split"] for row in subject.result["splits"]})
+    count = len(_choose_splits(run))
+    total = len({row["split"] for row in run.result["splits"]})
     on = "every split" if count == total else f"{count} of the {total} splits"
     return (
         f"Features alone and plain GCN are models of {HIDDEN} channels, trained for this page on {on} for "
@@ -47,11 +47,11 @@ def describe_references(subject: Subject) -> str:
     )
 
 
-def _choose_splits(subject: Subject) -> list[int]:
+def _choose_splits(run: OpenedRun) -> list[int]:
     """Places of the first splits, as many as are quick."""
-    data = subject.data
-    if subject.is_fit or data is None or data.num_nodes > MOST_NODES:
+    data = run.data
+    if run.is_fit or data is None or data.num_nodes > MOST_NODES:
         return []
     cost = 6 * EPOCHS * HIDDEN * (data.num_nodes * data.num_features + 4 * data.num_edges + 1)
-    places = {row["split"]: place for place, row in reversed(list(enumerate(subject.result["splits"])))}
+    places = {row["split"]: place for place, row in reversed(list(enumerate(run.result["splits"])))}
     return [places[split] for split in sorted(places)][: min(MOST_SPLITS, int(LIMIT // cost))]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from polynsd.diagnostics import Diagnosis, diagnose
+from polynsd.diagnostics import Diagnosis, OpenedRun, diagnose, open_run
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.report.html.blocks import Block, Section, Text, Widget
 from polynsd.report.html.comparison_section import comparison_section
@@ -20,8 +18,7 @@ from polynsd.report.html.page import Tabs, load_plotly, make_page
 from polynsd.report.html.predicted import try_predict
 from polynsd.report.html.quality_section import quality_section
 from polynsd.report.html.references import MODELS, describe_references, train_references
-from polynsd.report.html.result_section import Found, find_result, result_section
-from polynsd.report.html.subject import Subject, open_subject
+from polynsd.report.html.result_section import RunScore, find_score, result_section
 from polynsd.report.html.training_section import training_section
 from polynsd.runs.files import make_folder, require_file_name, write_durably
 
@@ -63,17 +60,17 @@ def write_report(
         raise ConfigError("name at least one run folder to report.")
     plotly = load_plotly()
     step = on_step or (lambda name: None)
-    subjects, refused = _open_all(folders, sources or Sources(), step)
-    given = _rival_scores(subjects)
-    found = [_find_result(subject, given, step) for subject in subjects]
-    drawn = max(500, DRAWN // len(subjects))
+    runs, refused = _open_all(folders, sources or Sources(), step)
+    given = _rival_scores(runs)
+    found = [_find_score(run, given, step) for run in runs]
+    drawn = max(500, DRAWN // len(runs))
     tabs, nodes = [], []
-    for subject, result in zip(subjects, found, strict=True):
-        sections, content = _describe(subject, result, drawn, step)
+    for run, result in zip(runs, found, strict=True):
+        sections, content = _describe(run, result, drawn, step)
         tabs.append(sections)
         nodes.append(content)
-    last = comparison_section(subjects, found) if len(subjects) > 1 else None
-    names = [subject.name for subject in subjects]
+    last = comparison_section(runs, found) if len(runs) > 1 else None
+    names = [run.name for run in runs]
     step("page")
     page = make_page(Tabs(names, tabs, last, nodes, refused), plotly)
     make_folder(out.parent)
@@ -83,20 +80,21 @@ def write_report(
 
 def _open_all(
     folders: Sequence[str | Path], sources: Sources, step: OnStep
-) -> tuple[list[Subject], list[Text]]:
+) -> tuple[list[OpenedRun], list[Text]]:
     """The runs, and why others are not among them; an error where there is none."""
-    subjects, errors = [], []
+    runs, errors = [], []
     for folder, name in zip(folders, _names(folders), strict=True):
         step(f"{name}: graph and models")
         try:
-            subjects.append(
-                open_subject(folder, name, dataset=sources.dataset, edges=sources.edges, nodes=sources.nodes)
+            run = open_run(
+                folder, dataset=sources.dataset, edges=sources.edges, nodes=sources.nodes, strict=False
             )
+            runs.append(replace(run, name=name))
         except PolyNSDError as error:
             errors.append(error)
-    if not subjects:
+    if not runs:
         raise errors[0]
-    return subjects, [Text(str(error), "problem") for error in errors]
+    return runs, [Text(str(error), "problem") for error in errors]
 
 
 def _names(folders: Sequence[str | Path]) -> list[str]:
@@ -107,75 +105,75 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
     ]
 
 
-def _find_result(subject: Subject, given: dict[str, tuple[Any, float]], step: OnStep) -> Found:
+def _find_score(run: OpenedRun, given: dict[str, tuple[Any, float]], step: OnStep) -> RunScore:
     """The score of a run beside those of simpler models: runs that were named, or quick trainings."""
-    rivals = _shared(given, subject)
-    is_simple = not subject.is_fit and subject.record.config["model"].get("model") in MODELS
-    if rivals or is_simple or subject.is_fit:
-        return find_result(subject, rivals)
-    step(f"{subject.name}: simpler models")
-    scores = train_references(subject)
-    return find_result(subject, scores, describe_references(subject) if scores else "")
+    rivals = _shared(given, run)
+    is_simple = not run.is_fit and run.record.config["model"].get("model") in MODELS
+    if rivals or is_simple or run.is_fit:
+        return find_score(run, rivals)
+    step(f"{run.name}: simpler models")
+    scores = train_references(run)
+    return find_score(run, scores, describe_references(run) if scores else "")
 
 
-def _rival_scores(subjects: Sequence[Subject]) -> dict[str, tuple[Any, float]]:
+def _rival_scores(runs: Sequence[OpenedRun]) -> dict[str, tuple[Any, float]]:
     """What runs of simpler models among those given say: (what they were scored on, score) by model."""
     return {
-        str(subject.record.config["model"]["model"]): (_block(subject), float(subject.result["mean"]))
-        for subject in subjects
-        if not subject.is_fit and subject.record.config["model"].get("model") in MODELS
+        str(run.record.config["model"]["model"]): (_block(run), float(run.result["mean"]))
+        for run in runs
+        if not run.is_fit and run.record.config["model"].get("model") in MODELS
     }
 
 
-def _block(subject: Subject) -> Any:
+def _block(run: OpenedRun) -> Any:
     """Equal for runs that were scored on the same nodes of the same graph."""
-    inputs = subject.record.inputs
-    return inputs.get("splits"), subject.metric
+    inputs = run.record.inputs
+    return inputs.get("splits"), run.metric
 
 
-def _shared(given: dict[str, tuple[Any, float]], subject: Subject) -> dict[str, float]:
-    if subject.is_fit:
+def _shared(given: dict[str, tuple[Any, float]], run: OpenedRun) -> dict[str, float]:
+    if run.is_fit:
         return {}
-    own = subject.record.config["model"].get("model")
-    return {name: score for name, (block, score) in given.items() if block == _block(subject) and name != own}
+    own = run.record.config["model"].get("model")
+    return {name: score for name, (block, score) in given.items() if block == _block(run) and name != own}
 
 
 def _describe(
-    subject: Subject, found: Found, drawn: int, step: OnStep
+    run: OpenedRun, found: RunScore, drawn: int, step: OnStep
 ) -> tuple[list[Section], dict[str, Any] | None]:
     """All tabs of a run, and what is embedded of its nodes."""
-    why = " ".join(subject.problems)
-    step(f"{subject.name}: predictions")
-    predicted, problem = try_predict(subject)
-    step(f"{subject.name}: a look inside")
-    diagnosis = _diagnose(subject)
-    step(f"{subject.name}: nodes")
+    why = " ".join(map(str, run.problems))
+    step(f"{run.name}: predictions")
+    predicted, problem = try_predict(run)
+    step(f"{run.name}: a look inside")
+    diagnosis = _diagnose(run)
+    step(f"{run.name}: nodes")
     nodes: Nodes | None = None
     drawing_note = ""
-    if subject.graph is not None:
+    if run.graph is not None:
         try:
-            nodes = gather_nodes(subject, predicted, drawn)
+            nodes = gather_nodes(run, predicted, drawn)
             drawing_note = nodes.drawing_note
         except PolyNSDError as error:
             drawing_note = str(error)
     sections = [
-        result_section(subject, found),
-        graph_section(subject.graph, why, drawing_note, nodes is not None),
-        training_section(subject),
-        quality_section(subject.graph, predicted, why or problem),
-        *inside_sections(diagnosis, subject.labels[0] if subject.labels else "", why or problem),
+        result_section(run, found),
+        graph_section(run.graph, why, drawing_note, nodes is not None),
+        training_section(run),
+        quality_section(run.graph, predicted, why or problem),
+        *inside_sections(diagnosis, run.labels[0] if run.labels else "", why or problem),
         explorer_section(nodes, "" if predicted is not None else why or problem),
     ]
     return sections, None if nodes is None else nodes.data
 
 
 def explorer_section(nodes: Nodes | None, problem: str) -> Section:
-    """The eighth tab."""
+    """The nodes of a run, to be searched and looked at one by one."""
     if nodes is None:
         return Section("nodes", "Nodes", [Text(problem or "The graph could not be read.", "problem")])
     sentence = (
-        "Type an id to see what the model says of a node, what is unusual about it, and how its neighbours "
-        "agree with it before and after the learned maps."
+        "Type an id to see what the model predicts for a node, what is unusual about it, and how its "
+        "neighbours agree with it before and after the learned maps."
     )
     blocks: list[Block] = [Widget("explorer", sentence)]
     if problem:
@@ -185,18 +183,14 @@ def explorer_section(nodes: Nodes | None, problem: str) -> Section:
     return Section("nodes", "Nodes", blocks)
 
 
-def _diagnose(subject: Subject) -> Diagnosis | None:
-    if not subject.models or subject.data is None:
+def _diagnose(run: OpenedRun) -> Diagnosis | None:
+    if not run.models or run.data is None:
         return None
-    train, test = (
-        torch.as_tensor(getattr(subject.splits[0], part)) if subject.splits else None
-        for part in ("train", "test")
-    )
     return diagnose(
-        subject.models[0],
-        subject.data,
-        train=train,
-        test=test,
+        run.models[0],
+        run.data,
+        train=run.mask(0, "train"),
+        test=run.mask(0, "test"),
         targets=TARGETS,
         max_nodes=LOOKED_INTO,
     )

@@ -7,17 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
-from polynsd.report.fit_summary import metric_name
+from polynsd.estimator.members import FAMILIES
 from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
-from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import hover_text, points, reach
-from polynsd.report.output import PERCENT, score_with_unit
+from polynsd.report.output import (
+    PERCENT,
+    axis_name,
+    difference_text,
+    metric_name,
+    percent_scale,
+    score_text,
+    score_with_unit,
+)
 from polynsd.stats import corrected_interval
 
 
 @dataclass(frozen=True)
-class Found:
+class RunScore:
     """The score of a run, and those of simpler answers on the same nodes.
 
     Attributes:
@@ -25,7 +33,7 @@ class Found:
         low: lower end of its 95 % interval; None where there is none.
         high: upper end of it.
         rivals: scores by what they are; None where there is none.
-        of: which nodes were scored.
+        scored_on: which nodes.
         note: how rivals were trained.
     """
 
@@ -33,102 +41,100 @@ class Found:
     low: float | None
     high: float | None
     rivals: dict[str, float | None]
-    of: str
+    scored_on: str
     note: str = ""
 
 
-def find_result(subject: Subject, given: dict[str, float], note: str = "") -> Found:
+def find_score(run: OpenedRun, given: dict[str, float], note: str = "") -> RunScore:
     """The score of a run; `given` are those of simpler models on the same splits."""
-    if subject.is_fit:
-        estimate = subject.result["summary"]["estimate"]
+    if run.is_fit:
+        estimate = run.result["summary"]["estimate"]
         rivals = {
-            "the most frequent class" if subject.metric != "r2" else "the mean": estimate["guess"],
+            "the most frequent class" if run.metric != "r2" else "the mean": estimate["guess"],
             "features alone": estimate["features"],
             "plain GCN": estimate["convolution"],
         }
-        rows = subject.result["summary"]["rows"]["scored"]
+        rows = run.result["summary"]["rows"]["scored"]
         kind = "kept apart" if estimate["source"] == "test" else "held out from training"
-        return Found(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
-    result = subject.protocol_result
-    low, high = _interval(subject)
-    rivals = {"the most frequent class" if subject.metric != "r2" else "the mean": _guess(subject)}
+        return RunScore(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
+    result = run.protocol_result
+    low, high = _interval(run)
+    rivals = {"the most frequent class" if run.metric != "r2" else "the mean": _guess(run)}
     rivals |= {"features alone": given.get("mlp"), "plain GCN": given.get("gcn")}
     splits = len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
-    of = f"the test nodes of {splits} split{'s' * (splits > 1)}"
-    of += f", {seeds} models each" if seeds > 1 else ""
-    return Found(result.mean, low, high, rivals, of, note)
+    scored_on = f"the test nodes of {splits} split{'s' * (splits > 1)}"
+    scored_on += f", {seeds} models each" if seeds > 1 else ""
+    return RunScore(result.mean, low, high, rivals, scored_on, note)
 
 
-def _interval(subject: Subject) -> tuple[float | None, float | None]:
+def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
     """Over splits; of one or two none."""
-    rows = subject.protocol_result.rows
+    rows = run.protocol_result.rows
     splits = sorted({row.split for row in rows})
     table = [[row.test for row in rows if row.split == split] for split in splits]
     try:
-        return corrected_interval(table, subject.split_shares)
+        return corrected_interval(table, run.split_shares)
     except PolyNSDError:
         return None, None
 
 
-def _guess(subject: Subject) -> float | None:
+def _guess(run: OpenedRun) -> float | None:
     """The score of saying the same of every node: the class that is most frequent in training."""
-    if subject.metric == "r2":
+    if run.metric == "r2":
         return 0.0
-    if subject.metric == "roc_auc":
+    if run.metric == "roc_auc":
         return 0.5
-    if subject.metric != "accuracy" or subject.data is None:
+    if run.metric != "accuracy" or run.data is None:
         return None
-    y = subject.data.y.cpu().numpy()
+    y = run.data.y.cpu().numpy()
     shares = []
-    for split in subject.splits:
+    for split in run.splits:
         train, test = (np.asarray(getattr(split, part)) for part in ("train", "test"))
         shares.append(float((y[test] == np.bincount(y[train]).argmax()).mean()))
     return float(np.mean(shares))
 
 
-def result_section(subject: Subject, found: Found) -> Section:
-    """The first tab."""
-    blocks: list[Block] = [Text(_headline(subject, found), "lead"), _rivals_chart(subject, found)]
-    if not subject.is_fit and len(subject.result["splits"]) > 1:
-        blocks.append(_splits_chart(subject))
-    blocks.append(_facts(subject))
-    if subject.is_fit:
-        blocks.append(_ensemble(subject))
+def result_section(run: OpenedRun, found: RunScore) -> Section:
+    """The score of a run beside simpler answers, and what was done."""
+    blocks: list[Block] = [Text(_headline(run, found), "lead"), _rivals_chart(run, found)]
+    if not run.is_fit and len(run.result["splits"]) > 1:
+        blocks.append(_splits_chart(run))
+    blocks.append(_facts(run))
+    if run.is_fit:
+        blocks.append(_ensemble(run))
     if found.note:
         blocks.append(Text(found.note))
     missing = [name for name in ("features alone", "plain GCN") if found.rivals.get(name) is None]
     if missing:
         how = (
             "no such model was tried in this fit"
-            if subject.is_fit
+            if run.is_fit
             else "train --model mlp and --model gcn on the same splits, and name those runs as well"
         )
         blocks.append(Text(f"To compare with {' and '.join(missing)}: {how}."))
-    blocks += [Text(problem, "problem") for problem in subject.problems]
+    blocks += [Text(str(problem), "problem") for problem in run.problems]
     return Section("result", "Result", blocks)
 
 
-def _headline(subject: Subject, found: Found) -> str:
-    metric = subject.metric
+def _headline(run: OpenedRun, found: RunScore) -> str:
+    metric = run.metric
     text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
     if found.low is not None and found.high is not None:
-        ends = [score_with_unit(metric, end).removesuffix(" %") for end in (found.low, found.high)]
-        text += f" (95 % interval {ends[0]} to {ends[1]})"
-    text += f" on {found.of}"
+        text += f" (95 % interval {score_text(metric, found.low)} to {score_text(metric, found.high)})"
+    text += f" on {found.scored_on}"
     better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
     if better:
-        scale, unit = (100, " points") if metric in PERCENT else (1, "")
+        unit = " points" if metric in PERCENT else ""
         gains = [
-            f"{gain * scale:+.{1 if unit else 3}f}{unit} against {name}".replace("-", "−")
-            for name, gain in better
+            f"{difference_text(metric, gain)}{unit} against {name}".replace("-", "−") for name, gain in better
         ]
         text += "; " + ", ".join(gains)
     return text[0].upper() + text[1:] + "."
 
 
-def _rivals_chart(subject: Subject, found: Found) -> Chart:
-    scale = 100 if subject.metric in PERCENT else 1
+def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
+    scale = percent_scale(run.metric)
     scores = {name: score for name, score in found.rivals.items() if score is not None}
     scores["this model"] = found.score
     names, values = list(scores), [scale * value for value in scores.values()]
@@ -159,15 +165,14 @@ def _rivals_chart(subject: Subject, found: Found) -> Chart:
             if found.score > best + 1e-9
             else " A simpler answer is as good: the graph, or the sheaf, adds nothing here."
         )
-    unit = " in %" if scale == 100 else ""
-    axis = {"title": {"text": metric_name(subject.metric) + unit}, "rangemode": "tozero"}
+    axis = {"title": {"text": axis_name(run.metric)}, "rangemode": "tozero"}
     layout = {"xaxis": axis, "yaxis": {"autorange": "reversed"}, "showlegend": False}
     return Chart("Against simpler answers", sentence, traces, layout, height=110 + 42 * len(values))
 
 
-def _splits_chart(subject: Subject) -> Chart:
-    rows = subject.protocol_result.rows
-    scale = 100 if subject.metric in PERCENT else 1
+def _splits_chart(run: OpenedRun) -> Chart:
+    rows = run.protocol_result.rows
+    scale = percent_scale(run.metric)
     splits = [row.split for row in rows]
     test, val = ([scale * getattr(row, part) for row in rows] for part in ("test", "val"))
     hover = "split %{x}: %{y:.4g}"
@@ -179,32 +184,32 @@ def _splits_chart(subject: Subject) -> Chart:
     best, worst = max(tests), min(tests)
     sentence = (
         f"Every filled point is a model on its own split; they lie between "
-        f"{score_with_unit(subject.metric, worst)} and {score_with_unit(subject.metric, best)}, which is how "
+        f"{score_with_unit(run.metric, worst)} and {score_with_unit(run.metric, best)}, which is how "
         "much the choice of nodes matters."
     )
     layout = {
         "xaxis": {"title": {"text": "split"}, "dtick": 1 if len(tests) < 16 else None},
-        "yaxis": {"title": {"text": metric_name(subject.metric) + (" in %" if scale == 100 else "")}},
+        "yaxis": {"title": {"text": axis_name(run.metric)}},
     }
     return Chart("Split by split", sentence, traces, layout)
 
 
-def _facts(subject: Subject) -> Table:
-    record, result = subject.record, subject.result
+def _facts(run: OpenedRun) -> Table:
+    record, result = run.record, run.result
     facts: list[tuple[str, str]] = []
-    if subject.is_fit:
+    if run.is_fit:
         summary = result["summary"]
         facts += [
             ("predicted", f"the column '{summary['label']}' of {summary['dataset']}"),
             ("rows", f"{summary['rows']['labelled']:,} of {summary['rows']['nodes']:,} have a label"),
-            ("scored by", metric_name(subject.metric)),
+            ("scored by", metric_name(run.metric)),
             ("models", f"{len(summary['ensemble'])} of {summary['tried']} tried, averaged"),
         ]
     else:
         config = record.config["model"]
         facts += [
             ("graph", str(result["dataset"])),
-            ("scored by", metric_name(subject.metric)),
+            ("scored by", metric_name(run.metric)),
             ("splits", f"{result['protocol']}; features {result['features']}"),
             ("model", f"{result['model']}, {result['parameters']:,} parameters"),
             ("training rules", f"{result['rules']}, epochs chosen by validation {result['select']}"),
@@ -217,18 +222,18 @@ def _facts(subject: Subject) -> Table:
     seconds = record.timings.get("seconds")
     facts.append(("time", "–" if seconds is None else f"{number(round(seconds, 1))} s of training"))
     facts.append(("finished", f"{str(record.timings.get('finished'))[:16].replace('T', ' ')} UTC"))
-    facts.append(("run", subject.name))
-    return Table("What was done", ("", ""), facts, is_wide=not subject.is_fit)
+    facts.append(("run", run.name))
+    return Table("What was done", ("", ""), facts, is_wide=not run.is_fit)
 
 
-def _ensemble(subject: Subject) -> Table:
-    members = subject.result["summary"]["ensemble"]
+def _ensemble(run: OpenedRun) -> Table:
+    members = run.result["summary"]["ensemble"]
     rows = [
         (
             percent(member["weight"], 0),
             str(member["name"]),
-            str(member["family"]),
-            score_with_unit(subject.metric, member["val_score"]),
+            FAMILIES.get(member["family"], str(member["family"])),
+            score_with_unit(run.metric, member["val_score"]),
         )
         for member in members
     ]

@@ -6,12 +6,12 @@ import math
 from collections import defaultdict
 from typing import Any
 
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
-from polynsd.report.fit_summary import FAMILIES, metric_name
+from polynsd.estimator.members import FAMILIES
 from polynsd.report.html.blocks import Block, Chart, Section, Text, Trace, log_axis, plot_text
-from polynsd.report.html.subject import Subject
 from polynsd.report.html.traces import finite, line, points, titled_axes
-from polynsd.report.output import PERCENT
+from polynsd.report.output import axis_name, percent_scale
 
 MAX_CURVES = 12
 POINTS = 150  # of a curve
@@ -19,26 +19,26 @@ POINTS = 150  # of a curve
 Log = list[dict[str, Any]]
 
 
-def training_section(subject: Subject) -> Section:
-    """The third tab."""
+def training_section(run: OpenedRun) -> Section:
+    """Training curves of all models of a run, or the candidates of a fit."""
     try:
-        records = subject.record.metrics()
+        records = run.record.metrics()
     except PolyNSDError as error:
         return Section("training", "Training", [Text(str(error), "problem")])
-    blocks = _candidates(subject, records) if subject.is_fit else _curves(subject, records)
+    blocks = _candidates(run, records) if run.is_fit else _curves(run, records)
     missing = Text("The run has kept no log of its training.", "problem")
     return Section("training", "Training", blocks or [missing])
 
 
-def _curves(subject: Subject, records: Log) -> list[Block]:
+def _curves(run: OpenedRun, records: Log) -> list[Block]:
     by_model: dict[int, Log] = defaultdict(list)
     for record in records:
         if record.get("event") == "epoch":
             by_model[record["split"]].append(record)
     if not by_model:
         return []
-    scale, unit = (100, " in %") if subject.metric in PERCENT else (1, "")
-    rows, scores, losses = subject.protocol_result.rows, list[Trace](), list[Trace]()
+    scale = percent_scale(run.metric)
+    rows, scores, losses = run.protocol_result.rows, list[Trace](), list[Trace]()
     for model in sorted(by_model)[:MAX_CURVES]:
         name, colour = f"split {rows[model].split}, seed {rows[model].seed}", f"${model % 10}"
         log, group = _thin(by_model[model]), {"legendgroup": name}
@@ -60,14 +60,14 @@ def _curves(subject: Subject, records: Log) -> list[Block]:
             "Score on validation nodes",
             "Lines that rise and level off have learned; the star is the epoch that was kept.",
             scores,
-            titled_axes("epoch", metric_name(subject.metric) + unit),
+            titled_axes("epoch", axis_name(run.metric)),
             is_wide=True,
             height=380,
         ),
         Chart(
             "Loss",
             "Solid lines are training nodes, dotted ones validation nodes: where the dotted line rises while "
-            "the solid one falls, the model learns by heart.",
+            "the solid one falls, the model overfits.",
             losses,
             layout,
             is_wide=True,
@@ -92,11 +92,11 @@ def _thin(log: Log) -> Log:
     return [*log[::step], log[-1]] if (len(log) - 1) % step else log[::step]
 
 
-def _candidates(subject: Subject, records: Log) -> list[Block]:
+def _candidates(run: OpenedRun, records: Log) -> list[Block]:
     rows = [(n, record) for n, record in enumerate(records, 1) if record.get("val_score") is not None]
     if not rows:
         return []
-    scale, unit = (100, " in %") if subject.metric in PERCENT else (1, "")
+    scale = percent_scale(run.metric)
     traces = []
     for index, family in enumerate(dict.fromkeys(record["family"] for _, record in rows)):
         own = [(n, record) for n, record in rows if record["family"] == family]
@@ -109,7 +109,5 @@ def _candidates(subject: Subject, records: Log) -> list[Block]:
         "Every point is a model that was tried, the higher the better; the best single one is "
         f"'{best['name']}' ({FAMILIES.get(best['family'], best['family'])})."
     )
-    axes = titled_axes(
-        "candidate, in the order of trying", f"{metric_name(subject.metric)}{unit} on held-out rows"
-    )
+    axes = titled_axes("candidate, in the order of trying", f"{axis_name(run.metric)} on held-out rows")
     return [Chart("Models that were tried", sentence, traces, axes, is_wide=True, height=420)]
