@@ -70,7 +70,6 @@ class ResponseRow(NamedTuple):
     sign_changes: int
     weighted_low: float
     weighted_high: float
-    weighted_difference: float
     alpha: float  # 0 without a correction
     from_uniform: float
     entropy: float
@@ -180,7 +179,7 @@ def _statistics(number: int, layer: SheafLayer, curves: LayerCurves, device: tor
     alpha, from_uniform, entropy = _coefficients(layer)
     return ResponseRow(
         number, low, high, high - low, high / (low + 1e-8), count_changes(m), *weighted,
-        weighted[1] - weighted[0], alpha, from_uniform, entropy, lam_max,
+        alpha, from_uniform, entropy, lam_max,
     )  # fmt: skip
 
 

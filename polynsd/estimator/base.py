@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import estimate_score
-from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling
@@ -33,9 +33,6 @@ from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
 from polynsd.training import Task
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("polynsd")
 
@@ -228,8 +225,6 @@ class SheafEstimator(FittedEstimator):
         names = self.treatments_.names
         if self.features == "auto":
             return names
-        from polynsd.estimator.features import TREATMENTS
-
         if self.features not in TREATMENTS:
             raise ConfigError(
                 f"features must be 'auto' or one of {', '.join(TREATMENTS)}; got {self.features!r}."

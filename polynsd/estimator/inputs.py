@@ -17,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.data import Graph
-from polynsd.errors import DataError, require_choice
+from polynsd.errors import require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
 from polynsd.estimator.structure import describe_structure
 from polynsd.nn.features import DENSITY, SIZE
@@ -38,11 +38,6 @@ class Scaling:
 
     mean: Numbers
     scale: Numbers
-
-    @classmethod
-    def none(cls, width: int) -> Scaling:
-        """The identity on `width` columns."""
-        return cls(np.zeros(width), np.ones(width))
 
     @classmethod
     def of(cls, values: Numbers) -> Scaling:
@@ -188,24 +183,6 @@ def make_adjacency(graph: Graph, kind: str) -> Any:
     else:
         A.data *= np.sqrt(np.repeat(power, np.diff(A.indptr)) * power[A.indices])
     return A
-
-
-def edge_inputs(data: Data, has_weights: bool, edge_dim: int) -> dict[str, Tensor]:
-    """What the model is given of the edges, which must carry what those of `fit` did."""
-    if not data.num_edges:
-        return {"edge_attr": data.x.new_zeros(0, edge_dim)} if edge_dim else {}
-    if has_weights != (data.edge_weight is not None):
-        wanted, came = ("with", "without") if has_weights else ("without", "with")
-        raise DataError(
-            f"the model was fitted {wanted} edge weights; this graph comes {came} them. Give it the same."
-        )
-    count = 0 if data.edge_attr is None else data.edge_attr.size(1)
-    if edge_dim and count != edge_dim:
-        raise DataError(
-            f"the model was fitted with {edge_dim} edge features; this graph has {count}. Give it the same."
-        )
-    extra = {"edge_weight": data.edge_weight} if has_weights else {}
-    return {**extra, "edge_attr": data.edge_attr} if edge_dim else extra
 
 
 def _both_ways(values: NDArray[Any]) -> Tensor:
