@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
-from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
-from polynsd.cli.options import DELIMITERS, MemoryOption
+from polynsd.cli.options import DELIMITERS, MemoryOption, parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 
@@ -141,9 +140,8 @@ class Fit(MemoryOption):
     def run(self) -> Path:
         """Reads, fits, writes the run folder and prints a summary; returns the folder."""
         from polynsd.data.tables import read_tables
-        from polynsd.estimator.rivals import zoo_candidates
-        from polynsd.estimator.storage import KIND, describe_parameters
-        from polynsd.estimator.tables_of_fit import hash_file
+        from polynsd.estimator.candidates import zoo_candidates
+        from polynsd.estimator.storage import KIND, describe_parameters, hash_file
         from polynsd.runs import Run
 
         options = self._read_options()

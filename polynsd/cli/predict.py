@@ -59,8 +59,7 @@ class Predict(MemoryOption):
 
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes; returns the predictions."""
-        from polynsd.estimator.storage import restore_estimator
-        from polynsd.estimator.tables_of_fit import read_schema, read_tables_for
+        from polynsd.estimator.storage import read_schema, read_tables_for, restore_estimator
         from polynsd.runs import read_run
 
         self._check_out()

@@ -25,6 +25,7 @@ from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.trees import HOPS, TreesCandidate, is_wide, trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
+from polynsd.zoo import build_model, layer_defaults
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -33,6 +34,8 @@ Options = dict[str, Any]
 
 AUTO = "auto"
 PATIENCE = 40
+ZOO_EPOCHS, ZOO_PATIENCE = 300, 60
+ZOO_SETTINGS = ((0.5, 5e-4), (0.2, 5e-4), (0.5, 5e-5))  # dropout and weight decay
 MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
 EXAMPLES: Options = {
     "maps": "orthogonal",
@@ -286,3 +289,22 @@ def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool)
         return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
     overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
     return overhead + replicas * (products / 5e9 + moved / 1e9)
+
+
+def zoo_candidates(model: str) -> list[Network]:
+    """What a user might take instead: a model of the zoo, or a published sheaf model, under a few settings.
+
+    Raises:
+        ConfigError: there is no such model; the message lists all.
+    """
+    candidates = []
+    for dropout, decay in ZOO_SETTINGS:
+        layer = LayerConfig(**{**layer_defaults(model), "dropout": dropout})
+        config = ModelConfig(model=model, hidden_channels=64, num_layers=2, layer=layer)
+        training = TrainConfig(
+            epochs=ZOO_EPOCHS, patience=ZOO_PATIENCE, learning_rate=0.01, weight_decay=decay
+        )
+        name = f"{model}, dropout {dropout:g}, weight decay {decay:g}"
+        candidates.append(Network(name, "zoo", Configuration(config, training)))
+    build_model(candidates[0].configuration.model, 1, 2)  # an unknown name is told before any work
+    return candidates

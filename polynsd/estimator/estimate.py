@@ -8,22 +8,30 @@ seen all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.fields import require_fields
 
 if TYPE_CHECKING:
     from polynsd.estimator.judge import Judge
     from polynsd.estimator.search import Attempt, Search
 
-
 RESAMPLES = 200
 FEWEST_EPOCHS = 30  # of a plain convolution, to be compared with
+STORED: dict[str, Any] = {
+    **dict.fromkeys(("metric", "source"), str),
+    "nodes": int,
+    **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
+}
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,32 @@ class Estimate:
     """`[nodes, O]` what was predicted for them: probabilities, or standardised targets."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """The scores as plain data."""
         return {name: value for name, value in vars(self).items() if name not in ("scored", "predictions")}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The numbers of the scored nodes and what was predicted of them, where that is known."""
+        if self.scored is None or self.predictions is None:
+            return {}
+        return {
+            "scored": torch.from_numpy(np.asarray(self.scored, dtype=np.int64)),
+            "predictions": torch.from_numpy(np.asarray(self.predictions, dtype=np.float64)),
+        }
+
+    @classmethod
+    def restore(cls, data: Any, tensors: Mapping[str, Tensor]) -> Estimate:
+        """The estimate that `to_dict` and `tensors` described."""
+        require_fields(data, **STORED)
+        if not tensors:
+            return cls(**data)
+        scored, predictions = (tensors.get(name, torch.empty(0)) for name in ("scored", "predictions"))
+        is_list = scored.dtype == torch.int64 and scored.dim() == 1 and bool((scored >= 0).all())
+        is_table = predictions.dtype == torch.float64 and predictions.dim() == 2
+        if len(tensors) != 2 or not is_list or not is_table or len(scored) != len(predictions):
+            raise DataError(
+                "an estimate needs the numbers of the scored nodes and a row of predictions for each"
+            )
+        return cls(**data, scored=scored.numpy(), predictions=predictions.numpy())
 
 
 def estimate_score(

@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from polynsd.errors import ShapeError, require_choice
-from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.estimator.members import StoredTensors, check_range
 from polynsd.fields import require_fields
 
 logger = logging.getLogger("polynsd")

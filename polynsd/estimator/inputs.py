@@ -17,9 +17,10 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.data import Graph
-from polynsd.errors import require_choice
+from polynsd.errors import DataError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
 from polynsd.estimator.structure import describe_structure
+from polynsd.fields import require_fields
 from polynsd.nn.features import DENSITY, SIZE
 from polynsd.sparse import to_tensor
 
@@ -50,6 +51,19 @@ class Scaling:
         """Standardises every column but those of 0 and 1."""
         scaling, is_flag = cls.of(values), ((values == 0) | (values == 1)).all(axis=0)
         return cls(np.where(is_flag, 0.0, scaling.mean), np.where(is_flag, 1.0, scaling.scale))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data, from which `restore` makes it again."""
+        return {"mean": self.mean.tolist(), "scale": self.scale.tolist()}
+
+    @classmethod
+    def restore(cls, data: Any) -> Scaling:
+        """The scaling that `state` described."""
+        require_fields(data, mean=float | list[float], scale=float | list[float])
+        mean, scale = (np.array(data[name], dtype=np.float64) for name in ("mean", "scale"))
+        if mean.shape != scale.shape:
+            raise DataError("a scaling needs as many scales as means")
+        return cls(mean, scale)
 
     def apply(self, values: Numbers) -> Numbers:
         return (values - self.mean) / self.scale

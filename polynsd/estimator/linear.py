@@ -23,7 +23,7 @@ from polynsd.estimator.design import Design, as_tensor, make_design, multiply_ho
 from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import LOSS_SHARE
-from polynsd.estimator.members import FitData, Fitted, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors
 from polynsd.estimator.newton import (
     Models,
     cross_entropy,
@@ -33,7 +33,6 @@ from polynsd.estimator.newton import (
     squared_error,
     zero_models,
 )
-from polynsd.estimator.stored import StoredTensors
 from polynsd.fields import require_fields
 from polynsd.training import Task
 

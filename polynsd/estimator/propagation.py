@@ -25,8 +25,16 @@ from torch import Tensor
 
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.linear import score_out_of_fold
-from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
-from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.estimator.members import (
+    Candidate,
+    FitData,
+    Fitted,
+    Member,
+    Outputs,
+    State,
+    StoredTensors,
+    check_range,
+)
 from polynsd.fields import require_fields
 from polynsd.training import Task
 

@@ -23,9 +23,8 @@ from torch import Tensor
 
 from polynsd.errors import DataError
 from polynsd.estimator.features import STANDARD
-from polynsd.estimator.members import FitData, Fitted, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
-from polynsd.estimator.stored import StoredTensors, check_range
 from polynsd.fields import require_fields
 from polynsd.training import Task
 

@@ -19,7 +19,7 @@ from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
-from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator, rivals
+from polynsd.estimator import SheafClassifier, SheafRegressor, candidates, load_estimator
 from polynsd.runs import RunParts, read_run
 
 FIT = ["--label", "kind", "--quiet", "--out"]
@@ -390,7 +390,7 @@ def test_groups_stay_together_and_the_future_is_held_out(by):
 
 
 def test_a_rival_is_fitted_to_the_same_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(rivals, "EPOCHS", 2)
+    monkeypatch.setattr(candidates, "ZOO_EPOCHS", 2)
     edges, nodes = tables()
     ours, gcn = (train(tmp_path, edges, nodes, out=tmp_path / m, model=m, test=0.3) for m in ("auto", "gcn"))
     assert {member["family"] for member in read_run(gcn).result["summary"]["ensemble"]} == {"zoo"}

@@ -124,8 +124,7 @@ def _open_protocol(subject: Subject, dataset: str | None) -> Subject:
 
 
 def _open_fit(subject: Subject, edges: Path | None, nodes: Path | None) -> Subject:
-    from polynsd.estimator.storage import restore_estimator
-    from polynsd.estimator.tables_of_fit import read_tables_for
+    from polynsd.estimator.storage import read_tables_for, restore_estimator
 
     subject = replace(subject, graph=read_tables_for(subject.record, edges, nodes).graph)
     try:
