@@ -25,6 +25,7 @@ from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling
+from polynsd.estimator.judge import make_judge
 from polynsd.estimator.kinds import Parts
 from polynsd.estimator.labels import Labels, Mask, labelled_mask
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
@@ -32,7 +33,7 @@ from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, OnCandidate, Search
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
-from polynsd.training import Task
+from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
 
@@ -239,8 +240,10 @@ class SheafEstimator(FittedEstimator):
         on_candidate: OnCandidate | None,
     ) -> Search:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
-        data = FitData(*graph_and_labels, self._task(), prepared.weights, self.seed_, on_epoch=on_epoch)
-        judge = self._judge(prepared.target, prepared.folds.judged)
+        data = FitData(
+            *graph_and_labels, get_task(self.metric_), prepared.weights, self.seed_, on_epoch=on_epoch
+        )
+        judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
         return Search(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
@@ -259,7 +262,7 @@ class SheafEstimator(FittedEstimator):
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, prepared.target[prepared.folds.judged])
         self.val_score_ = search.judge.score(self._scored(judged))
-        test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
+        test = make_judge(self.metric_, prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
         self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
 
@@ -308,9 +311,6 @@ class SheafEstimator(FittedEstimator):
         if not (folds.train * values).any(1).all():
             raise DataError("sample_weight is zero on all training nodes; some weight must be positive.")
         return np.where(used, values / values[used].mean(), 0.0)
-
-    def _task(self) -> Task:
-        raise NotImplementedError
 
     def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
         """`[O]` the prediction that looks at nothing."""

@@ -14,20 +14,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.candidates import epoch_seconds
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.kinds import Parts, kind_of, restore_member
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
-
-if TYPE_CHECKING:
-    from polynsd.estimator.judge import Judge
 
 logger = logging.getLogger("polynsd")
 
@@ -301,8 +299,8 @@ class Search:
                 logger.warning("interrupted; the models are kept as they are.")
                 return
             attempt.member = member
-            outputs = self.judge.as_predictions(member.outputs(self.data.inputs), attempt.temperature)
-            attempt.everywhere = outputs.mean(0)
+            outputs, is_regression = member.outputs(self.data.inputs), self.data.task.is_regression
+            attempt.everywhere = as_predictions(outputs, attempt.temperature, is_regression).mean(0)
 
     def _has_time(self, attempt: Attempt) -> bool:
         """Whether a network can be trained again within the budget, or a little more than the allowance."""
