@@ -31,7 +31,7 @@ from polynsd.estimator.labels import Labels, Mask, labelled_mask
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
-from polynsd.estimator.search import Attempt, OnCandidate, Search
+from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
 from polynsd.training import get_task
 
@@ -238,15 +238,15 @@ class SheafEstimator(FittedEstimator):
         on_epoch: OnEpoch | None,
         parts: Parts | None,
         on_candidate: OnCandidate | None,
-    ) -> Search:
+    ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
         data = FitData(
             *graph_and_labels, get_task(self.metric_), prepared.weights, self.seed_, on_epoch=on_epoch
         )
         judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
-        return Search(data, judge, self._seconds(), self._size(), parts, on_candidate)
+        return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
-    def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
+    def _keep(self, prepared: _Prepared, search: CandidateSearch, attempts: Sequence[Attempt]) -> None:
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [

@@ -1,4 +1,4 @@
-"""What an estimator tries, from cheap to dear, and what an epoch of it costs.
+"""What an estimator tries, cheapest first.
 
 Within a family the first candidates are tried on every graph, the others where validation favours the family.
 Nothing here looks at labels or at the name of a graph.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from scipy import sparse
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.devices import with_double
@@ -267,28 +265,6 @@ def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> 
         )
         if all(name in fixed for name in free):
             return
-
-
-def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool) -> float:
-    """What an epoch of so many models together takes, on one core of a usual CPU or on a GPU.
-
-    An estimate from shapes alone, so that what is tried does not depend on how busy a machine is.
-    """
-    model, x = network.configuration.model, inputs.features(network.treatment)
-    layer, nodes, half_edges = model.layer, inputs.num_nodes, 2 * inputs.graph.num_edges
-    width = layer.total_stalk_dim * model.hidden_channels
-    entries = x.nnz if sparse.issparse(x) else x.size
-    dense, gathered = 2 * nodes * width**2, max(layer.degree, 1) * half_edges * width
-    if layer.adds_trunk:
-        trunk = layer.learner_width
-        dense += nodes * trunk * (2 * width + 2 * trunk * layer.learner_hops)
-        gathered += layer.learner_hops * half_edges * trunk
-    products = entries * width + model.num_layers * dense
-    moved = model.num_layers * (gathered + 8 * nodes * width)
-    if on_gpu:
-        return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
-    overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
-    return overhead + replicas * (products / 5e9 + moved / 1e9)
 
 
 def zoo_candidates(model: str) -> list[Network]:

@@ -23,7 +23,7 @@ from polynsd.fields import require_fields
 
 if TYPE_CHECKING:
     from polynsd.estimator.judge import Judge
-    from polynsd.estimator.search import Attempt, Search
+    from polynsd.estimator.search import Attempt, CandidateSearch
 
 RESAMPLES = 200
 FEWEST_EPOCHS = 30  # of a plain convolution, to be compared with
@@ -90,7 +90,7 @@ class Estimate:
 
 
 def estimate_score(
-    search: Search,
+    search: CandidateSearch,
     metric: str,
     everywhere: Predictions,
     guess: NDArray[np.float64],
@@ -148,7 +148,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     return max(attempts, key=lambda attempt: attempt.objective, default=None)
 
 
-def _predict_by_halves(search: Search) -> Predictions:
+def _predict_by_halves(search: CandidateSearch) -> Predictions:
     """Predictions, each of which comes from an ensemble that the other half has chosen."""
     predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
     first = search.judge.half(search.data.seed)

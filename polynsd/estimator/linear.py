@@ -90,6 +90,10 @@ class LinearMember:
             raise DataError(f"{data['hops']} hops have no weights of {stored.size('W')} columns")
         return cls(**data, weights=weights, intercepts=intercepts)
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        width = self.weights.shape[1] / (self.hops + 1)
+        return (width, self.intercepts.shape[1]) == (columns, num_outputs)
+
 
 @dataclass(frozen=True)
 class LinearCandidate:

@@ -70,6 +70,10 @@ class Member(Protocol):
         """The member that `state` described."""
         ...
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        """Whether it takes so many treated features to so many outputs."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class FitData:

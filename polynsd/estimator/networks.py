@@ -152,6 +152,10 @@ class NetworkMember:
             data["best_epochs"],
         )
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        """See `Member`."""
+        return self.sizes == (columns, num_outputs)
+
 
 def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMember | None]:
     """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.

@@ -127,6 +127,10 @@ class PropagationMember:
             check_range("labels", labels, -1, stored.size("O"))
         return cls(**plain, labels=labels.numpy(), prior=prior.numpy(), base=base)
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        has_base = self.base is None or self.base.takes(columns, num_outputs)
+        return has_base and self.prior.shape[1] == num_outputs
+
 
 @dataclass(frozen=True)
 class PropagationCandidate:
