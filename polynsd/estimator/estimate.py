@@ -20,6 +20,7 @@ from torch import Tensor
 from polynsd.errors import DataError
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.fields import require_fields
+from polynsd.stats import wilson_interval
 
 if TYPE_CHECKING:
     from polynsd.estimator.judge import Judge
@@ -168,10 +169,8 @@ def _interval(
     """The 95 % interval of a score: Wilson's for a share, percentiles over resampled nodes otherwise."""
     count = len(predictions)
     if metric == "accuracy":
-        share, z, scale = judge.score(predictions), 1.96, 1 + 1.96**2 / count
-        centre = share + z**2 / (2 * count)
-        spread = z * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
-        return (centre - spread) / scale, (centre + spread) / scale
+        low, high = wilson_interval(judge.score(predictions), count)
+        return float(low), float(high)
     rng, scores = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
         drawn = rng.integers(count, size=count)
