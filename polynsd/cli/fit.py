@@ -77,7 +77,7 @@ class Fit(MemoryOption):
     delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
     """Between the fields of text files, e.g. ';' or tab; a comma in .csv, a tab in .tsv unless given."""
     encoding: str = "utf-8"
-    """Of text files, e.g. latin-1."""
+    """The encoding of text files, e.g. latin-1."""
     decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
     """What stands before the decimals of numbers in text files: a point or a comma."""
     group: Column = None
@@ -90,8 +90,8 @@ class Fit(MemoryOption):
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
     decision: Annotated[str, arg(metavar="RULE")] = "auto"
-    """Which class is said: argmax, balanced, F1, precision=0.9 (the largest recall with that precision) or
-    recall=0.9; auto is what the metric asks for."""
+    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision)
+    or recall=0.9; auto is what the metric asks for."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
     """The share of labelled rows, e.g. 0.2, that is kept apart for the score; rows that are held out from
     training give it unless given."""

@@ -43,15 +43,15 @@ class Predict(MemoryOption):
     id_column: Column = None
     """The column of ids in the node table, if it is called otherwise than in the fit."""
     source: Column = None
-    """The column where an edge begins, likewise."""
+    """The column where an edge begins, if it is called otherwise than in the fit."""
     target: Column = None
-    """The column where an edge ends, likewise."""
+    """The column where an edge ends, if it is called otherwise than in the fit."""
     delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
     """Between the fields of text files, if it is otherwise than in the fit."""
     encoding: str | None = None
-    """Of text files, likewise."""
+    """The encoding of text files, if it is otherwise than in the fit."""
     decimal: Annotated[str | None, arg(metavar="CHARACTER")] = None
-    """What stands before decimals in text files, likewise."""
+    """What stands before decimals in text files, if it is otherwise than in the fit."""
     json: bool = False
     """Print the summary as a JSON object."""
     quiet: bool = False

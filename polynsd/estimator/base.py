@@ -1,7 +1,7 @@
 """What `SheafClassifier` and `SheafRegressor` share: parameters and `fit`; for the rest see `fitted.py`.
 
 `fit` reads the graph and its labels (`inputs.py`, `labels.py`), divides the labelled nodes (`folds.py`),
-tries candidates from cheap to dear (`candidates.py`, `search.py`), and keeps the ensemble that predicts best
+tries candidates, cheapest first (`candidates.py`, `search.py`), and keeps the ensemble that predicts best
 what its members have not seen (`ensemble.py`).
 """
 
@@ -26,7 +26,7 @@ from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import make_judge
-from polynsd.estimator.kinds import Parts
+from polynsd.estimator.kinds import CandidateStore
 from polynsd.estimator.labels import Labels, Mask, labelled_mask
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
@@ -96,7 +96,7 @@ class SheafEstimator(FittedEstimator):
         edges: Any = None,
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
-        parts: Parts | None = None,
+        parts: CandidateStore | None = None,
         on_candidate: OnCandidate | None = None,
         candidates: Sequence[Candidate] | None = None,
     ) -> E:
@@ -126,7 +126,7 @@ class SheafEstimator(FittedEstimator):
         prepared = self._prepare(graph, y, (train, val, test), edges, sample_weight)
         search = self._search(prepared, on_epoch, parts, on_candidate or self._print_candidate)
         attempts = search.run(prepared.candidates if candidates is None else candidates)
-        self._keep(prepared, search, attempts)
+        self._keep_ensemble(prepared, search, attempts)
         return self
 
     def _print_candidate(self, row: dict[str, Any], share: float) -> None:
@@ -171,7 +171,7 @@ class SheafEstimator(FittedEstimator):
         if source.masks and all(part is None for part in given) and nodes is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
         self._labels = self._read_labels(source, y, self._in_table, nodes)
-        strata = self._learn_classes(self._labels)
+        strata = self._make_strata(self._labels)
         folds, test = self._divide(strata, *given)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
         self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
@@ -236,7 +236,7 @@ class SheafEstimator(FittedEstimator):
         self,
         prepared: _Prepared,
         on_epoch: OnEpoch | None,
-        parts: Parts | None,
+        parts: CandidateStore | None,
         on_candidate: OnCandidate | None,
     ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
@@ -246,7 +246,9 @@ class SheafEstimator(FittedEstimator):
         judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
         return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
-    def _keep(self, prepared: _Prepared, search: CandidateSearch, attempts: Sequence[Attempt]) -> None:
+    def _keep_ensemble(
+        self, prepared: _Prepared, search: CandidateSearch, attempts: Sequence[Attempt]
+    ) -> None:
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [
@@ -284,7 +286,7 @@ class SheafEstimator(FittedEstimator):
             raise ConfigError(f"ensemble must be 'auto' or a number of models, 1 or more; got {size!r}.")
         return size
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         """Learns the classes; returns the strata `[N]` by which nodes are held out."""
         raise NotImplementedError
 

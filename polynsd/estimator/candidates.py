@@ -166,7 +166,7 @@ SYMMETRIC: Options = {"normalization": "sheaf-augmented"}
 
 
 class _Regularised(NamedTuple):
-    """How networks on words or on numbers are kept from learning by heart."""
+    """How networks on words or on numbers are kept from overfitting."""
 
     drops: tuple[float, float]  # of the input
     dropouts: tuple[float, float]

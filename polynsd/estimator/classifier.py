@@ -26,7 +26,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     """Classes of nodes, of a graph whose neighbours may disagree.
 
     Without arguments it tries linear models and boosted trees on features and on those of neighbours,
-    graph convolutions, polynomial filters and sheaf networks, from cheap to dear, and keeps an ensemble of
+    graph convolutions, polynomial filters and sheaf networks, cheapest first, and keeps an ensemble of
     the best.
 
     Args:
@@ -141,7 +141,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
 
     score = SheafEstimator.score  # not the mixin's
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         require_choice("calibrate", str(self.calibrate), ("None", "temperature"))
         require_choice("metric", self.metric, ("auto", *CLASS_METRICS))
         self.classes_ = sort_classes(labels)

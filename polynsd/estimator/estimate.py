@@ -1,4 +1,4 @@
-"""The honest estimate: a score on nodes that the choice has not seen, beside what would be there without it.
+"""The estimate of a fit: its score on nodes that the choice has not seen, beside those of simpler models.
 
 With a test part (`test_fraction`) nothing of the search has seen the nodes that are scored. Without one the
 held-out nodes are divided into two halves, and each half is scored by the ensemble that the other half
@@ -41,21 +41,21 @@ class Estimate:
 
     metric: str
     score: float
-    """Of the ensemble."""
+    """The score of the ensemble."""
     source: str
     """`test`: nodes that were kept apart; `halves`: held-out nodes, each half by the choice of the other."""
     nodes: int
-    """How many were scored."""
+    """How many nodes were scored."""
     guess: float
-    """Of the most frequent class, or of the mean."""
+    """The score of the most frequent class, or of the mean."""
     features: float | None
-    """Of the best candidate that does not look at neighbours; None where none was tried."""
+    """The score of the best candidate that does not look at neighbours; None where none was tried."""
     convolution: float | None
-    """Of a plain graph convolution; None where none was tried, or for a few epochs only."""
+    """The score of a plain graph convolution; None where none was tried, or for a few epochs only."""
     low: float | None = None
     """Lower end of the 95 % interval of the score, for the chance of which nodes are scored."""
     high: float | None = None
-    """Its upper end."""
+    """Upper end of the interval."""
     scored: NDArray[np.int64] | None = field(default=None, repr=False)
     """`[nodes]` the numbers of the nodes that were scored, in the graph of the fit."""
     predictions: Predictions | None = field(default=None, repr=False)
@@ -141,7 +141,7 @@ def estimate_score(
 
 
 def _is_trained(attempt: Attempt, folds: int) -> bool:
-    """Whether a network had time for more than a few epochs; otherwise it is no rival to boast with."""
+    """Whether a network had time for more than a few epochs; otherwise it is not compared with."""
     return attempt.member is not None and attempt.member.parameters["epochs"] >= FEWEST_EPOCHS * folds
 
 

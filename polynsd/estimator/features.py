@@ -194,7 +194,7 @@ class FeatureTreatments:
 
 
 class _ColumnFacts(NamedTuple):
-    """Of every column, over all N nodes."""
+    """What is known of every column, over all N nodes."""
 
     num_nodes: int
     low: Numbers

@@ -24,7 +24,7 @@ KINDS: dict[str, type[Member]] = {
 }
 
 
-class Parts(Protocol):
+class CandidateStore(Protocol):
     """Where fitted candidates are kept while a search goes on, e.g. `polynsd.runs.RunParts`."""
 
     def load(self) -> Sequence[State]:

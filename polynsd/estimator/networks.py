@@ -74,7 +74,7 @@ class NetworkMember:
     epochs: int
     """How many were trained, over all folds."""
     sizes: tuple[int, int]
-    """Of the input and of the output."""
+    """Columns of the input and of the output."""
     best_epochs: Sequence[int]
     """The epoch of every fold that was kept."""
 

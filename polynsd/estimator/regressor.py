@@ -30,7 +30,7 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
 
     score = SheafEstimator.score  # not the mixin's
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         if labels.values.dtype.kind not in "iufb":
             raise DataError(
                 f"targets must be numbers; got {labels.values.dtype}. Use SheafClassifier for classes."

@@ -21,7 +21,7 @@ from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.budget import Budget
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.judge import Judge, as_predictions
-from polynsd.estimator.kinds import Parts, kind_of, restore_member
+from polynsd.estimator.kinds import CandidateStore, kind_of, restore_member
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
@@ -88,7 +88,7 @@ class CandidateSearch:
     judge: Judge
     seconds: float | None = None
     size: int = 1
-    parts: Parts | None = None
+    parts: CandidateStore | None = None
     on_candidate: OnCandidate | None = None
     attempts: list[Attempt] = field(default_factory=list)
 

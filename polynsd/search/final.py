@@ -68,7 +68,7 @@ def run_off(search: Search, problem: Problem | None = None, folder: Path | None 
 
 
 def _mean_validations(problem: Problem, trials: Sequence[Trial], folder: Path | None) -> dict[int, float]:
-    """Of trials of one shape, by their numbers."""
+    """The mean validation scores of trials of one shape, by their numbers."""
     numbers = [trial.number for trial in trials]
     configurations = [trial.configuration for trial in trials]
     with ExitStack() as stack:

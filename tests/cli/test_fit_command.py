@@ -309,13 +309,13 @@ def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp
 def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch, capsys):
     edges, nodes = tables()
     paths = map(str, write(tmp_path / "train", edges, nodes).values())
-    restore, keep = SheafClassifier._keep, RunParts.append
+    restore, keep = SheafClassifier._keep_ensemble, RunParts.append
     fitted = []
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SheafClassifier, "_keep", interrupted)
+    monkeypatch.setattr(SheafClassifier, "_keep_ensemble", interrupted)
     monkeypatch.setattr(RunParts, "append", lambda *arguments: fitted.append(1) or keep(*arguments))
     with pytest.raises(SystemExit) as stop:
         main(["fit", *paths, *FIT, str(tmp_path / "run")])
@@ -325,7 +325,7 @@ def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch, ca
     assert told.splitlines()[-1] == f"polynsd: interrupted; {kept}"
     with pytest.raises(DataError, match="has not finished"):
         predict(tmp_path, edges, nodes)
-    monkeypatch.setattr(SheafClassifier, "_keep", restore)
+    monkeypatch.setattr(SheafClassifier, "_keep_ensemble", restore)
     again = read_run(train(tmp_path, edges, nodes))
     assert len(fitted) == 1
     whole = read_run(train(tmp_path, edges, nodes, out=tmp_path / "other"))
