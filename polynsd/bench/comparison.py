@@ -1,6 +1,7 @@
 """The records of `bench estimator` as tables: scores, ranks, seconds, and differences with their intervals.
 
-    for table in (summary_table(records), *map(score_table, make_boards(records))):
+    comparisons = compare_methods(records)
+    for table in (summary_table(comparisons), *map(score_table, comparisons)):
         print_table(table.title, table.header, table.rows)
 
 Differences are the estimator's score minus a rival's on the same splits, in points (hundredths). A graph
@@ -50,7 +51,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
+class MethodComparison:
     """All methods on all graphs at one share of labelled nodes.
 
     Args:
@@ -59,14 +60,14 @@ class Board:
         scores: graph → method → scores in percent of the splits that all methods have; a method that failed
             is absent.
         seconds: method → seconds of every case.
-        flattery: of every case, the estimator's own estimate less its test score, in points.
+        estimate_errors: of every case, the estimator's own estimate less its test score, in points.
     """
 
     labels: float
     methods: tuple[str, ...]
     scores: Mapping[str, Mapping[str, Scores]]
     seconds: Mapping[str, Sequence[float]]
-    flattery: Sequence[float]
+    estimate_errors: Sequence[float]
 
     @cached_property
     def means(self) -> Scores:
@@ -104,17 +105,17 @@ class Board:
         return Difference(graph, rival, points, (result.low, result.high))
 
 
-def make_boards(records: Sequence[Record]) -> list[Board]:
-    """A board per share of labelled nodes, most labels first; methods in their usual order."""
+def compare_methods(records: Sequence[Record]) -> list[MethodComparison]:
+    """A comparison per share of labelled nodes, most labels first; methods in their usual order."""
     tried = {record.method for record in records}
     methods = tuple(method for method in METHODS if method in tried)
     if ESTIMATOR not in methods:
         raise DataError("the records hold no result of the estimator; run it as well.")
     shares = sorted({record.labels for record in records}, reverse=True)
-    return [_make_board(labels, methods, [r for r in records if r.labels == labels]) for labels in shares]
+    return [_compare(labels, methods, [r for r in records if r.labels == labels]) for labels in shares]
 
 
-def _make_board(labels: float, methods: tuple[str, ...], records: Sequence[Record]) -> Board:
+def _compare(labels: float, methods: tuple[str, ...], records: Sequence[Record]) -> MethodComparison:
     by_graph: dict[str, dict[str, dict[int, float]]] = {}
     for record in records:
         own = by_graph.setdefault(record.graph, {}).setdefault(record.method, {})
@@ -130,63 +131,67 @@ def _make_board(labels: float, methods: tuple[str, ...], records: Sequence[Recor
             scores[graph] = {m: 100 * np.array([scored[m][split] for split in common]) for m in scored}
     seconds = {m: [r.seconds for r in records if r.method == m and r.error is None] for m in methods}
     estimates = [(r.val, r.test) for r in records if r.method == ESTIMATOR]
-    flattery = [100 * (val - test) for val, test in estimates if val is not None and test is not None]
-    return Board(labels, methods, scores, seconds, flattery)
+    estimate_errors = [100 * (val - test) for val, test in estimates if val is not None and test is not None]
+    return MethodComparison(labels, methods, scores, seconds, estimate_errors)
 
 
-def score_table(board: Board) -> Table:
+def score_table(comparison: MethodComparison) -> Table:
     """Mean ± standard deviation of every method on every graph, and the difference to the best rival."""
     rows = []
-    differences = {difference.graph: difference for difference in board.differences}
-    for graph, own in board.scores.items():
-        cells = [_score_text(own.get(method)) for method in board.methods]
+    differences = {difference.graph: difference for difference in comparison.differences}
+    for graph, own in comparison.scores.items():
+        cells = [_score_text(own.get(method)) for method in comparison.methods]
         rows.append((graph, *cells, *_difference_cells(differences.get(graph))))
-    header = ("graph", *board.methods, "best rival", "estimator − best rival")
-    return Table(f"test score in %, {share_text(board.labels)}", header, tuple(rows))
+    header = ("graph", *comparison.methods, "best rival", "estimator − best rival")
+    return Table(f"test score in %, {share_text(comparison.labels)}", header, tuple(rows))
 
 
-def summary_table(boards: Sequence[Board]) -> Table:
+def summary_table(comparisons: Sequence[MethodComparison]) -> Table:
     """A row per method: mean rank, the estimator's mean lead, and seconds, at every share of labels."""
-    boards = [board for board in boards if board.scores]
-    if not boards:
+    comparisons = [comparison for comparison in comparisons if comparison.scores]
+    if not comparisons:
         raise DataError("there is no graph yet on which every method has been tried.")
-    columns: dict[str, list[str]] = {"method": list(boards[0].methods)}
-    for board in boards:
-        ranks, where = board.mean_ranks, f"{100 * board.labels:g} %"
-        columns[f"rank, {where}"] = [f"{ranks[method]:.2f}" for method in board.methods]
-        columns[f"estimator ahead by, {where}"] = [_lead_text(board, method) for method in board.methods]
-        columns[f"seconds, {where}"] = [_seconds_text(board.seconds[method]) for method in board.methods]
-    counts = ", ".join(str(len(board.scores)) for board in boards)
+    columns: dict[str, list[str]] = {"method": list(comparisons[0].methods)}
+    for comparison in comparisons:
+        ranks, where = comparison.mean_ranks, f"{100 * comparison.labels:g} %"
+        columns[f"rank, {where}"] = [f"{ranks[method]:.2f}" for method in comparison.methods]
+        columns[f"estimator ahead by, {where}"] = [
+            _lead_text(comparison, method) for method in comparison.methods
+        ]
+        columns[f"seconds, {where}"] = [
+            _seconds_text(comparison.seconds[method]) for method in comparison.methods
+        ]
+    counts = ", ".join(str(len(comparison.scores)) for comparison in comparisons)
     title = (
         f"mean rank, mean lead of the estimator in points with 95 % interval, median seconds; {counts} graphs"
     )
     return Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
-def verdict(board: Board) -> str:
+def verdict(comparison: MethodComparison) -> str:
     """Mean ranks, on how many graphs the estimator is level with the best rival or above, its worst graph."""
-    if not board.differences:
-        return f"{share_text(board.labels)}: no graph has been tried with every method."
-    level = sum(difference.points >= -CLOSE for difference in board.differences)
-    worst = min(board.differences, key=lambda difference: difference.points)
-    total, ranks = len(board.differences), board.mean_ranks
+    if not comparison.differences:
+        return f"{share_text(comparison.labels)}: no graph has been tried with every method."
+    level = sum(difference.points >= -CLOSE for difference in comparison.differences)
+    worst = min(comparison.differences, key=lambda difference: difference.points)
+    total, ranks = len(comparison.differences), comparison.mean_ranks
     own, rival = ranks.pop(ESTIMATOR), min(ranks, key=lambda method: ranks[method])
     return (
-        f"{share_text(board.labels)}: mean rank {own:.2f} of {len(board.methods)} methods (the next, "
-        f"{rival}, has {ranks[rival]:.2f}); within {CLOSE} points of the best rival or above on {level} of "
-        f"{total} graphs ({level / total:.0%}); at the least {worst.points:+.1f} points "
+        f"{share_text(comparison.labels)}: mean rank {own:.2f} of {len(comparison.methods)} methods "
+        f"(the next, {rival}, has {ranks[rival]:.2f}); within {CLOSE} points of the best rival or above "
+        f"on {level} of {total} graphs ({level / total:.0%}); at the least {worst.points:+.1f} points "
         f"({worst.graph}, {worst.rival})."
     )
 
 
-def describe_estimates(board: Board) -> str:
+def describe_estimates(comparison: MethodComparison) -> str:
     """How far the scores that the estimator states of itself are from those on the test nodes."""
-    off = np.array(board.flattery)
+    off = np.array(comparison.estimate_errors)
     if not len(off):
-        return f"{share_text(board.labels)}: the estimator has no score."
+        return f"{share_text(comparison.labels)}: the estimator has no score."
     return (
-        f"{share_text(board.labels)}: the estimator's own estimate is {off.mean():+.1f} points off the test "
-        f"score on average, {np.abs(off).mean():.1f} in absolute value."
+        f"{share_text(comparison.labels)}: the estimator's own estimate is {off.mean():+.1f} points off "
+        f"the test score on average, {np.abs(off).mean():.1f} in absolute value."
     )
 
 
@@ -222,9 +227,9 @@ def _difference_cells(difference: Difference | None) -> tuple[str, str]:
     return difference.rival, text
 
 
-def _lead_text(board: Board, method: str) -> str:
+def _lead_text(comparison: MethodComparison, method: str) -> str:
     """The mean over graphs of the mean over splits, with its interval over graphs."""
-    leads = board.means[:, 0] - board.means[:, board.methods.index(method)]
+    leads = comparison.means[:, 0] - comparison.means[:, comparison.methods.index(method)]
     leads = leads[np.isfinite(leads)]
     if method == ESTIMATOR or not len(leads):
         return DASH

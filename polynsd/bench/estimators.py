@@ -1,7 +1,7 @@
 """`bench estimator`: the default estimator against what a user would take instead, on the same nodes.
 
     records = compare_estimators(["texas", "cora"], splits=3, out=Path("comparison.jsonl"))
-    print(summary_table(make_boards(records)))  # polynsd.bench.comparison
+    print(summary_table(compare_methods(records)))  # polynsd.bench.comparison
 
 A case is a graph, a share of labelled nodes and a split. Three quarters of the labelled nodes are for
 training and one for validation, drawn class by class; all others are test nodes. A share of 0.8 is 60/20/20.

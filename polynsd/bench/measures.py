@@ -30,6 +30,7 @@ Run = Callable[[], object]
 DEVICES = ("cpu", "cuda")
 PACKAGES = ("polynsd", "torch", "torch_geometric", "numpy", "numba", "triton")
 COPY_BYTES = {"cpu": 2**27, "cuda": 2**31}
+COPIES = 5
 CAPTURE_RUNS = 5  # more than `CapturedStep` takes to warm up and capture
 MIB = 2**20
 
@@ -70,11 +71,11 @@ def replayed(run: Run) -> Run | None:
     return step if step.captured else None
 
 
-def copy_gbs(device: str, repeats: int = 5) -> float:
+def copy_gbs(device: str) -> float:
     """10⁹ bytes read and written per second by a large copy: what memory can do at best."""
     source = torch.zeros(COPY_BYTES[device], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    times = times_of(lambda: target.copy_(source), repeats, device, warm_up=1)
+    times = times_of(lambda: target.copy_(source), COPIES, device, warm_up=1)
     return 2 * source.numel() / times.median / 1e6
 
 

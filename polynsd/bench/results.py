@@ -175,13 +175,15 @@ def print_record(title: str, columns: Columns, record: dict[str, Any]) -> None:
     """Prints the table, what is missing from it and why, and how time grows."""
     rows, environment = record["rows"], record["environment"]
     threads = f", threads: {environment['threads']}" if environment["device"] == "cpu" else ""
-    print_table(
-        f"{title}; {environment['device_name']}{threads}, copies {environment['copy_gbs']:.1f} GB/s",
-        list(columns),
-        [[cell(row) for cell in columns.values()] for row in rows],
-    )
+    machine = f"{environment['device_name']}{threads}, copies {environment['copy_gbs']:.1f} GB/s"
+    print_rows(f"{title}; {machine}", columns, rows)
     for line in (*explain_missing(rows), *warn_unsteady(rows), *map(describe_fit, record["fits"])):
         print(line)  # noqa: T201
+
+
+def print_rows(title: str, columns: Columns, rows: Sequence[Row]) -> None:
+    """Prints rows as a table."""
+    print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def explain_missing(rows: Sequence[Row]) -> list[str]:

@@ -79,7 +79,8 @@ def _in_words_of(command: Any, error: Exception) -> str:
 
 def parse_command(arguments: Sequence[str]) -> Any:
     """The command as an instance of its dataclass, with a `run` method; prints help where it is asked for."""
-    from polynsd.cli.commands import describe_commands, find_commands, find_group, load_command
+    from polynsd.cli.commands import find_commands, find_group, load_command
+    from polynsd.cli.help import describe_commands
 
     commands = find_commands()
     words = 2 if " ".join(arguments[:2]) in commands else 1
@@ -96,18 +97,15 @@ def parse_command(arguments: Sequence[str]) -> Any:
     command, prog = load_command(name, commands), f"polynsd {name}"
     if hasattr(command, "rewrite"):
         options = command.rewrite(options)
-    return _parse_options(command, options, prog, commands[name].summary)
+    return _parse_options(command, options, prog)
 
 
-def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str | None) -> Any:
-    import inspect
-
+def _parse_options(command: Any, options: Sequence[str], prog: str) -> Any:
     from polynsd.cli.help import check_option_names, format_help
 
     defaults = command.default_for(options) if hasattr(command, "default_for") else None
     if any(option in (*HELP, HELP_ALL) for option in options):
-        summary = summary or inspect.getdoc(command) or ""
-        print(format_help(prog, summary, command, defaults, HELP_ALL in options))
+        print(format_help(prog, command, defaults, HELP_ALL in options))
         sys.exit(0)
     check_option_names(prog, command, options)
     import tyro
@@ -119,7 +117,6 @@ def _parse_options(command: Any, options: Sequence[str], prog: str, summary: str
             command,
             args=options,
             prog=prog,
-            description=summary,
             config=(tyro.conf.OmitArgPrefixes,),
             **({} if defaults is None else {"default": defaults}),
         )

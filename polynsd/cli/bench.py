@@ -21,7 +21,7 @@ from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
 from polynsd.errors import ConfigError, require_at_least, require_choice
 from polynsd.published import published_model
-from polynsd.report import ProgressReporter, print_table
+from polynsd.report import ProgressReporter
 from polynsd.runs.files import require_file_name, write_json
 from polynsd.training.problem import Source
 
@@ -237,7 +237,7 @@ class BenchProtocol:
         rows, device = record["rows"], record["environment"]["device_name"]
         sizes = f"{self.maps}, K={self.degree}, L={self.layers}, d={self.stalk_dim}, C={self.channels}"
         title = f"{self.splits} splits × {rows[0]['epochs']} epochs, {sizes}; {device}"
-        print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+        results.print_rows(title, columns, rows)
 
 
 @dataclass(frozen=True)
@@ -295,4 +295,4 @@ class BenchSearch:
         }
         rows, device = record["rows"], record["environment"]["device_name"]
         title = f"{self.trials} trials of {rows[0]['epochs']} epochs on {self.splits} splits; {device}"
-        print_table(title, list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+        results.print_rows(title, columns, rows)

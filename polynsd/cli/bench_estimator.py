@@ -41,9 +41,9 @@ class BenchEstimator:
 
     def run(self) -> list[Record]:
         from polynsd.bench.comparison import (
+            compare_methods,
             describe_estimates,
             explain_failures,
-            make_boards,
             score_table,
             summary_table,
             verdict,
@@ -66,10 +66,14 @@ class BenchEstimator:
                 shard=shard,
                 on_record=lambda record: progress.advance(1, f"{record.graph}, {record.method}"),
             )
-        boards = make_boards(records)
-        for table in (*map(score_table, boards), summary_table(boards)):
+        comparisons = compare_methods(records)
+        for table in (*map(score_table, comparisons), summary_table(comparisons)):
             print_table(table.title, table.header, table.rows)
-        for line in (*map(verdict, boards), *map(describe_estimates, boards), *explain_failures(records)):
+        for line in (
+            *map(verdict, comparisons),
+            *map(describe_estimates, comparisons),
+            *explain_failures(records),
+        ):
             print(line)
         return records
 

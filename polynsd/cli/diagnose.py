@@ -42,15 +42,15 @@ class Diagnose(MemoryOption):
     targets: Annotated[int | None, arg(metavar="INT")] = None
     """Nodes that influence is looked at from; 8 to 64 by the size of the graph unless given."""
     max_nodes: int = 50_000
-    """Of a larger graph a region of so many nodes is looked at."""
+    """The most nodes to look at; of a larger graph, a region of so many."""
     seed: int = 0
-    """Of everything random."""
+    """Seed of everything that is drawn at random."""
     dataset: str | None = None
     """The file of the graph, if it was trained on one."""
     edges: Path | None = None
     """The edges of the fit, if they are not where they were."""
     nodes: Path | None = None
-    """The node table of the fit, likewise."""
+    """The node table of the fit, if it is not where it was."""
     quiet: bool = False
     """Print nothing."""
     json: bool = False

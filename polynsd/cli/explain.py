@@ -39,8 +39,7 @@ class Explain(MemoryOption):
 
     def run(self) -> Explanation:
         """Explains, prints the tables and writes the picture."""
-        from polynsd.estimator.storage import restore_estimator
-        from polynsd.estimator.tables_of_fit import read_tables_for
+        from polynsd.estimator.storage import read_tables_for, restore_estimator
         from polynsd.runs import read_run
 
         record = read_run(self.run_folder)

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
-from polynsd.cli.fit_options import parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.help import wrap_text
-from polynsd.cli.options import DELIMITERS, MemoryOption
+from polynsd.cli.options import DELIMITERS, MemoryOption, parse_class_weight, parse_decision, parse_metric
 from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 
@@ -78,7 +77,7 @@ class Fit(MemoryOption):
     delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
     """Between the fields of text files, e.g. ';' or tab; a comma in .csv, a tab in .tsv unless given."""
     encoding: str = "utf-8"
-    """Of text files, e.g. latin-1."""
+    """The encoding of text files, e.g. latin-1."""
     decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
     """What stands before the decimals of numbers in text files: a point or a comma."""
     group: Column = None
@@ -91,8 +90,8 @@ class Fit(MemoryOption):
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
     decision: Annotated[str, arg(metavar="RULE")] = "auto"
-    """Which class is said: argmax, balanced, F1, precision=0.9 (the largest recall with that precision) or
-    recall=0.9; auto is what the metric asks for."""
+    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision)
+    or recall=0.9; auto is what the metric asks for."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
     """The share of labelled rows, e.g. 0.2, that is kept apart for the score; rows that are held out from
     training give it unless given."""
@@ -141,9 +140,8 @@ class Fit(MemoryOption):
     def run(self) -> Path:
         """Reads, fits, writes the run folder and prints a summary; returns the folder."""
         from polynsd.data.tables import read_tables
-        from polynsd.estimator.rivals import zoo_candidates
-        from polynsd.estimator.storage import KIND, describe_parameters
-        from polynsd.estimator.tables_of_fit import hash_file
+        from polynsd.estimator.candidates import zoo_candidates
+        from polynsd.estimator.storage import KIND, describe_parameters, hash_file
         from polynsd.runs import Run
 
         options = self._read_options()

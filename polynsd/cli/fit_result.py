@@ -61,22 +61,15 @@ def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
 
 def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
     """Precision, recall and confusion on the rows that were scored; nothing for numbers."""
-    from polynsd.estimator.classifier import sharpen
-
-    estimate = estimator.estimate_
-    if (
-        graph.class_names is None
-        or graph.y is None
-        or estimate.scored is None
-        or estimate.predictions is None
-    ):
+    probabilities = estimator.scored_predictions()
+    if graph.class_names is None or graph.y is None or probabilities is None:
         return {"classes": None, "confusion": None}
     names = estimator.classes_.tolist()
     position = {name: number for number, name in enumerate(names)}
-    truth = np.array([position[graph.class_names[number]] for number in graph.y[estimate.scored]])
-    said = estimator.decision_.predict(sharpen(estimate.predictions, estimator.temperature_))
+    truth = np.array([position[graph.class_names[number]] for number in graph.y[estimator.estimate_.scored]])
+    predicted = estimator.decision_.predict(probabilities)
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (truth, said), 1)
+    np.add.at(confusion, (truth, predicted), 1)
     right = np.diag(confusion)
     precision, recall = _share(right, confusion.sum(0)), _share(right, confusion.sum(1))
     classes = [

@@ -1,7 +1,9 @@
-"""The help of a command: the options that matter with `--help`, all of them with `--help-all`.
+"""The help: a line for every command; and of one, its main options (`--help`) or all (`--help-all`).
 
-It is made from the dataclass of the command, as `tyro` makes the parser: a field is an option, the string
-below it the help. A command with many options names those that matter in a class variable:
+The line is the first of the docstring of its class, which is read from the source: importing the modules of
+all commands would take seconds. The help of one command is made from its dataclass, as `tyro` makes
+the parser: a field is an option, the string below it the help. A command with many options names the main
+ones in a class variable:
 
     main_options: ClassVar[tuple[str, ...]] = ("label", "out")
 """
@@ -13,17 +15,72 @@ import inspect
 import shutil
 import textwrap
 import types
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from polynsd.cli.commands import Targets, load_command
 from polynsd.errors import ConfigError, guess_name
 
 METAVARS: dict[Any, str] = {Path: "PATH", str: "TEXT", int: "N", float: "NUMBER", dict: "NAME VALUE …"}
 LEFT, WIDEST = 26, 110  # columns of the names of options; of a line
+
+
+def describe_commands(commands: Mapping[str, Targets], group: str = "") -> str:
+    """The help of all commands, with a line for the commands that share their first word; or of a group."""
+    shared = Counter(name.split()[0] for name in commands)
+    summaries: dict[str, str] = {}
+    for name in commands:
+        first, _, second = name.partition(" ")
+        if not group and shared[first] > 1:
+            summaries[first] = f"{summaries[first]}, {second}" if first in summaries else second
+        elif not group or first == group:
+            summaries[name] = _summarize(name, commands)
+    left = max(map(len, summaries)) + 2
+    lines = [
+        line
+        for name, summary in summaries.items()
+        for line in textwrap.wrap(
+            summary,
+            _line_width(),
+            initial_indent=f"  polynsd {name:<{left}}",
+            subsequent_indent=" " * (left + len("  polynsd ")),
+        )
+    ]
+    example = f"polynsd {group or 'COMMAND'} {'COMMAND ' if group else ''}--help"
+    head = "Sheaf neural networks with polynomial spectral filters."
+    return "\n".join([head, "", *lines, "", f"Options of a command: {example}"])
+
+
+def _summarize(name: str, commands: Mapping[str, Targets]) -> str:
+    """The first line of a command's docstring; one whose source cannot be read is loaded for it."""
+    text = _read_docstring(commands[name][0]) if len(commands[name]) == 1 else None
+    try:
+        text = text or inspect.getdoc(load_command(name, commands)) or ""
+    except ConfigError as error:
+        return f"not available: {error}"
+    return text.partition("\n")[0]
+
+
+def _read_docstring(target: str) -> str | None:
+    """The docstring of a class `module:Class`, from the source; None where it is not there."""
+    module, _, name = target.partition(":")
+    try:
+        spec = find_spec(module)
+        tree = ast.parse(Path((spec and spec.origin) or "").read_text(encoding="utf-8"))
+    except Exception:  # no such module, a compiled one, a package that cannot be imported
+        return None
+    found = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return next(map(ast.get_docstring, found), None)
+
+
+def _line_width() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST)
 
 
 @dataclass(frozen=True)
@@ -99,12 +156,12 @@ def check_option_names(prog: str, command: type, arguments: Sequence[str]) -> No
 
 def wrap_text(text: str) -> str:
     """The text in lines as wide as the terminal at most."""
-    return textwrap.fill(text, min(shutil.get_terminal_size().columns, WIDEST), break_on_hyphens=False)
+    return textwrap.fill(text, _line_width(), break_on_hyphens=False)
 
 
-def format_help(prog: str, summary: str, command: type, defaults: Any, everything: bool) -> str:
+def format_help(prog: str, command: type, defaults: Any, everything: bool) -> str:
     """The help of a command, as wide as the terminal at most."""
-    width = min(shutil.get_terminal_size().columns, WIDEST)
+    width = _line_width()
     options = list(list_options(command, defaults))
     main = getattr(command, "main_options", None)
     shown = [option for option in options if everything or not main or option.name in main]
@@ -113,7 +170,7 @@ def format_help(prog: str, summary: str, command: type, defaults: Any, everythin
     else:
         shown.sort(key=lambda option: not option.is_positional)
     lines = textwrap.wrap(_usage(prog, options), width, subsequent_indent="    ", break_on_hyphens=False)
-    lines += ["", *textwrap.wrap(summary, width)]
+    lines += ["", *textwrap.wrap(inspect.getdoc(command) or "", width)]
     sections = dict.fromkeys(option.section if everything else "" for option in shown)
     for section in sorted(sections, key=bool):  # the command's own options first
         lines += ["", *textwrap.wrap(section, width)]

@@ -1,7 +1,11 @@
-"""How options are written that `tyro` does not know, mappings and lists; and how messages speak of options.
+"""How options are written that `tyro` does not know: mappings, lists, metrics and weights of classes.
 
 --options heads 4 norm layer        a mapping: names and values in turn
 --degrees 8,16 --degrees 8 16       a list: separated by commas or spaces
+--metric ROC-AUC                    the estimator's `roc_auc`
+--class-weight yes=5 no=1           a number for every class
+
+`name_options` says the library's messages in the words of the command line.
 """
 
 from __future__ import annotations
@@ -15,8 +19,12 @@ from typing import Annotated, Any
 from tyro.conf import arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from polynsd.errors import ConfigError, guess_name
+
 DELIMITERS = {"tab": "\t", "\\t": "\t"}  # characters that are awkward to type
 BOOLEANS = {"True": True, "False": False}
+METRICS = ("auto", "accuracy", "balanced_accuracy", "f1", "roc_auc", "pr_auc")
+METRIC_ALIASES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_precision": "pr_auc"}
 
 
 def mapping_registry() -> ConstructorRegistry:
@@ -116,6 +124,44 @@ class MemoryOption:
 Integers = Annotated[tuple[int, ...], _list_spec(_parse_integer, "INT,INT,…")]
 Names = Annotated[tuple[str, ...], _list_spec(str, "NAME,NAME,…")]
 Numbers = Annotated[tuple[float, ...], _list_spec(_parse_number, "NUMBER,NUMBER,…")]
+
+
+def parse_metric(name: str) -> str:
+    """The estimator's name of a metric: `roc_auc` for `ROC-AUC`."""
+    plain = name.lower().replace("-", "_")
+    plain = METRIC_ALIASES.get(plain, plain)
+    if plain not in METRICS:
+        raise ConfigError(
+            f"unknown --metric {name}; choose from: {', '.join(METRICS)}.{guess_name(plain, METRICS)}"
+        )
+    return plain
+
+
+def parse_decision(rule: str) -> str:
+    """The estimator's name of a rule: `balanced_accuracy` for `balanced`."""
+    plain = rule.lower().replace("-", "_")
+    return METRIC_ALIASES.get(plain, plain)
+
+
+def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:
+    """None, `balanced`, or the weights by class."""
+    if not words:
+        return None
+    if list(words) == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            weights[name] = -1.0
+        if name not in classes or not 0 < weights[name] < float("inf"):
+            raise ConfigError(
+                f"--class-weight is balanced, or a positive number for classes among {', '.join(classes)}, "
+                f"such as {classes[0]}=2; got {word}."
+            )
+    return weights
 
 
 PLACEHOLDERS = {

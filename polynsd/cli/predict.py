@@ -43,15 +43,15 @@ class Predict(MemoryOption):
     id_column: Column = None
     """The column of ids in the node table, if it is called otherwise than in the fit."""
     source: Column = None
-    """The column where an edge begins, likewise."""
+    """The column where an edge begins, if it is called otherwise than in the fit."""
     target: Column = None
-    """The column where an edge ends, likewise."""
+    """The column where an edge ends, if it is called otherwise than in the fit."""
     delimiter: Annotated[str | None, arg(metavar="CHARACTER")] = None
     """Between the fields of text files, if it is otherwise than in the fit."""
     encoding: str | None = None
-    """Of text files, likewise."""
+    """The encoding of text files, if it is otherwise than in the fit."""
     decimal: Annotated[str | None, arg(metavar="CHARACTER")] = None
-    """What stands before decimals in text files, likewise."""
+    """What stands before decimals in text files, if it is otherwise than in the fit."""
     json: bool = False
     """Print the summary as a JSON object."""
     quiet: bool = False
@@ -59,8 +59,7 @@ class Predict(MemoryOption):
 
     def run(self) -> pd.DataFrame:
         """Reads, predicts, writes; returns the predictions."""
-        from polynsd.estimator.storage import restore_estimator
-        from polynsd.estimator.tables_of_fit import read_schema, read_tables_for
+        from polynsd.estimator.storage import read_schema, read_tables_for, restore_estimator
         from polynsd.runs import read_run
 
         self._check_out()

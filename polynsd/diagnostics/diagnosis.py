@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from polynsd.diagnostics.energy import Energy, measure_energy
-from polynsd.diagnostics.influence import Influence, measure_influence
+from polynsd.diagnostics.energy import measure_energy
+from polynsd.diagnostics.influence import measure_influence
 from polynsd.diagnostics.maps import Maps, measure_maps
 from polynsd.diagnostics.region import sample_region
-from polynsd.diagnostics.response import Response, measure_response
+from polynsd.diagnostics.response import measure_response
 from polynsd.diagnostics.result import Result
-from polynsd.diagnostics.smoothness import Smoothness, measure_smoothness
+from polynsd.diagnostics.smoothness import measure_smoothness
 from polynsd.diagnostics.trace import Trace, as_data, trace_layers
 from polynsd.errors import PolyNSDError, require_choice
 
@@ -44,24 +44,8 @@ class Diagnosis:
     nodes: Tensor
 
     @property
-    def energy(self) -> Energy | None:
-        return self.results.get("energy")  # type: ignore[return-value]
-
-    @property
-    def influence(self) -> Influence | None:
-        return self.results.get("influence")  # type: ignore[return-value]
-
-    @property
-    def response(self) -> Response | None:
-        return self.results.get("response")  # type: ignore[return-value]
-
-    @property
     def maps(self) -> Maps | None:
         return self.results.get("maps")  # type: ignore[return-value]
-
-    @property
-    def smoothness(self) -> Smoothness | None:
-        return self.results.get("smoothness")  # type: ignore[return-value]
 
     def write(self, folder: str | Path) -> list[Path]:
         """A table (.csv) and a picture (.png) per measure; two more pictures of the maps."""

@@ -35,7 +35,10 @@ OPERATORS = {
 
 
 class StateEnergy(NamedTuple):
-    """Of one state and one operator."""
+    """The energy of one state under one operator.
+
+    After the last layer, `own` is what that layer would see in its own output.
+    """
 
     layer: int  # ℓ, 0 for what the encoder gave
     operator: str
@@ -44,7 +47,6 @@ class StateEnergy(NamedTuple):
     quotient: float
     mean_quotient: float
     learned_quotient: float  # of the coordinates with learned maps
-    is_after_last: bool  # `own` is then what the last layer would see in its own output
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +96,8 @@ def measure_energy(model: nn.Module, graph: Any, *, trace: Trace | None = None) 
     rows = []
     for layer, (state, own) in enumerate(zip(trace.states, trace.laplacians, strict=True)):
         operators: dict[str, Laplacian] = {"own": own, "first": trace.laplacians[0], "graph": plain}
-        is_last = layer == len(trace.states) - 1
         for name, L in operators.items():
-            rows.append(StateEnergy(layer, name, *_energies(L, state, trace.learned_dim), is_last))
+            rows.append(StateEnergy(layer, name, *_energies(L, state, trace.learned_dim)))
     return Energy(tuple(rows), trace.note)
 
 

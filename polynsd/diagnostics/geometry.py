@@ -17,7 +17,7 @@ EMBEDDINGS = ("pca", "umap")
 SPREAD = 1e-9  # of a coordinate, relative to its size: below it there is nothing to see but rounding
 
 
-def embed(points: Numbers, method: str = "pca", seed: int = 42) -> Numbers:
+def embed(points: Numbers, method: str = "pca") -> Numbers:
     """Points `[n, k]` in the plane: the two directions of largest variance, or UMAP's map.
 
     UMAP has its own defaults: 15 neighbours, least distance 0.1. Distances between its clusters mean nothing.
@@ -25,7 +25,7 @@ def embed(points: Numbers, method: str = "pca", seed: int = 42) -> Numbers:
     require_choice("embedding", method, EMBEDDINGS)
     if method == "umap":
         umap = load_optional("umap", "UMAP needs", "geometry")
-        return np.asarray(umap.UMAP(random_state=seed).fit_transform(points), dtype=np.float64)
+        return np.asarray(umap.UMAP(random_state=42).fit_transform(points), dtype=np.float64)
     centred = points - points.mean(0)
     directions = np.linalg.svd(centred, full_matrices=False)[2][:2]
     planar = centred @ directions.T

@@ -107,19 +107,17 @@ def measure_maps(
     model: nn.Module,
     graph: Any,
     *,
-    control: nn.Module | None = None,
     sample: int = 5000,
     seed: int = 0,
     trace: Trace | None = None,
 ) -> Maps:
-    """The geometry of a model's restriction maps on a graph.
+    """The geometry of a model's restriction maps on a graph, beside the same model with new parameters.
 
     Args:
         model: with sheaf layers whose maps are learned, trained.
         graph: PyG's `Data` with classes `y` for the comparison of edges, or a `polynsd.data.Graph`.
-        control: what to compare with; the same model with parameters drawn anew unless given.
         sample: at most so many edges are looked at.
-        seed: of the edges, the cycles and the control.
+        seed: of the edges, the cycles and the new parameters.
         trace: what `trace_layers` gave for model and graph, if it is there.
     """
     require_at_least("sample", sample, 3)
@@ -132,13 +130,13 @@ def measure_maps(
     topology = trace.laplacians[0].topology
     if not topology.num_edges:
         raise DataError("the graph has no edges, so there is no transport to look at.")
-    control = untrained_copy(model, seed) if control is None else control
+    control = trace_layers(untrained_copy(model, seed), graph)
     half = _draw_edges(topology.first_half, sample, seed)
     ends = torch.stack([topology.row[half], topology.col[half]], 1)
     is_same = _same_class(getattr(graph, "y", None), ends)
     cycles = find_cycles(topology, CYCLES, seed)
     rows, kept = [], []
-    for name, each in zip(KINDS, (trace, trace_layers(control, graph)), strict=True):
+    for name, each in zip(KINDS, (trace, control), strict=True):
         for number in range(len(each.layers)):
             maps = learned_maps(each.laplacians[number], each.learned_dim)
             T = maps[half].mT @ maps[topology.twin[half]]

@@ -234,8 +234,7 @@ def _require_same_graph(record: RunRecord, problem: Problem) -> None:
 
 def _open_fit(opened: OpenedRun, edges: Path | None, nodes: Path | None) -> OpenedRun:
     """The network with the largest weight in the ensemble, one model per fold."""
-    from polynsd.estimator.storage import restore_estimator
-    from polynsd.estimator.tables_of_fit import read_tables_for
+    from polynsd.estimator.storage import read_tables_for, restore_estimator
 
     opened = replace(opened, graph=read_tables_for(opened.record, edges, nodes).graph)
     try:

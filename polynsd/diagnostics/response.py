@@ -70,7 +70,6 @@ class ResponseRow(NamedTuple):
     sign_changes: int
     weighted_low: float
     weighted_high: float
-    weighted_difference: float
     alpha: float  # 0 without a correction
     from_uniform: float
     entropy: float
@@ -107,9 +106,7 @@ class Response:
 
 
 @torch.no_grad()
-def measure_response(
-    model: nn.Module, graph: Any, *, seed: int = 0, trace: Trace | None = None, density: bool = True
-) -> Response:
+def measure_response(model: nn.Module, graph: Any, *, seed: int = 0, trace: Trace | None = None) -> Response:
     """The frequency responses of a model's layers, over the spectra of its sheaves on a graph.
 
     Args:
@@ -117,14 +114,12 @@ def measure_response(
         graph: PyG's `Data`, or a `polynsd.data.Graph`.
         seed: of the random vectors that estimate the distribution of eigenvalues.
         trace: what `trace_layers` gave for the two, if it is there.
-        density: whether to estimate it; without, weighted statistics are NaN.
     """
     trace = trace_layers(model, graph) if trace is None else trace
     rows, curves = [], []
     for number, (layer, L) in enumerate(zip(trace.layers, trace.laplacians, strict=False)):
-        spectrum = _density(L, seed) if density else SpectralDensity(np.zeros(0), np.zeros(0))
         lam_max = float(torch.as_tensor(L.lambda_max(layer.config.lambda_max)).max()) or 1.0
-        curves.append(_curves(layer, lam_max, spectrum, L.device, trace.piece))
+        curves.append(_curves(layer, lam_max, _density(L, seed), L.device, trace.piece))
         rows.append(_statistics(number + 1, layer, curves[-1], L.device))
     stack = np.prod([each.r for each in curves], axis=0)
     return Response(tuple(rows), tuple(curves), stack, trace.note)
@@ -180,7 +175,7 @@ def _statistics(number: int, layer: SheafLayer, curves: LayerCurves, device: tor
     alpha, from_uniform, entropy = _coefficients(layer)
     return ResponseRow(
         number, low, high, high - low, high / (low + 1e-8), count_changes(m), *weighted,
-        weighted[1] - weighted[0], alpha, from_uniform, entropy, lam_max,
+        alpha, from_uniform, entropy, lam_max,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ ROUNDING = 1e-12  # share of the squares of a state below which differences of n
 
 
 class StateSmoothness(NamedTuple):
-    """Of one state."""
+    """How much the nodes differ in one state."""
 
     layer: int
     effective_rank: float

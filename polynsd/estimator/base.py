@@ -1,7 +1,7 @@
 """What `SheafClassifier` and `SheafRegressor` share: parameters and `fit`; for the rest see `fitted.py`.
 
 `fit` reads the graph and its labels (`inputs.py`, `labels.py`), divides the labelled nodes (`folds.py`),
-tries candidates from cheap to dear (`candidates.py`, `search.py`), and keeps the ensemble that predicts best
+tries candidates, cheapest first (`candidates.py`, `search.py`), and keeps the ensemble that predicts best
 what its members have not seen (`ensemble.py`).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +21,19 @@ from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import estimate_score
-from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.kinds import Parts
+from polynsd.estimator.judge import make_judge
+from polynsd.estimator.kinds import CandidateStore
 from polynsd.estimator.labels import Labels, Mask, labelled_mask
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
-from polynsd.estimator.search import Attempt, OnCandidate, Search
+from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
-from polynsd.training import Task
-
-if TYPE_CHECKING:
-    pass
+from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
 
@@ -98,7 +96,7 @@ class SheafEstimator(FittedEstimator):
         edges: Any = None,
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
-        parts: Parts | None = None,
+        parts: CandidateStore | None = None,
         on_candidate: OnCandidate | None = None,
         candidates: Sequence[Candidate] | None = None,
     ) -> E:
@@ -128,7 +126,7 @@ class SheafEstimator(FittedEstimator):
         prepared = self._prepare(graph, y, (train, val, test), edges, sample_weight)
         search = self._search(prepared, on_epoch, parts, on_candidate or self._print_candidate)
         attempts = search.run(prepared.candidates if candidates is None else candidates)
-        self._keep(prepared, search, attempts)
+        self._keep_ensemble(prepared, search, attempts)
         return self
 
     def _print_candidate(self, row: dict[str, Any], share: float) -> None:
@@ -173,7 +171,7 @@ class SheafEstimator(FittedEstimator):
         if source.masks and all(part is None for part in given) and nodes is None:
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
         self._labels = self._read_labels(source, y, self._in_table, nodes)
-        strata = self._learn_classes(self._labels)
+        strata = self._make_strata(self._labels)
         folds, test = self._divide(strata, *given)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
         self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
@@ -228,8 +226,6 @@ class SheafEstimator(FittedEstimator):
         names = self.treatments_.names
         if self.features == "auto":
             return names
-        from polynsd.estimator.features import TREATMENTS
-
         if self.features not in TREATMENTS:
             raise ConfigError(
                 f"features must be 'auto' or one of {', '.join(TREATMENTS)}; got {self.features!r}."
@@ -240,15 +236,19 @@ class SheafEstimator(FittedEstimator):
         self,
         prepared: _Prepared,
         on_epoch: OnEpoch | None,
-        parts: Parts | None,
+        parts: CandidateStore | None,
         on_candidate: OnCandidate | None,
-    ) -> Search:
+    ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
-        data = FitData(*graph_and_labels, self._task(), prepared.weights, self.seed_, on_epoch=on_epoch)
-        judge = self._judge(prepared.target, prepared.folds.judged)
-        return Search(data, judge, self._seconds(), self._size(), parts, on_candidate)
+        data = FitData(
+            *graph_and_labels, get_task(self.metric_), prepared.weights, self.seed_, on_epoch=on_epoch
+        )
+        judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
+        return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
-    def _keep(self, prepared: _Prepared, search: Search, attempts: Sequence[Attempt]) -> None:
+    def _keep_ensemble(
+        self, prepared: _Prepared, search: CandidateSearch, attempts: Sequence[Attempt]
+    ) -> None:
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [
@@ -264,7 +264,7 @@ class SheafEstimator(FittedEstimator):
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, prepared.target[prepared.folds.judged])
         self.val_score_ = search.judge.score(self._scored(judged))
-        test = self._judge(prepared.target, prepared.test) if prepared.test.any() else None
+        test = make_judge(self.metric_, prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
         self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
 
@@ -286,7 +286,7 @@ class SheafEstimator(FittedEstimator):
             raise ConfigError(f"ensemble must be 'auto' or a number of models, 1 or more; got {size!r}.")
         return size
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         """Learns the classes; returns the strata `[N]` by which nodes are held out."""
         raise NotImplementedError
 
@@ -313,9 +313,6 @@ class SheafEstimator(FittedEstimator):
         if not (folds.train * values).any(1).all():
             raise DataError("sample_weight is zero on all training nodes; some weight must be positive.")
         return np.where(used, values / values[used].mean(), 0.0)
-
-    def _task(self) -> Task:
-        raise NotImplementedError
 
     def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
         """`[O]` the prediction that looks at nothing."""

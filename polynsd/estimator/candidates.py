@@ -1,4 +1,4 @@
-"""What an estimator tries, from cheap to dear, and what an epoch of it costs.
+"""What an estimator tries, cheapest first.
 
 Within a family the first candidates are tried on every graph, the others where validation favours the family.
 Nothing here looks at labels or at the name of a graph.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from scipy import sparse
 
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.devices import with_double
@@ -25,6 +23,7 @@ from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.trees import HOPS, TreesCandidate, is_wide, trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
+from polynsd.zoo import build_model, layer_defaults
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -33,6 +32,8 @@ Options = dict[str, Any]
 
 AUTO = "auto"
 PATIENCE = 40
+ZOO_EPOCHS, ZOO_PATIENCE = 300, 60
+ZOO_SETTINGS = ((0.5, 5e-4), (0.2, 5e-4), (0.5, 5e-5))  # dropout and weight decay
 MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
 EXAMPLES: Options = {
     "maps": "orthogonal",
@@ -165,7 +166,7 @@ SYMMETRIC: Options = {"normalization": "sheaf-augmented"}
 
 
 class _Regularised(NamedTuple):
-    """How networks on words or on numbers are kept from learning by heart."""
+    """How networks on words or on numbers are kept from overfitting."""
 
     drops: tuple[float, float]  # of the input
     dropouts: tuple[float, float]
@@ -266,23 +267,20 @@ def _fixed_networks(fixed: Mapping[str, Any], treatment: str, edge_dim: int) -> 
             return
 
 
-def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool) -> float:
-    """What an epoch of so many models together takes, on one core of a usual CPU or on a GPU.
+def zoo_candidates(model: str) -> list[Network]:
+    """What a user might take instead: a model of the zoo, or a published sheaf model, under a few settings.
 
-    An estimate from shapes alone, so that what is tried does not depend on how busy a machine is.
+    Raises:
+        ConfigError: there is no such model; the message lists all.
     """
-    model, x = network.configuration.model, inputs.features(network.treatment)
-    layer, nodes, half_edges = model.layer, inputs.num_nodes, 2 * inputs.graph.num_edges
-    width = layer.total_stalk_dim * model.hidden_channels
-    entries = x.nnz if sparse.issparse(x) else x.size
-    dense, gathered = 2 * nodes * width**2, max(layer.degree, 1) * half_edges * width
-    if layer.adds_trunk:
-        trunk = layer.learner_width
-        dense += nodes * trunk * (2 * width + 2 * trunk * layer.learner_hops)
-        gathered += layer.learner_hops * half_edges * trunk
-    products = entries * width + model.num_layers * dense
-    moved = model.num_layers * (gathered + 8 * nodes * width)
-    if on_gpu:
-        return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
-    overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
-    return overhead + replicas * (products / 5e9 + moved / 1e9)
+    candidates = []
+    for dropout, decay in ZOO_SETTINGS:
+        layer = LayerConfig(**{**layer_defaults(model), "dropout": dropout})
+        config = ModelConfig(model=model, hidden_channels=64, num_layers=2, layer=layer)
+        training = TrainConfig(
+            epochs=ZOO_EPOCHS, patience=ZOO_PATIENCE, learning_rate=0.01, weight_decay=decay
+        )
+        name = f"{model}, dropout {dropout:g}, weight decay {decay:g}"
+        candidates.append(Network(name, "zoo", Configuration(config, training)))
+    build_model(candidates[0].configuration.model, 1, 2)  # an unknown name is told before any work
+    return candidates

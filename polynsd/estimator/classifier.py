@@ -13,10 +13,8 @@ from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.decision import Decision, fit_temperature, parse_rule
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.judge import ClassJudge, Judge
-from polynsd.estimator.labels import UNLABELLED, Labels, Mask
+from polynsd.estimator.labels import UNLABELLED, Labels
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
-from polynsd.training import Task, get_task
 from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
@@ -28,7 +26,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
     """Classes of nodes, of a graph whose neighbours may disagree.
 
     Without arguments it tries linear models and boosted trees on features and on those of neighbours,
-    graph convolutions, polynomial filters and sheaf networks, from cheap to dear, and keeps an ensemble of
+    graph convolutions, polynomial filters and sheaf networks, cheapest first, and keeps an ensemble of
     the best.
 
     Args:
@@ -139,12 +137,11 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
 
     def predict_proba(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """Probabilities `[N, C]`, in the order of `classes_`."""
-        predictions = self._predictions(graph, edges)
-        return sharpen(predictions, self.temperature_)
+        return self._rescale(self._predictions(graph, edges))
 
     score = SheafEstimator.score  # not the mixin's
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         require_choice("calibrate", str(self.calibrate), ("None", "temperature"))
         require_choice("metric", self.metric, ("auto", *CLASS_METRICS))
         self.classes_ = sort_classes(labels)
@@ -168,16 +165,6 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         is_unequal = len(self.classes_) == 2 and sizes.min() / sizes.sum() < UNEQUAL
         has_both = len(np.unique(target[folds.judged])) == 2
         return "roc_auc" if is_unequal and has_both else "accuracy"
-
-    def _task(self) -> Task:
-        return get_task(self.metric_)
-
-    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
-        return ClassJudge(np.flatnonzero(nodes), target[nodes], get_task(self.metric_))
-
-    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-        probabilities: NDArray[np.float64] = softmax(outputs / temperature, axis=-1)
-        return probabilities
 
     def _node_weights(
         self, sample_weight: Any, target: NDArray[Any], folds: Folds
@@ -220,12 +207,15 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             rule = self.metric_ if self.metric_ in DECIDED else "argmax"
         self.decision_ = Decision.learn(sharpen(judged, self.temperature_), y, rule)
 
+    def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+        return sharpen(predictions, self.temperature_)
+
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the metric sees: the class that is said, or probabilities where their order counts."""
+        """What the metric sees: the predicted class, or probabilities where their order counts."""
         if self.metric_ in ("roc_auc", "pr_auc"):
             return predictions
-        said = self.decision_.predict(sharpen(predictions, self.temperature_))
-        return np.eye(len(self.classes_))[said]
+        predicted = self.decision_.predict(self._rescale(predictions))
+        return np.eye(len(self.classes_))[predicted]
 
 
 def sharpen(probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

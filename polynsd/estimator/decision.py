@@ -1,9 +1,9 @@
-"""From probabilities to decisions: calibration by a temperature, and the class that is said.
+"""From probabilities to decisions: calibration by a temperature, and the predicted class.
 
 The most likely class is right most often. Where classes are unequal or errors have prices, another one may be
 better: it is the class k with the largest expected gain Σ_c p_c G[c, k], for a matrix G of gains that is
 given (costs with their sign changed) or learned from nodes whose classes are known. Diagonal gains move the
-threshold: with two classes, 1 is said from p₁ ≥ G₀₀ / (G₀₀ + G₁₁) on.
+threshold: with two classes, 1 is predicted from p₁ ≥ G₀₀ / (G₀₀ + G₁₁) on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Classes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Which class is said, given probabilities.
+    """Which class is predicted, given probabilities.
 
     Args:
         rule: how it was learned.
@@ -72,7 +72,7 @@ class Decision:
 
     @property
     def threshold(self) -> float | None:
-        """The probability from which on class 1 of two is said; None with more classes."""
+        """The probability from which on class 1 of two is predicted; None with more classes."""
         if len(self.gains) != 2:
             return None
         (a, b), (c, d) = self.gains.tolist()
@@ -135,10 +135,10 @@ def _best_threshold(p: Numbers, y: Classes, name: str, share: float) -> float:
     """The threshold of p `[n]` that is best by a rule, half-way to the next probability."""
     order = np.argsort(-p, kind="stable")
     ends = np.flatnonzero(np.diff(p[order], append=-1.0))  # between equal ones there is no threshold
-    hits, said = np.cumsum(y[order] == 1)[ends], ends + 1.0
-    precision, recall = hits / said, hits / max(int((y == 1).sum()), 1)
+    hits, predicted = np.cumsum(y[order] == 1)[ends], ends + 1.0
+    precision, recall = hits / predicted, hits / max(int((y == 1).sum()), 1)
     if name == "f1":
-        best = int(np.argmax(hits / (said + (y == 1).sum())))
+        best = int(np.argmax(hits / (predicted + (y == 1).sum())))
     else:
         bounded, other = (precision, recall) if name == "precision" else (recall, precision)
         is_allowed = bounded >= share

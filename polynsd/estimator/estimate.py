@@ -1,4 +1,4 @@
-"""The honest estimate: a score on nodes that the choice has not seen, beside what would be there without it.
+"""The estimate of a fit: its score on nodes that the choice has not seen, beside those of simpler models.
 
 With a test part (`test_fraction`) nothing of the search has seen the nodes that are scored. Without one the
 held-out nodes are divided into two halves, and each half is scored by the ensemble that the other half
@@ -8,22 +8,31 @@ seen all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.fields import require_fields
+from polynsd.stats import wilson_interval
 
 if TYPE_CHECKING:
     from polynsd.estimator.judge import Judge
-    from polynsd.estimator.search import Attempt, Search
-
+    from polynsd.estimator.search import Attempt, CandidateSearch
 
 RESAMPLES = 200
 FEWEST_EPOCHS = 30  # of a plain convolution, to be compared with
+STORED: dict[str, Any] = {
+    **dict.fromkeys(("metric", "source"), str),
+    "nodes": int,
+    **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
+}
 
 
 @dataclass(frozen=True)
@@ -32,33 +41,57 @@ class Estimate:
 
     metric: str
     score: float
-    """Of the ensemble."""
+    """The score of the ensemble."""
     source: str
     """`test`: nodes that were kept apart; `halves`: held-out nodes, each half by the choice of the other."""
     nodes: int
-    """How many were scored."""
+    """How many nodes were scored."""
     guess: float
-    """Of the most frequent class, or of the mean."""
+    """The score of the most frequent class, or of the mean."""
     features: float | None
-    """Of the best candidate that does not look at neighbours; None where none was tried."""
+    """The score of the best candidate that does not look at neighbours; None where none was tried."""
     convolution: float | None
-    """Of a plain graph convolution; None where none was tried, or for a few epochs only."""
+    """The score of a plain graph convolution; None where none was tried, or for a few epochs only."""
     low: float | None = None
     """Lower end of the 95 % interval of the score, for the chance of which nodes are scored."""
     high: float | None = None
-    """Its upper end."""
+    """Upper end of the interval."""
     scored: NDArray[np.int64] | None = field(default=None, repr=False)
     """`[nodes]` the numbers of the nodes that were scored, in the graph of the fit."""
     predictions: Predictions | None = field(default=None, repr=False)
     """`[nodes, O]` what was predicted for them: probabilities, or standardised targets."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """The scores as plain data."""
         return {name: value for name, value in vars(self).items() if name not in ("scored", "predictions")}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The numbers of the scored nodes and what was predicted of them, where that is known."""
+        if self.scored is None or self.predictions is None:
+            return {}
+        return {
+            "scored": torch.from_numpy(np.asarray(self.scored, dtype=np.int64)),
+            "predictions": torch.from_numpy(np.asarray(self.predictions, dtype=np.float64)),
+        }
+
+    @classmethod
+    def restore(cls, data: Any, tensors: Mapping[str, Tensor]) -> Estimate:
+        """The estimate that `to_dict` and `tensors` described."""
+        require_fields(data, **STORED)
+        if not tensors:
+            return cls(**data)
+        scored, predictions = (tensors.get(name, torch.empty(0)) for name in ("scored", "predictions"))
+        is_list = scored.dtype == torch.int64 and scored.dim() == 1 and bool((scored >= 0).all())
+        is_table = predictions.dtype == torch.float64 and predictions.dim() == 2
+        if len(tensors) != 2 or not is_list or not is_table or len(scored) != len(predictions):
+            raise DataError(
+                "an estimate needs the numbers of the scored nodes and a row of predictions for each"
+            )
+        return cls(**data, scored=scored.numpy(), predictions=predictions.numpy())
 
 
 def estimate_score(
-    search: Search,
+    search: CandidateSearch,
     metric: str,
     everywhere: Predictions,
     guess: NDArray[np.float64],
@@ -108,7 +141,7 @@ def estimate_score(
 
 
 def _is_trained(attempt: Attempt, folds: int) -> bool:
-    """Whether a network had time for more than a few epochs; otherwise it is no rival to boast with."""
+    """Whether a network had time for more than a few epochs; otherwise it is not compared with."""
     return attempt.member is not None and attempt.member.parameters["epochs"] >= FEWEST_EPOCHS * folds
 
 
@@ -116,7 +149,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     return max(attempts, key=lambda attempt: attempt.objective, default=None)
 
 
-def _predict_by_halves(search: Search) -> Predictions:
+def _predict_by_halves(search: CandidateSearch) -> Predictions:
     """Predictions, each of which comes from an ensemble that the other half has chosen."""
     predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
     first = search.judge.half(search.data.seed)
@@ -136,10 +169,8 @@ def _interval(
     """The 95 % interval of a score: Wilson's for a share, percentiles over resampled nodes otherwise."""
     count = len(predictions)
     if metric == "accuracy":
-        share, z, scale = judge.score(predictions), 1.96, 1 + 1.96**2 / count
-        centre = share + z**2 / (2 * count)
-        spread = z * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
-        return (centre - spread) / scale, (centre + spread) / scale
+        low, high = wilson_interval(judge.score(predictions), count)
+        return float(low), float(high)
     rng, scores = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
         drawn = rng.integers(count, size=count)

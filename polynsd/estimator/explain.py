@@ -23,8 +23,8 @@ from polynsd.estimator.explanation import (
 from polynsd.estimator.gradients import (
     Effects,
     ForwardPass,
-    NetworkPart,
-    Part,
+    LinearFirstModel,
+    NetworkModel,
     dense_row,
     find_transports,
 )
@@ -70,7 +70,7 @@ def explain_node(
     x = data.x.detach().cpu().double()
     x = to_scipy(x) if is_sparse(x) else x.numpy()
     still = copy.deepcopy(model).cpu().double().eval()
-    part = network_part(still, topology, x, data)
+    network = network_model(still, topology, x, data)
 
     def score(outputs: Sequence[Tensor]) -> Tensor:
         logits = outputs[0]
@@ -89,7 +89,7 @@ def explain_node(
         return float(score([still(*_inputs(_without_edge(data, ends)))[node]]))
 
     return assemble(
-        parts={"model": part},
+        models={"model": network},
         outputs={"model": logits},
         score=score,
         node=node,
@@ -104,7 +104,7 @@ def explain_node(
 
 def assemble(
     *,
-    parts: Mapping[str, Part],
+    models: Mapping[str, LinearFirstModel],
     outputs: Mapping[str, Tensor],
     score: Score,
     node: int,
@@ -118,7 +118,7 @@ def assemble(
     """The explanation of a score that depends on several models.
 
     Args:
-        parts: the models that have gradients, by name.
+        models: the models that have gradients, by name.
         outputs: `[O]` of all models at the node, those without gradients included.
         score: of the outputs, in their order.
         node: its number.
@@ -137,12 +137,12 @@ def assemble(
     slopes = dict(zip(outputs, torch.autograd.grad(value, leaves), strict=True))
     value = value.detach()
     effects = Effects.none(topology, len(names.features))
-    for name, part in parts.items():
-        effects += ForwardPass(part, topology).find_effects(node, slopes[name], len(names.features))
+    for name, model in models.items():
+        effects += ForwardPass(model, topology).find_effects(node, slopes[name], len(names.features))
     transports = {
-        name: find_transports(part, node)
-        for name, part in parts.items()
-        if isinstance(part, NetworkPart) and part.model.config.family.is_learned
+        name: find_transports(model, node)
+        for name, model in models.items()
+        if isinstance(model, NetworkModel) and model.model.config.family.is_learned
     }
     half = topology.first_half
     ends = torch.stack([topology.row[half], topology.col[half]], 1).tolist()
@@ -172,7 +172,7 @@ def log_odds(log_p: Tensor, target: int) -> Tensor:
     return log_p[target] - others.logsumexp(-1)
 
 
-def network_part(model: PolyNSD, topology: Topology, x: Any, data: Any) -> NetworkPart:
+def network_model(model: PolyNSD, topology: Topology, x: Any, data: Any) -> NetworkModel:
     """A model and the graph that it is called with."""
     like = torch.empty(0, dtype=torch.double)
     weight, attr = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
@@ -180,7 +180,7 @@ def network_part(model: PolyNSD, topology: Topology, x: Any, data: Any) -> Netwo
         attr = attr[:, None] if attr.dim() == 1 else attr
         attr = topology.per_half_edge(attr.cpu().double())
     half = None if weight is None else half_edge_weights(weight.cpu(), topology, like)
-    return NetworkPart(
+    return NetworkModel(
         model, topology, x, np.arange(x.shape[1]), half, attr if model.config.edge_dim else None
     )
 

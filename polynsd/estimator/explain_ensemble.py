@@ -28,10 +28,10 @@ from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
-from polynsd.estimator.explain import Score, assemble, log_odds, network_part
+from polynsd.estimator.explain import Score, assemble, log_odds, network_model
 from polynsd.estimator.explanation import Explanation, Names
 from polynsd.estimator.features import STANDARD
-from polynsd.estimator.gradients import Matrix, Numbers, Part
+from polynsd.estimator.gradients import LinearFirstModel, Matrix, Numbers
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
@@ -54,26 +54,26 @@ def explain_prediction(
     inputs = Inputs(graph, estimator.treatments_, estimator.edge_scaling_, "cpu")
     topology = as_topology(inputs.data("standard").edge_index, graph.num_nodes)
     outputs: dict[str, Tensor] = {}
-    parts: dict[str, Part] = {}
+    models: dict[str, LinearFirstModel] = {}
     shares, left_out = [], 0.0
     for place, (member, weight, temperature) in enumerate(estimator.members_, 1):
-        said = torch.from_numpy(member.outputs(inputs)[:, number])
-        names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(said) + 1)]
-        outputs.update(zip(names, said, strict=True))
-        shares += [Share(weight / len(said), temperature)] * len(said)
-        differentiable = find_parts(member, inputs, topology, number)
-        parts.update(zip(names, differentiable, strict=False))
+        predicted = torch.from_numpy(member.outputs(inputs)[:, number])
+        names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(predicted) + 1)]
+        outputs.update(zip(names, predicted, strict=True))
+        shares += [Share(weight / len(predicted), temperature)] * len(predicted)
+        differentiable = find_models(member, inputs, topology, number)
+        models.update(zip(names, differentiable, strict=False))
         left_out += 0.0 if differentiable else weight
     classes = getattr(estimator, "classes_", None)
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
     def score_without(ends: tuple[int, int]) -> float:
         rest = Inputs(_without_edge(graph, ends), inputs.treatments, inputs.edge_scaling, "cpu")
-        said = [torch.from_numpy(m.outputs(rest)[:, number]) for m, _, _ in estimator.members_]
-        return float(score([row for rows in said for row in rows]))
+        predicted = [torch.from_numpy(m.outputs(rest)[:, number]) for m, _, _ in estimator.members_]
+        return float(score([row for rows in predicted for row in rows]))
 
     explanation = assemble(
-        parts=parts,
+        models=models,
         outputs=outputs,
         score=score,
         node=number,
@@ -99,7 +99,7 @@ def find_node(graph: Graph, node: Any) -> int:
 
 
 class Share(NamedTuple):
-    """Of a model in the ensemble."""
+    """The share of a model in the ensemble, and the temperature of its probabilities."""
 
     weight: float
     temperature: float
@@ -112,16 +112,16 @@ def make_score(
     if estimator.is_regression:
         mean, deviation = float(estimator.target_scaling_.mean), float(estimator.target_scaling_.scale)
 
-        def number(said: Sequence[Tensor]) -> Tensor:
-            weighted = [share.weight * value[0] for share, value in zip(shares, said, strict=True)]
+        def number(predicted: Sequence[Tensor]) -> Tensor:
+            weighted = [share.weight * value[0] for share, value in zip(shares, predicted, strict=True)]
             return mean + deviation * torch.stack(weighted).sum()
 
         return number, None
 
-    def log_probabilities(said: Sequence[Tensor]) -> Tensor:
+    def log_probabilities(predicted: Sequence[Tensor]) -> Tensor:
         each = [
             (value / share.temperature).log_softmax(-1) + math.log(share.weight)
-            for share, value in zip(shares, said, strict=True)
+            for share, value in zip(shares, predicted, strict=True)
         ]
         return (torch.stack(each).logsumexp(0) / estimator.temperature_).log_softmax(-1)
 
@@ -132,10 +132,10 @@ def make_score(
         (chosen,) = estimator.decision_.predict(log_probabilities(outputs).exp()[None].numpy()).tolist()
     else:
         chosen = classes.index(target)
-    return lambda said: log_odds(log_probabilities(said), chosen), chosen
+    return lambda predicted: log_odds(log_probabilities(predicted), chosen), chosen
 
 
-def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[Part]:
+def find_models(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[LinearFirstModel]:
     """The models of a member, one per fold; none where it has no gradients."""
     columns = inputs.treatments.columns
     if isinstance(member, TreesMember):
@@ -145,7 +145,7 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
     if isinstance(member, NetworkMember):
         data, x = inputs.data(member.treatment, "cpu", torch.float64), inputs.features(member.treatment)
         return [
-            replace(network_part(copy.deepcopy(model).cpu().double(), topology, x, data), columns=columns)
+            replace(network_model(copy.deepcopy(model).cpu().double(), topology, x, data), columns=columns)
             for model in member.models
             if isinstance(model, PolyNSD)
         ]
@@ -155,7 +155,7 @@ def find_parts(member: Any, inputs: Inputs, topology: Topology, node: int) -> li
     weight = inputs.data(member.treatment, "cpu", torch.float64).edge_weight
     half = None if weight is None else topology.symmetric_weight(weight)
     return [
-        LinearPart(x, columns, weights, intercept, member.hops, member.adjacency, topology, half)
+        HopModel(x, columns, weights, intercept, member.hops, member.adjacency, topology, half)
         for weights, intercept in zip(member.weights, member.intercepts, strict=True)
     ]
 
@@ -186,12 +186,12 @@ def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearPart:
+class HopModel:
     """A linear model on [X, P X, …, Pᴴ X] as a model of X W₀, X W₁, …, and the edges.
 
     Args:
         x: X.
-        columns: see `Part`.
+        columns: see `LinearFirstModel`.
         weights: `[(H + 1) F, O]`.
         intercept: `[O]`.
         hops: H.

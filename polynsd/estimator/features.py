@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from polynsd.errors import ShapeError, require_choice
-from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.estimator.members import StoredTensors, check_range
 from polynsd.fields import require_fields
 
 logger = logging.getLogger("polynsd")
@@ -194,7 +194,7 @@ class FeatureTreatments:
 
 
 class _ColumnFacts(NamedTuple):
-    """Of every column, over all N nodes."""
+    """What is known of every column, over all N nodes."""
 
     num_nodes: int
     low: Numbers

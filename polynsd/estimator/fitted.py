@@ -15,10 +15,11 @@ from polynsd.data import Graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.ensemble import Predictions, average
+from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import Judge
-from polynsd.estimator.labels import Labels, Mask, graph_labels, labelled_mask, read_labels
+from polynsd.estimator.judge import as_predictions, make_judge
+from polynsd.estimator.labels import Labels, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
@@ -44,7 +45,9 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     is_regression = False
     device: str
     members_: list[Chosen]
+    metric_: str
     val_score_: float
+    estimate_: Estimate
     treatments_: FeatureTreatments
     edge_scaling_: Scaling | None
     has_edge_weights_: bool
@@ -65,7 +68,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         source = self._with_edges_of_fit(as_graph(self, graph, edges))
         inputs = self._inputs(source, get_device(self.device))
         means = [
-            self._as_predictions(member.outputs(inputs), temperature).mean(0)
+            as_predictions(member.outputs(inputs), temperature, self.is_regression).mean(0)
             for member, _, temperature in self.members_
         ]
         return average(means, np.array([chosen.weight for chosen in self.members_]))
@@ -110,7 +113,17 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        return self._judge(self._as_target(labels), chosen).score(self._scored(predictions[chosen]))
+        judge = make_judge(self.metric_, self._as_target(labels), chosen)
+        return judge.score(self._scored(predictions[chosen]))
+
+    def scored_predictions(self) -> Predictions | None:
+        """What was predicted of the nodes `estimate_.scored` before their labels were seen.
+
+        Probabilities `[n, C]`, or numbers `[n]`; None where a stored model does not hold them.
+        """
+        self._require_fitted()
+        predictions = self.estimate_.predictions
+        return None if predictions is None else self._rescale(predictions)
 
     def explain(
         self,
@@ -200,11 +213,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         """Labels as candidates are fitted to them `[N]`."""
         raise NotImplementedError
 
-    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
-        raise NotImplementedError
-
-    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-        """Outputs of a member as what is averaged."""
+    def _rescale(self, predictions: Predictions) -> Predictions:
+        """Averaged predictions as users get them: probabilities at `temperature_`, or numbers like labels."""
         raise NotImplementedError
 
     def _scored(self, predictions: Predictions) -> Predictions:

@@ -37,7 +37,7 @@ Numbers = NDArray[np.float64]
 Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
 
 
-class Part(Protocol):
+class LinearFirstModel(Protocol):
     """A model that is linear in the features first."""
 
     @property
@@ -83,10 +83,10 @@ class Effects:
         return Effects(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def apply_first_layer(part: Part) -> Tensor:
+def apply_first_layer(model: LinearFirstModel) -> Tensor:
     """X Wᵀ + b `[N, P]`."""
-    pre = torch.from_numpy(np.asarray(part.x @ part.weight.detach().numpy().T))
-    return pre if part.bias is None else pre + part.bias.detach()
+    pre = torch.from_numpy(np.asarray(model.x @ model.weight.detach().numpy().T))
+    return pre if model.bias is None else pre + model.bias.detach()
 
 
 def dense_row(x: Matrix, node: int) -> Numbers:
@@ -98,16 +98,16 @@ def dense_row(x: Matrix, node: int) -> Numbers:
 class ForwardPass:
     """The outputs `[N, O]` of a model, and the effects on any of them by one backward pass each."""
 
-    def __init__(self, part: Part, topology: Topology) -> None:
-        self._part = part
-        self._pre = apply_first_layer(part).requires_grad_()
+    def __init__(self, model: LinearFirstModel, topology: Topology) -> None:
+        self._model = model
+        self._pre = apply_first_layer(model).requires_grad_()
         self._scale = torch.ones(topology.num_edges, dtype=self._pre.dtype, requires_grad=True)
         with torch.enable_grad():
-            self.outputs = part.finish(self._pre, self._scale)
+            self.outputs = model.finish(self._pre, self._scale)
 
     def find_effects(self, node: int, slope: Tensor, num_features: int) -> Effects:
         """The effects on a score of the outputs at a node, given its derivative by them `[O]`."""
-        part, weight = self._part, self._part.weight.detach()
+        model, weight = self._model, self._model.weight.detach()
         with torch.enable_grad():
             score = self.outputs[node] @ slope
         wanted = (self._pre, self._scale)
@@ -115,22 +115,22 @@ class ForwardPass:
             score, wanted, retain_graph=True, allow_unused=True, materialize_grads=True
         )
         g, edge_effects = found[0], found[1].numpy()
-        linear = self._pre.detach() if part.bias is None else self._pre.detach() - part.bias.detach()
+        linear = self._pre.detach() if model.bias is None else self._pre.detach() - model.bias.detach()
         own, total = np.zeros(num_features), np.zeros(num_features)
-        own[part.columns] = dense_row(part.x, node) * (g[node] @ weight).numpy()
-        total[part.columns] = (np.asarray(part.x.T @ g.numpy()) * weight.numpy().T).sum(1)
+        own[model.columns] = dense_row(model.x, node) * (g[node] @ weight).numpy()
+        total[model.columns] = (np.asarray(model.x.T @ g.numpy()) * weight.numpy().T).sum(1)
         return Effects((g * linear).sum(-1).numpy(), own, total, edge_effects)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPart:
+class NetworkModel:
     """A `PolyNSD` in double precision on the CPU.
 
     Args:
         model: in evaluation mode.
         topology: the graph.
         x: the features as the model sees them.
-        columns: see `Part`.
+        columns: see `LinearFirstModel`.
         half_weight: `[H]` the weights of the half-edges, or None.
         half_attr: `[H, f]` their features, or None.
     """
@@ -182,9 +182,9 @@ class Transport(NamedTuple):
 
 
 @torch.no_grad()
-def find_transports(part: NetworkPart, node: int) -> list[Transport]:
+def find_transports(network: NetworkModel, node: int) -> list[Transport]:
     """The learned transport along every edge of a node, layer by layer."""
-    topology = part.topology
+    topology = network.topology
     half = torch.arange(int(topology.rowptr[node]), int(topology.rowptr[node + 1]))
     found: list[Transport] = []
 
@@ -195,8 +195,8 @@ def find_transports(part: NetworkPart, node: int) -> list[Transport]:
         found.append(Transport(*(t.numpy() for t in arrays)))
         return layer.update(x, L, trunk)
 
-    with hook_layers(part.model, look):
-        part.finish(apply_first_layer(part), torch.ones(topology.num_edges, dtype=torch.double))
+    with hook_layers(network.model, look):
+        network.finish(apply_first_layer(network), torch.ones(topology.num_edges, dtype=torch.double))
     return found
 
 

@@ -20,6 +20,7 @@ from polynsd.data import Graph
 from polynsd.errors import DataError, require_choice
 from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
 from polynsd.estimator.structure import describe_structure
+from polynsd.fields import require_fields
 from polynsd.nn.features import DENSITY, SIZE
 from polynsd.sparse import to_tensor
 
@@ -40,11 +41,6 @@ class Scaling:
     scale: Numbers
 
     @classmethod
-    def none(cls, width: int) -> Scaling:
-        """The identity on `width` columns."""
-        return cls(np.zeros(width), np.ones(width))
-
-    @classmethod
     def of(cls, values: Numbers) -> Scaling:
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         is_constant = deviation <= np.finfo(np.float32).eps * np.abs(mean)
@@ -55,6 +51,19 @@ class Scaling:
         """Standardises every column but those of 0 and 1."""
         scaling, is_flag = cls.of(values), ((values == 0) | (values == 1)).all(axis=0)
         return cls(np.where(is_flag, 0.0, scaling.mean), np.where(is_flag, 1.0, scaling.scale))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data, from which `restore` makes it again."""
+        return {"mean": self.mean.tolist(), "scale": self.scale.tolist()}
+
+    @classmethod
+    def restore(cls, data: Any) -> Scaling:
+        """The scaling that `state` described."""
+        require_fields(data, mean=float | list[float], scale=float | list[float])
+        mean, scale = (np.array(data[name], dtype=np.float64) for name in ("mean", "scale"))
+        if mean.shape != scale.shape:
+            raise DataError("a scaling needs as many scales as means")
+        return cls(mean, scale)
 
     def apply(self, values: Numbers) -> Numbers:
         return (values - self.mean) / self.scale
@@ -188,24 +197,6 @@ def make_adjacency(graph: Graph, kind: str) -> Any:
     else:
         A.data *= np.sqrt(np.repeat(power, np.diff(A.indptr)) * power[A.indices])
     return A
-
-
-def edge_inputs(data: Data, has_weights: bool, edge_dim: int) -> dict[str, Tensor]:
-    """What the model is given of the edges, which must carry what those of `fit` did."""
-    if not data.num_edges:
-        return {"edge_attr": data.x.new_zeros(0, edge_dim)} if edge_dim else {}
-    if has_weights != (data.edge_weight is not None):
-        wanted, came = ("with", "without") if has_weights else ("without", "with")
-        raise DataError(
-            f"the model was fitted {wanted} edge weights; this graph comes {came} them. Give it the same."
-        )
-    count = 0 if data.edge_attr is None else data.edge_attr.size(1)
-    if edge_dim and count != edge_dim:
-        raise DataError(
-            f"the model was fitted with {edge_dim} edge features; this graph has {count}. Give it the same."
-        )
-    extra = {"edge_weight": data.edge_weight} if has_weights else {}
-    return {**extra, "edge_attr": data.edge_attr} if edge_dim else extra
 
 
 def _both_ways(values: NDArray[Any]) -> Tensor:

@@ -18,8 +18,9 @@ from scipy.special import softmax
 
 from polynsd.estimator.decision import fit_temperature
 from polynsd.estimator.ensemble import Predictions
+from polynsd.estimator.labels import Mask
 from polynsd.estimator.members import Outputs
-from polynsd.training import Task
+from polynsd.training import Task, get_task
 
 if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
@@ -39,10 +40,6 @@ class Judge(Protocol):
 
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
-        ...
-
-    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
-        """Outputs of a known temperature as what is averaged."""
         ...
 
     def score(self, predictions: Predictions) -> float:
@@ -86,11 +83,7 @@ class ClassJudge:
         place = np.full(outputs.shape[1], -1)
         place[self.nodes] = np.arange(len(self.nodes))
         temperature = fit_temperature(outputs[fold, node], self.y[place[node]])
-        return temperature, self.as_predictions(outputs, temperature)
-
-    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
-        probabilities: Outputs = softmax(outputs / temperature, axis=-1)
-        return probabilities
+        return temperature, as_predictions(outputs, temperature, is_regression=False)
 
     def score(self, predictions: Predictions) -> float:
         logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
@@ -129,9 +122,6 @@ class NumberJudge:
         """Outputs are what is averaged."""
         return 1.0, outputs
 
-    def as_predictions(self, outputs: Outputs, temperature: float) -> Outputs:
-        return outputs
-
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
         if not total.any():  # equal targets have no variance to explain
@@ -148,6 +138,22 @@ class NumberJudge:
 
     def on(self, some: NDArray[Any]) -> Judge:
         return replace(self, nodes=self.nodes[some], y=self.y[some])
+
+
+def make_judge(metric: str, target: NDArray[Any], nodes: Mask) -> Judge:
+    """The judge of some nodes, by their targets `[N]`: classes, or standardised numbers."""
+    task, numbers = get_task(metric), np.flatnonzero(nodes)
+    if task.is_regression:
+        return NumberJudge(numbers, target[nodes])
+    return ClassJudge(numbers, target[nodes], task)
+
+
+def as_predictions(outputs: Outputs, temperature: float, is_regression: bool) -> Outputs:
+    """Outputs of a member as what is averaged: probabilities at its temperature, or standardised targets."""
+    if is_regression:
+        return outputs
+    probabilities: Outputs = softmax(outputs / temperature, axis=-1)
+    return probabilities
 
 
 def _half(y: NDArray[Any], seed: int) -> NDArray[np.bool_]:

@@ -13,7 +13,6 @@ from polynsd.estimator.links import LinkMember
 from polynsd.estimator.members import Member, State
 from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.propagation import PropagationMember
-from polynsd.estimator.structure import COLUMNS
 from polynsd.estimator.trees import TreesMember
 
 KINDS: dict[str, type[Member]] = {
@@ -25,7 +24,7 @@ KINDS: dict[str, type[Member]] = {
 }
 
 
-class Parts(Protocol):
+class CandidateStore(Protocol):
     """Where fitted candidates are kept while a search goes on, e.g. `polynsd.runs.RunParts`."""
 
     def load(self) -> Sequence[State]:
@@ -53,23 +52,7 @@ def restore_member(data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Me
 
 def check_member(member: Member, columns: int, num_outputs: int) -> None:
     """Raises unless a member takes so many treated features and has so many outputs."""
-    found: tuple[float, int] = (columns, num_outputs)
-    if isinstance(member, LinkMember):
-        check_member(member.base, columns + member.num_links, num_outputs)
-    elif isinstance(member, LinearMember):
-        found = (member.weights.shape[1] / (member.hops + 1), member.intercepts.shape[1])
-    elif isinstance(member, NetworkMember):
-        found = member.sizes
-    elif isinstance(member, TreesMember):
-        given, width = (columns, columns) if member.components is None else member.components.shape
-        most = (member.hops + 1) * (width + (len(COLUMNS) if member.hops else 0))  # of the table
-        is_inside = int(member.forest.feature.max(initial=0)) < most
-        found = (given if is_inside else -1, member.start.shape[1])
-    elif isinstance(member, PropagationMember):
-        found = (columns, member.prior.shape[1])
-        if member.base is not None:
-            check_member(member.base, columns, num_outputs)
-    if found != (columns, num_outputs):
+    if not member.takes(columns, num_outputs):
         raise DataError(
             f"the member {member.name[:80]!r} does not take {columns} features to {num_outputs} outputs"
         )

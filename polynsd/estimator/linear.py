@@ -24,7 +24,7 @@ from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import LOSS_SHARE
 from polynsd.estimator.labels import Mask
-from polynsd.estimator.members import FitData, Fitted, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors
 from polynsd.estimator.newton import (
     Models,
     cross_entropy,
@@ -36,7 +36,6 @@ from polynsd.estimator.newton import (
     unscale_models,
     zero_models,
 )
-from polynsd.estimator.stored import StoredTensors
 from polynsd.fields import require_fields
 from polynsd.training import Task
 
@@ -94,6 +93,10 @@ class LinearMember:
         if not 0 <= data["hops"] < max(stored.size("W"), 1) or stored.size("W") % (data["hops"] + 1):
             raise DataError(f"{data['hops']} hops have no weights of {stored.size('W')} columns")
         return cls(**data, weights=weights, intercepts=intercepts)
+
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        width = self.weights.shape[1] / (self.hops + 1)
+        return (width, self.intercepts.shape[1]) == (columns, num_outputs)
 
 
 @dataclass(frozen=True)

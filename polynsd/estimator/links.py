@@ -106,6 +106,9 @@ class LinkMember:
         require_fields(data, name=str, graph=list[str], num_links=int, base=dict[str, Any])
         return cls(restore_member(data["base"], tensors), data["graph"], data["num_links"])
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        return self.base.takes(columns + self.num_links, num_outputs)
+
 
 @dataclass(frozen=True)
 class LinkCandidate:

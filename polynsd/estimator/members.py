@@ -1,4 +1,7 @@
-"""`Candidate`, what an estimator may try on `FitData`, and `Member`, a candidate that has been fitted."""
+"""`Candidate`, what an estimator may try on `FitData`, and `Member`, a candidate that has been fitted.
+
+`StoredTensors` checks the tensors of a stored member before they are used: names, types, shapes and ranges.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.errors import DataError
 from polynsd.training import Epoch, Task
 
 if TYPE_CHECKING:
@@ -66,6 +70,10 @@ class Member(Protocol):
         """The member that `state` described."""
         ...
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        """Whether it takes so many treated features to so many outputs."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class FitData:
@@ -117,3 +125,39 @@ class Candidate(Protocol):
     def fit(self, data: FitData) -> Fitted:
         """A model per fold, trained on its `train` nodes; its `val` nodes may choose the moment to stop."""
         ...
+
+
+class StoredTensors:
+    """The tensors of a part of a model. Each is taken once; a letter is one size in all their shapes."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._left, self._sizes = dict(tensors), dict[str, int]()
+
+    def take(self, name: str, shape: str, *dtypes: torch.dtype) -> Tensor:
+        """A tensor of a shape such as `R W O`; in double precision unless other dtypes are named."""
+        tensor = self._left.pop(name, None)
+        if tensor is None:
+            raise DataError(f"the tensor {name} is missing")
+        letters, sizes = shape.split(), list(tensor.shape)
+        is_right = len(letters) == len(sizes) and all(
+            self._sizes.setdefault(letter, size) == size for letter, size in zip(letters, sizes, strict=True)
+        )
+        if not is_right or tensor.dtype not in (dtypes or (torch.float64,)):
+            known = ", ".join(f"{letter} = {self._sizes.get(letter, '?')}" for letter in letters)
+            raise DataError(f"the tensor {name} is {tensor.dtype} of shape {sizes}; expected [{known}]")
+        return tensor
+
+    def size(self, letter: str) -> int:
+        """What a letter has turned out to be."""
+        return self._sizes[letter]
+
+    def require_none_left(self) -> None:
+        """Raises where there are tensors that nobody asked for."""
+        if self._left:
+            raise DataError(f"the tensor {min(self._left)} does not belong to the model")
+
+
+def check_range(name: str, tensor: Tensor, low: int, high: int) -> None:
+    """Raises unless low ≤ values < high."""
+    if tensor.numel() and not (low <= int(tensor.min()) and int(tensor.max()) < high):
+        raise DataError(f"the tensor {name} must lie from {low} to {high - 1}")

@@ -74,7 +74,7 @@ class NetworkMember:
     epochs: int
     """How many were trained, over all folds."""
     sizes: tuple[int, int]
-    """Of the input and of the output."""
+    """Columns of the input and of the output."""
     best_epochs: Sequence[int]
     """The epoch of every fold that was kept."""
 
@@ -151,6 +151,10 @@ class NetworkMember:
             sizes,
             data["best_epochs"],
         )
+
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        """See `Member`."""
+        return self.sizes == (columns, num_outputs)
 
 
 def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMember | None]:

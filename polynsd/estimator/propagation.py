@@ -25,8 +25,16 @@ from torch import Tensor
 
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.linear import score_out_of_fold
-from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
-from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.estimator.members import (
+    Candidate,
+    FitData,
+    Fitted,
+    Member,
+    Outputs,
+    State,
+    StoredTensors,
+    check_range,
+)
 from polynsd.fields import require_fields
 from polynsd.training import Task
 
@@ -119,6 +127,10 @@ class PropagationMember:
             check_range("labels", labels, -1, stored.size("O"))
         return cls(**plain, labels=labels.numpy(), prior=prior.numpy(), base=base)
 
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        has_base = self.base is None or self.base.takes(columns, num_outputs)
+        return has_base and self.prior.shape[1] == num_outputs
+
 
 @dataclass(frozen=True)
 class PropagationCandidate:
@@ -136,7 +148,7 @@ class PropagationCandidate:
 
     def fit(self, data: FitData) -> Fitted:
         inputs, target, folds, task = data.inputs, data.target, data.folds, data.task
-        base, said = (None, None) if self.base is None else self.base.fit(data)
+        base, outputs = (None, None) if self.base is None else self.base.fit(data)
         missing = np.nan if task.is_regression else -1
         labels = np.where(folds.train, target, np.asarray(missing, dtype=target.dtype))
         prior = _priors(folds, target, task)
@@ -145,7 +157,7 @@ class PropagationCandidate:
             PropagationMember(self.name, self.family, share, task.is_regression, prints, labels, prior, base)
             for share in SHARES
         ]
-        fitted = (Fitted(member, member.spread(inputs, said)) for member in tries)
+        fitted = (Fitted(member, member.spread(inputs, outputs)) for member in tries)
         return max(fitted, key=lambda each: _score(each.outputs, target, folds, task))
 
 
@@ -203,7 +215,7 @@ def _hash(*arrays: NDArray[Any]) -> str:
 
 
 def _priors(folds: Folds, target: NDArray[Any], task: Task) -> Numbers:
-    """`[R, O]` what is said without any label near: the shares of the classes, or the mean."""
+    """`[R, O]` what is predicted without any label near: the shares of the classes, or the mean."""
     if task.is_regression:
         return np.array([[target[train].mean()] for train in folds.train])
     count = task.num_outputs(torch.from_numpy(target))

@@ -11,10 +11,8 @@ from polynsd.errors import DataError
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Scaling
-from polynsd.estimator.judge import Judge, NumberJudge
-from polynsd.estimator.labels import Labels, Mask
+from polynsd.estimator.labels import Labels
 from polynsd.estimator.sklearn_compat import RegressorMixin
-from polynsd.training import Task, get_task
 
 
 class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
@@ -28,12 +26,11 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[np.float64]:
         """The number of every node; of the graph of `fit` unless one is given."""
-        predictions = self._predictions(graph, edges)[:, 0]
-        return self.target_scaling_.undo(predictions)
+        return self._rescale(self._predictions(graph, edges))
 
     score = SheafEstimator.score  # not the mixin's
 
-    def _learn_classes(self, labels: Labels) -> NDArray[Any]:
+    def _make_strata(self, labels: Labels) -> NDArray[Any]:
         if labels.values.dtype.kind not in "iufb":
             raise DataError(
                 f"targets must be numbers; got {labels.values.dtype}. Use SheafClassifier for classes."
@@ -55,14 +52,8 @@ class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]
     def _choose_metric(self, target: NDArray[Any], folds: Folds) -> str:
         return "r2"
 
-    def _task(self) -> Task:
-        return get_task("r2")
-
-    def _judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
-        return NumberJudge(np.flatnonzero(nodes), target[nodes])
-
-    def _as_predictions(self, outputs: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-        return outputs
+    def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.target_scaling_.undo(predictions[:, 0])
 
     def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
         return target[folds.train.any(0)].mean(keepdims=True)

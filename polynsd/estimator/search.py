@@ -1,9 +1,8 @@
 """The search over candidates: cheap ones first, and what validation favours to the end.
 
 Every family is tried by its first shape. Then families are pursued in turn, the best first, as long as they
-are not behind by more than noise, what is left of the allowance suffices, and the ensemble still gains.
-The allowance is an amount of work that is estimated from shapes, so that a result does not depend on how busy
-a machine is; or a number of seconds, if the user gives one.
+are not behind by more than noise, what is left of the budget suffices (`budget.py`), and the ensemble still
+gains.
 """
 
 from __future__ import annotations
@@ -14,27 +13,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from polynsd.errors import DataError, PolyNSDError
-from polynsd.estimator.candidates import epoch_seconds
+from polynsd.estimator.budget import Budget
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
-from polynsd.estimator.kinds import Parts, kind_of, restore_member
+from polynsd.estimator.judge import Judge, as_predictions
+from polynsd.estimator.kinds import CandidateStore, kind_of, restore_member
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
 
-if TYPE_CHECKING:
-    from polynsd.estimator.judge import Judge
-
 logger = logging.getLogger("polynsd")
 
-FEWEST_EPOCHS = 40  # a training that cannot have as many is not begun
-SETUP = 0.3  # estimated seconds before a training begins
-SHARE = 0.35  # of what is left of the allowance, that one group of candidates may take
-LAST_SHARE = 1.25  # of the allowance, up to which members are trained again
 GROUPS_WITHOUT_GAIN = 3  # that end a search
 FAR_BEHIND = 0.05  # by which a family is behind another that is not tried by networks at all
 SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
@@ -61,7 +54,7 @@ class Attempt:
     score: float = math.nan
     objective: float = -math.inf
     weight: float = 0.0
-    """In the ensemble."""
+    """Its weight in the ensemble."""
 
     def describe(self) -> dict[str, Any]:
         """A row of the table of candidates."""
@@ -78,7 +71,7 @@ class Attempt:
 
 
 @dataclass(eq=False)
-class Search:
+class CandidateSearch:
     """The candidates that were tried on a graph, and those to come.
 
     Args:
@@ -87,15 +80,15 @@ class Search:
         seconds: the budget; None: a fixed amount of work.
         size: the most members of the ensemble.
         parts: where fitted candidates are kept, so that an interrupted search goes on from them.
-        on_candidate: called with the row of a candidate that has ended, and the share of the allowance that
-            is used up.
+        on_candidate: called with the row of a candidate that has ended, and the share of the budget that is
+            used up.
     """
 
     data: FitData
     judge: Judge
     seconds: float | None = None
     size: int = 1
-    parts: Parts | None = None
+    parts: CandidateStore | None = None
     on_candidate: OnCandidate | None = None
     attempts: list[Attempt] = field(default_factory=list)
 
@@ -104,11 +97,10 @@ class Search:
 
         Ctrl-C ends it with what is complete by then. With `parts` it is passed on: it can go on later.
         """
-        self.began, self.spent = time.monotonic(), 0.0
+        self.budget = Budget(self.seconds, candidates, self.data.inputs, len(self.data.folds))
         parts = [] if self.parts is None else self.parts.load()
-        self._kept = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
-        groups = list(_groups(candidates, together=self._on_gpu))
-        self.allowance = self._allowance(candidates)
+        self._stored = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
+        groups = list(_groups(candidates, together=self.budget.on_gpu))
         try:
             rest = self._try_families(groups)
             self._pursue(rest)
@@ -211,30 +203,26 @@ class Search:
 
     def _report(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts if self.on_candidate is not None else ():
-            self.on_candidate(attempt.describe(), self._share())  # type: ignore[misc]
-
-    def _share(self) -> float:
-        """How much of the allowance is used up."""
-        if self.seconds is not None:
-            return min((time.monotonic() - self.began) / self.seconds, 1.0)
-        return min(self.spent / self.allowance, 1.0)
+            self.on_candidate(attempt.describe(), self.budget.share_spent)  # type: ignore[misc]
 
     def _fit(self, group: Sequence[Candidate]) -> Sequence[Fitted | None]:
         """The fitted candidates; none where there is no time for any."""
-        kept = [self._kept.pop(candidate.name, None) for candidate in group]
-        if all(member is not None for member in kept):
-            fitted = self._with_outputs(kept)
+        stored = [self._stored.pop(candidate.name, None) for candidate in group]
+        if all(member is not None for member in stored):
+            fitted = self._with_outputs(stored)
         else:
             if isinstance(group[0], Network):
-                networks = self._shorten([candidate for candidate in group if isinstance(candidate, Network)])
+                networks = [candidate for candidate in group if isinstance(candidate, Network)]
+                networks = self.budget.shorten(networks, is_first=not self.complete)
                 if not networks:
                     return []
                 fitted = self._with_outputs(fit_networks(networks, self._data_in_time()))
             else:
                 fitted = [candidate.fit(self._data_in_time()) for candidate in group]
-            self._keep([each.member for each in fitted if each is not None])
-        networks_ = [each.member for each in fitted if each and isinstance(each.member, NetworkMember)]
-        self.spent += sum(map(self._work, networks_)) + SETUP * bool(networks_)
+            self._store([each.member for each in fitted if each is not None])
+        self.budget.charge(
+            [each.member for each in fitted if each and isinstance(each.member, NetworkMember)]
+        )
         return fitted
 
     def _with_outputs(self, members: Sequence[Member | None]) -> list[Fitted | None]:
@@ -242,19 +230,10 @@ class Search:
             None if member is None else Fitted(member, member.outputs(self.data.inputs)) for member in members
         ]
 
-    def _keep(self, members: Sequence[Member]) -> None:
+    def _store(self, members: Sequence[Member]) -> None:
         for member in members if self.parts is not None else ():
             data, tensors = member.state()
             self.parts.append({"kind": kind_of(member), **data}, tensors)  # type: ignore[union-attr]
-
-    def _work(self, member: NetworkMember) -> float:
-        """The estimated seconds of a training that has ended."""
-        network = Network(member.name, member.family, member.configuration, member.treatment)
-        return (
-            member.epochs
-            * epoch_seconds(network, self.data.inputs, len(self.data.folds), self._on_gpu)
-            / len(self.data.folds)
-        )
 
     def _judge(self, attempt: Attempt, fitted: Fitted | None) -> None:
         self.attempts.append(attempt)
@@ -291,7 +270,9 @@ class Search:
             return  # every node has trained most of the models
         for attempt in self.complete:
             member = attempt.member
-            if not attempt.weight or not isinstance(member, NetworkMember) or not self._has_time(attempt):
+            if not attempt.weight or not isinstance(member, NetworkMember):
+                continue
+            if not self.budget.allows_again(member, attempt.seconds):
                 continue
             try:
                 member = fit_again(member, self._data_in_time())
@@ -301,56 +282,12 @@ class Search:
                 logger.warning("interrupted; the models are kept as they are.")
                 return
             attempt.member = member
-            outputs = self.judge.as_predictions(member.outputs(self.data.inputs), attempt.temperature)
-            attempt.everywhere = outputs.mean(0)
-
-    def _has_time(self, attempt: Attempt) -> bool:
-        """Whether a network can be trained again within the budget, or a little more than the allowance."""
-        if self.seconds is not None:
-            return time.monotonic() + attempt.seconds < self.began + self.seconds
-        assert isinstance(attempt.member, NetworkMember)
-        self.spent += self._work(attempt.member)
-        return self.spent < LAST_SHARE * self.allowance
+            outputs, is_regression = member.outputs(self.data.inputs), self.data.task.is_regression
+            attempt.everywhere = as_predictions(outputs, attempt.temperature, is_regression).mean(0)
 
     def _data_in_time(self) -> FitData:
         """What the next candidate is fitted to, with the end of its share of the budget."""
-        if self.seconds is None:
-            return self.data
-        now = time.monotonic()
-        left = max(self.began + self.seconds - now, 0.0)
-        return replace(self.data, deadline=now + (SHARE * left if self.complete else left))
-
-    def _allowance(self, candidates: Iterable[Candidate]) -> float:
-        """Estimated seconds of work: a minute for a few thousand nodes, four for twenty thousand."""
-        if self.seconds is not None:
-            return math.inf
-        networks = [c for c in candidates if isinstance(c, Network)]
-        if not networks:
-            return math.inf
-        usual = next((n for n in networks if n.family == "convolution"), networks[0])
-        plain = epoch_seconds(usual, self.data.inputs, len(self.data.folds), self._on_gpu)
-        if self._on_gpu:
-            return min(3.5 * (plain / 0.0012) ** 0.8, 15.0)
-        return min(45 * (plain / 0.025) ** 0.4, 180.0)
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self.data.inputs.device.type == "cuda"
-
-    def _shorten(self, networks: Sequence[Network]) -> list[Network]:
-        """The candidates with as many epochs as there is time for; none if those are too few."""
-        if self.seconds is not None:
-            return list(networks) if time.monotonic() < self.began + self.seconds or not self.complete else []
-        longest = max(network.configuration.training.epochs for network in networks)
-        left = (self.allowance - self.spent) * (SHARE if self.complete else 1.0)
-        count = len(networks)
-        while count:
-            cost = epoch_seconds(networks[0], self.data.inputs, count * len(self.data.folds), self._on_gpu)
-            epochs = min(longest, int(left / cost))
-            if epochs >= min(FEWEST_EPOCHS, longest) or not self.complete:
-                return [_with_epochs(network, max(epochs, 1)) for network in networks[:count]]
-            count -= 1
-        return []
+        return replace(self.data, deadline=self.budget.deadline(is_first=not self.complete))
 
 
 def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequence[Candidate]]:
@@ -360,13 +297,6 @@ def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequenc
         shape = candidate.shape if together and isinstance(candidate, Network) else candidate.name
         groups.setdefault(shape, []).append(candidate)
     return groups.values()
-
-
-def _with_epochs(network: Network, most: int) -> Network:
-    model, training = network.configuration
-    if most >= training.epochs:
-        return network
-    return replace(network, configuration=type(network.configuration)(model, replace(training, epochs=most)))
 
 
 def _treatment(group: Sequence[Candidate]) -> str:

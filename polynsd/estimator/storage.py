@@ -1,9 +1,11 @@
 """Fitted estimators as run folders: the parameters in `config.json`, what was learned in `result.json`
-and `model.safetensors`. The graph of `fit` is not stored.
+and `model.safetensors`. The graph of `fit` is not stored; a run of `polynsd fit` says where its tables
+were, how they were read, and by a hash whether they have changed (`read_tables_for`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -11,10 +13,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.data.tables import ReadResult, TableSchema, read_tables_like
 from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.estimator.base import SheafEstimator
@@ -47,11 +49,6 @@ VALUES: dict[str, Any] = {
     "val_score_": float | None,
     "has_edge_weights_": bool,
     "candidates_": list[dict[str, Any]],
-}
-ESTIMATE: dict[str, Any] = {
-    **dict.fromkeys(("metric", "source"), str),
-    "nodes": int,
-    **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
 }
 OF_CLASSIFIERS: dict[str, Any] = {**VALUES, "temperature_": float}
 LEARNED: dict[str, Any] = {
@@ -150,7 +147,7 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
         "values": {name: state[name] for name in _value_types(estimator)},
         "estimate": estimator.estimate_.to_dict(),
         "decision": None if "decision_" not in state else state["decision_"].state(),
-        "scalings": {name: _scaling(state[name]) for name in SCALINGS if state.get(name) is not None},
+        "scalings": {name: state[name].state() for name in SCALINGS if state.get(name) is not None},
         "classes": _classes(state.get("classes_")),
         "feature_names": None if names is None else names.tolist(),
         "column_encoders": [asdict(encoder) for encoder in state.get("column_encoders_", ())],
@@ -158,15 +155,10 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
 
 
 def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
-    """The tensors of all members, of the treatment of features, and of what was said of the scored nodes."""
+    """The tensors of all members, of the treatment of features, and of the estimate."""
     parts = {f"member{i}": chosen.member.state()[1] for i, chosen in enumerate(estimator.members_)}
     parts["treatments"] = estimator.treatments_.state()[1]
-    estimate = estimator.estimate_
-    if estimate.scored is not None and estimate.predictions is not None:
-        parts["estimate"] = {
-            "scored": torch.from_numpy(np.asarray(estimate.scored, dtype=np.int64)),
-            "predictions": torch.from_numpy(np.asarray(estimate.predictions, dtype=np.float64)),
-        }
+    parts["estimate"] = estimator.estimate_.tensors()
     return {
         f"{part}.{name}": values.contiguous() if values.numel() else values.new_empty(values.shape)
         for part, tensors in parts.items()
@@ -182,14 +174,14 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         setattr(estimator, name, value)
     for name in SCALINGS:
         if name in result["scalings"]:
-            setattr(estimator, name, _restore_scaling(result["scalings"][name]))
+            setattr(estimator, name, Scaling.restore(result["scalings"][name]))
     if result["classes"] is not None:
         estimator.classes_ = _restore_classes(result["classes"])
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
     if result["column_encoders"]:
         estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
-    estimator.estimate_ = _restore_estimate(result["estimate"], _part(state, "estimate"))
+    estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
     if result["decision"] is not None:
         require_fields(result["decision"], rule=str, gains=list[list[float]])
         estimator.decision_ = Decision.restore(result["decision"])
@@ -229,27 +221,6 @@ def _check_agreement(estimator: SheafEstimator) -> None:
             raise DataError(f"there must be a decision between {count} classes and a positive temperature")
 
 
-def _restore_estimate(stored: Any, tensors: Mapping[str, Tensor]) -> Estimate:
-    """The scores, and what was said of the scored nodes where that was kept."""
-    require_fields(stored, **ESTIMATE)
-    if not tensors:
-        return Estimate(**stored)
-    scored, predictions = (tensors.get(name, torch.empty(0)) for name in ("scored", "predictions"))
-    is_list = scored.dtype == torch.int64 and scored.dim() == 1 and bool((scored >= 0).all())
-    is_table = predictions.dtype == torch.float64 and predictions.dim() == 2
-    if len(tensors) != 2 or not is_list or not is_table or len(scored) != len(predictions):
-        raise DataError("an estimate needs the numbers of the scored nodes and a row of predictions for each")
-    return Estimate(**stored, scored=scored.numpy(), predictions=predictions.numpy())
-
-
-def _restore_scaling(stored: Any) -> Scaling:
-    require_fields(stored, mean=float | list[float], scale=float | list[float])
-    mean, scale = np.array(stored["mean"], dtype=np.float64), np.array(stored["scale"], dtype=np.float64)
-    if mean.shape != scale.shape:
-        raise DataError("a scaling needs as many scales as means")
-    return Scaling(mean, scale)
-
-
 def _restore_classes(stored: Any) -> NDArray[Any]:
     require_fields(stored, names=list[str] | list[float] | list[bool], dtype=str)
     names, kind = stored["names"], stored["dtype"]
@@ -262,10 +233,6 @@ def _restore_classes(stored: Any) -> NDArray[Any]:
 def _part(state: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """The tensors whose names begin with that of a part."""
     return {name.removeprefix(f"{part}."): t for name, t in state.items() if name.startswith(f"{part}.")}
-
-
-def _scaling(scaling: Scaling) -> dict[str, Any]:
-    return {"mean": scaling.mean.tolist(), "scale": scaling.scale.tolist()}
 
 
 def _classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
@@ -285,3 +252,47 @@ def _to_plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(weights, Mapping):
         stored["class_weight"] = [[as_python(name), as_python(weight)] for name, weight in weights.items()]
     return stored
+
+
+def read_tables_for(record: RunRecord, edges: Path | None, nodes: Path | None, **options: Any) -> ReadResult:
+    """Tables as a fitted model takes them: those that are named, or those of its fit."""
+    schema = read_schema(record)
+    if edges is None and nodes is None:
+        edges, nodes = _tables_of_fit(record)
+    return read_tables_like(schema, edges, nodes, **options)
+
+
+def _tables_of_fit(record: RunRecord) -> tuple[Path, Path | None]:
+    """The tables that the model was fitted to, if they are where they were and as they were."""
+    paths = {name: Path(path) for name, path in (record.result or {}).get("paths", {}).items()}
+    for name, path in paths.items():
+        if not path.exists():
+            raise DataError(f"the {name} of the fit were in {path}; they are not there now. Name them.")
+        if hash_file(path) != record.inputs.get(name):
+            raise DataError(f"{path} has changed since the fit. Name the tables with --edges and --nodes.")
+    if "edges" not in paths:
+        raise ConfigError(f"{record.folder} does not say where its tables were; name them with --edges.")
+    return paths["edges"], paths.get("nodes")
+
+
+def read_schema(record: RunRecord) -> TableSchema:
+    """How the tables of the fit were read."""
+    schema = (record.result or {}).get("schema")
+    if schema is None:
+        raise ConfigError(
+            f"{record.folder} holds a model that was not trained on tables; load it in Python with "
+            "polynsd.estimator.load_estimator, or fit one with polynsd fit."
+        )
+    try:
+        return TableSchema.from_dict(schema)
+    except (KeyError, TypeError, ValueError) as error:
+        path = record.folder / RESULT
+        raise DataError(f"{path} is damaged: its schema cannot be read ({error}).") from error
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error

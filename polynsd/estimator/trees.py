@@ -23,9 +23,9 @@ from torch import Tensor
 
 from polynsd.errors import DataError
 from polynsd.estimator.features import STANDARD
-from polynsd.estimator.members import FitData, Fitted, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
-from polynsd.estimator.stored import StoredTensors, check_range
+from polynsd.estimator.structure import COLUMNS
 from polynsd.fields import require_fields
 from polynsd.training import Task
 
@@ -132,6 +132,12 @@ class TreesMember:
                 raise DataError(f"the tensor {name} leads back")
         forest = Forest(**{name: tensor.numpy() for name, tensor in arrays.items()})
         return cls(**data, forest=forest, start=start.numpy(), components=components)
+
+    def takes(self, columns: int, num_outputs: int) -> bool:
+        given, width = (columns, columns) if self.components is None else self.components.shape
+        most = (self.hops + 1) * (width + (len(COLUMNS) if self.hops else 0))  # of the table
+        is_inside = int(self.forest.feature.max(initial=0)) < most
+        return is_inside and (given, self.start.shape[1]) == (columns, num_outputs)
 
 
 @dataclass(frozen=True)

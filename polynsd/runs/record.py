@@ -110,7 +110,7 @@ class RunRecord:
 
     Attributes:
         folder: its folder.
-        kind: protocol, search, run-off or model.
+        kind: protocol, run-off, model or federated.
         config: what it does.
         inputs: what its result depends on beside that.
         environment: machine, versions and time, one entry per session.

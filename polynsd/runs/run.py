@@ -86,7 +86,7 @@ class Run:
 
         Args:
             folder: made if it does not exist.
-            kind: protocol, search, run-off or model.
+            kind: protocol, run-off, model or federated.
             config: what the run does, as data that JSON can hold.
             inputs: what its result depends on beside that: dataset, hashes of contents and splits.
             snapshot_seconds: at least so long between two snapshots; 0 writes one at every offer.

@@ -8,9 +8,8 @@ Rows are dicts; only DataFrames, SQL and Parquet need the extra `runs`.
 The scores of each kind of run:
 
     protocol    splits: [{split, seed, fingerprint, val, test, best_epoch, epochs}, …]
-    search      val, test, best_epoch: lists with a value per split; seed: the first one's
     run-off     none: it compares trials, and is in no test
-    model       val, test; or values: {val_score_, metric_, best_epoch_} of an estimator
+    model       val, test; or values: {val_score_, metric_} of an estimator
 """
 
 from __future__ import annotations
@@ -191,24 +190,16 @@ def _describe(record: RunRecord) -> Row:
 
 def _split_scores(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The scores of every split; one mapping in all where a result has no splits."""
-    splits, result = result.get("splits"), _with_common_names(result)
+    splits = result.get("splits")
     if isinstance(splits, list) and splits and all(isinstance(split, dict) for split in splits):
         return splits
-    if not isinstance(result.get("test"), list) or not result["test"]:
-        return [result]
-    columns = {key: column for key, column in result.items() if isinstance(column, list) and key in SCORES}
-    seed = _to_type(result.get("seed"), int)
-    return [
-        {key: column[i] for key, column in columns.items() if i < len(column)}
-        | {"split": i, "seed": None if seed is None else seed + i}
-        for i in range(len(result["test"]))
-    ]
+    return [_with_common_names(result)]
 
 
 def _with_common_names(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result with the names that estimators use translated."""
     values = _to_dict(result.get("values"))
-    names = {"val": "val_score_", "metric": "metric_", "best_epoch": "best_epoch_"}
+    names = {"val": "val_score_", "metric": "metric_"}
     return {key: values[name] for key, name in names.items() if name in values} | dict(result)
 
 

@@ -21,8 +21,8 @@ from polynsd.documents import to_yaml
 from polynsd.optional import load_yaml
 from polynsd.runs import Run
 from polynsd.runs.files import to_json, write_json
-from polynsd.search.outcomes import state_of
-from polynsd.search.study import FINISHED, Search, best_trials, write_trials
+from polynsd.search.outcomes import FINISHED, state_of
+from polynsd.search.study import Search, best_trials, write_trials
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Problem
@@ -68,7 +68,7 @@ def run_off(search: Search, problem: Problem | None = None, folder: Path | None 
 
 
 def _mean_validations(problem: Problem, trials: Sequence[Trial], folder: Path | None) -> dict[int, float]:
-    """Of trials of one shape, by their numbers."""
+    """The mean validation scores of trials of one shape, by their numbers."""
     numbers = [trial.number for trial in trials]
     configurations = [trial.configuration for trial in trials]
     with ExitStack() as stack:

@@ -16,8 +16,9 @@ from polynsd.search.trials import Trial
 
 SURPLUS = "surplus: other workers were quicker"
 OUTCOMES = "outcomes"  # the attribute of one trial of a group that holds those of all
-LISTS = ("val", "best_epoch", "epochs")
+LISTS = ("val", "best_epoch", "epochs")  # attributes of a trial with a value per split
 OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+FINISHED = tuple(OPTUNA_STATES)
 
 Outcome = dict[str, Any]
 
@@ -28,6 +29,11 @@ def state_of(trial: Any) -> str:
         return str(trial.state.name.lower())
     reason = trial.user_attrs.get("reason")
     return "lost" if reason is None else ("surplus" if reason == SURPLUS else "failed")
+
+
+def is_counted(trial: Any) -> bool:
+    """Whether a trial is one of those ordered: neither lost with its worker nor surplus."""
+    return state_of(trial) not in ("lost", "surplus")
 
 
 def store_outcomes(trials: Sequence[Trial], seconds: float) -> dict[str, Outcome]:

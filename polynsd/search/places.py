@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from polynsd.optional import load_optuna
-from polynsd.search.outcomes import ignore_finished, state_of
+from polynsd.search.outcomes import ignore_finished, is_counted, state_of
 
 PLACE = "place"  # the attribute of a trial that stands in for a lost one
 
@@ -37,10 +37,8 @@ def next_place(trials: Sequence[Any]) -> int:
 def holds_place(trials: Sequence[Any], number: int) -> bool:
     """Whether no trial of a lower number that counts has the place of this one."""
     places = find_places(trials)
-    rivals = zip(places[:number], trials, strict=False)
-    return not any(
-        place == places[number] and state_of(trial) not in ("lost", "surplus") for place, trial in rivals
-    )
+    before = zip(places[:number], trials, strict=False)
+    return not any(place == places[number] and is_counted(trial) for place, trial in before)
 
 
 def ask_by_place(study: Any, trials: Sequence[Any], distributions: Mapping[str, Any]) -> Any:

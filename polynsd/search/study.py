@@ -20,7 +20,7 @@ from typing import Any
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
-from polynsd.search.outcomes import LISTS, state_of
+from polynsd.search.outcomes import FINISHED, LISTS, state_of
 from polynsd.search.places import PLACE, find_places
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
@@ -28,11 +28,11 @@ from polynsd.search.storage import hide_password, open_storage, tell_damage
 from polynsd.search.trials import Trial, rank_trials
 from polynsd.training.problem import Problem
 
-FINISHED = ("complete", "pruned", "failed")
 START = "start"  # the attribute of a trial that says which start it belongs to
 COLUMNS = (
     *("trial", "place", "state", "value", "best_so_far", "seconds"),
-    *("val", "best_epoch", "epochs", "reason"),
+    *LISTS,
+    "reason",
 )
 OPTION_OF = {"look": "prune_interval"}  # a stored name that differs from its option
 
@@ -215,7 +215,7 @@ def trial_rows(study: Any) -> list[dict[str, Any]]:
     for place, trial in zip(find_places(trials), trials, strict=True):
         if trial.state.name == "COMPLETE":
             best = trial.value if best is None else max(best, trial.value)
-        lists = {name: trial.user_attrs.get(name) for name in ("val", "best_epoch", "epochs")}
+        lists = {name: trial.user_attrs.get(name) for name in LISTS}
         rows.append(
             {
                 "trial": trial.number,

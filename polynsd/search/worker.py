@@ -22,7 +22,7 @@ from polynsd.search.heartbeat import (
     heartbeat,
     requeue_trial,
 )
-from polynsd.search.outcomes import SURPLUS, ignore_finished, state_of, store_outcomes, tell_outcome
+from polynsd.search.outcomes import SURPLUS, ignore_finished, is_counted, store_outcomes, tell_outcome
 from polynsd.search.places import ask_by_place, find_places, holds_place, next_place
 from polynsd.search.pruning import BatchPruning, fails_screening
 from polynsd.search.storage import one_transaction
@@ -95,13 +95,9 @@ def ask_batch(search: Search) -> list[Any]:
     return trials
 
 
-def _counts(trial: Any) -> bool:
-    return state_of(trial) not in ("lost", "surplus")
-
-
 def _count_taken(trials: Sequence[Any]) -> int:
     """How many of the trials ordered have ended or are running; queued ones are still to be asked for."""
-    return sum(_counts(trial) and trial.state.name != "WAITING" for trial in trials)
+    return sum(is_counted(trial) and trial.state.name != "WAITING" for trial in trials)
 
 
 def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None = None) -> None:

@@ -12,7 +12,7 @@ from polynsd.stats.paired import (
     standard_errors,
 )
 from polynsd.stats.ranking import Friedman, Ranking, critical_difference, friedman, rank_models
-from polynsd.stats.scores import student_interval
+from polynsd.stats.scores import student_interval, wilson_interval
 from polynsd.stats.signed_rank import SignedRank, signed_rank
 from polynsd.stats.significance import Significance, bold_rule, significance
 
@@ -41,4 +41,5 @@ __all__ = [
     "significance",
     "standard_errors",
     "student_interval",
+    "wilson_interval",
 ]

@@ -1,4 +1,4 @@
-"""Scores of a model as an array [splits, seeds]: checks, and one number per split."""
+"""Scores of a model as an array [splits, seeds]: checks, one number per split, and simple intervals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from polynsd.errors import ConfigError, DataError, ShapeError
 Array = NDArray[np.float64]
 
 LEAST_SPLITS = 3  # with two, a t-test has one degree of freedom and no rank test can reject
+Z = 1.96  # standard deviations of a normal distribution to both sides, which hold 95 %
 DECIMALS = 12  # what differs by less is equal: accuracies are counts, their means carry rounding errors
 
 
@@ -47,6 +48,14 @@ def student_interval(values: ArrayLike, level: float = 0.95) -> tuple[float, flo
     error = float(sample.std(ddof=1)) / len(sample) ** 0.5
     reach = error * float(stats.t.ppf((1 + level) / 2, len(sample) - 1))
     return float(sample.mean()) - reach, float(sample.mean()) + reach
+
+
+def wilson_interval(share: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
+    """Wilson's 95 % interval of shares of n: within [0, 1], and not empty where a share is 0 or 1."""
+    p, n = np.asarray(share, dtype=np.float64), np.asarray(n)
+    centre, scale = p + Z**2 / (2 * n), 1 + Z**2 / n
+    reach = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    return (centre - reach) / scale, (centre + reach) / scale
 
 
 def round_scores(values: Array) -> Array:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from polynsd.bench.comparison import (
     Table,
+    compare_methods,
     describe_estimates,
     explain_failures,
-    make_boards,
     score_table,
     summary_table,
     verdict,
@@ -215,12 +215,12 @@ def estimator_sections(results: Path) -> dict[str, dict[str, str]]:
 
 def short_section(records: list[Record]) -> str:
     """On how many graphs the estimator is level with the best rival."""
-    return _items(map(verdict, make_boards(records)))
+    return _items(map(verdict, compare_methods(records)))
 
 
 def full_section(records: list[Record]) -> str:
     """All that was measured: the summary with seconds, the estimates, and every graph."""
-    boards = make_boards(records)
+    boards = compare_methods(records)
     lines = [*map(verdict, boards), *map(describe_estimates, boards), *explain_failures(records)]
     parts = [_markdown(summary_table(boards)), _items(lines)]
     for table in map(score_table, boards):

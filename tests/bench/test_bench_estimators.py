@@ -9,9 +9,9 @@ import torch
 
 from polynsd.bench import estimators, rivals
 from polynsd.bench.comparison import (
+    compare_methods,
     describe_estimates,
     explain_failures,
-    make_boards,
     score_table,
     summary_table,
     verdict,
@@ -164,35 +164,35 @@ def make_records():
 
 
 def test_ranks_leads_and_the_worst_graph():
-    (board,) = make_boards(make_records())
-    assert board.mean_ranks == {"estimator": 1.5, "gcn": 2.5, "logistic": 2.0}
-    assert [(d.graph, d.rival, round(d.points, 9)) for d in board.differences] == [
+    (comparison,) = compare_methods(make_records())
+    assert comparison.mean_ranks == {"estimator": 1.5, "gcn": 2.5, "logistic": 2.0}
+    assert [(d.graph, d.rival, round(d.points, 9)) for d in comparison.differences] == [
         ("a", "gcn", 10.0),
         ("b", "logistic", -1.0),
     ]
-    assert board.differences[1].interval == pytest.approx((-1.0, -1.0))
-    assert score_table(board).rows[1][1:] == (
+    assert comparison.differences[1].interval == pytest.approx((-1.0, -1.0))
+    assert score_table(comparison).rows[1][1:] == (
         "51.0 ± 1.0", "41.0 ± 1.0", "52.0 ± 1.0", "logistic", "-1.0 (-1.0 to -1.0)",
     )  # fmt: skip
-    assert summary_table([board]).rows[1] == ("gcn", "2.50", "+10.0", "2.0")
-    assert "is +5.0 points off the test score on average, 5.0 in" in describe_estimates(board)
-    assert "on 1 of 2 graphs (50%); at the least -1.0 points (b, logistic)" in verdict(board)
+    assert summary_table([comparison]).rows[1] == ("gcn", "2.50", "+10.0", "2.0")
+    assert "is +5.0 points off the test score on average, 5.0 in" in describe_estimates(comparison)
+    assert "on 1 of 2 graphs (50%); at the least -1.0 points (b, logistic)" in verdict(comparison)
 
 
 def test_a_failure_has_the_last_rank_and_a_graph_not_yet_tried_none():
     records = [r for r in make_records() if r.method != "gcn" or r.graph != "b"]
-    (board,) = make_boards(records)
-    assert list(board.scores) == ["a"]
-    (board,) = make_boards([*records, record("b", 0, "gcn", None, "OutOfMemoryError: much")])
-    assert board.mean_ranks["gcn"] == 2.5
-    assert score_table(board).rows[1][2] == "–"
+    (comparison,) = compare_methods(records)
+    assert list(comparison.scores) == ["a"]
+    (comparison,) = compare_methods([*records, record("b", 0, "gcn", None, "OutOfMemoryError: much")])
+    assert comparison.mean_ranks["gcn"] == 2.5
+    assert score_table(comparison).rows[1][2] == "–"
 
 
 def test_an_estimator_that_fails_has_lost():
     records = [r for r in make_records() if r.method != "estimator" or r.graph != "b"]
-    (board,) = make_boards([*records, record("b", 0, "estimator", None, "OutOfMemoryError: much")])
-    assert board.mean_ranks["estimator"] == 2.0
-    assert "on 1 of 2 graphs (50%); at the least -inf points (b, logistic)" in verdict(board)
+    (comparison,) = compare_methods([*records, record("b", 0, "estimator", None, "OutOfMemoryError: much")])
+    assert comparison.mean_ranks["estimator"] == 2.0
+    assert "on 1 of 2 graphs (50%); at the least -inf points (b, logistic)" in verdict(comparison)
 
 
 @pytest.mark.usefixtures("quick")

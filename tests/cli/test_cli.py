@@ -140,10 +140,9 @@ def test_interrupt(monkeypatch, capsys):
     assert (code, err) == (130, "polynsd: interrupted; nothing was kept; with --out RUN it could go on\n")
 
 
-@pytest.mark.parametrize("module", ["polynsd", "polynsd.cli"])
-def test_modules_that_are_commands(module, monkeypatch, capsys):
+def test_the_package_is_a_command(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["polynsd", "--version"])
-    runpy.run_module(module, run_name="__main__")
+    runpy.run_module("polynsd", run_name="__main__")
     assert capsys.readouterr().out == f"polynsd {__version__}\n"
 
 

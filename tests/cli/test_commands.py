@@ -51,7 +51,7 @@ def overview(capsys):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_loaded_and_runs(name):
-    assert callable(load_command(name, COMMANDS).run)
+    assert callable(load_command(name, find_commands()).run)
 
 
 def test_a_package_adds_a_command(install, capsys):
@@ -60,13 +60,13 @@ def test_a_package_adds_a_command(install, capsys):
     main(["say", "hello"])
     assert capsys.readouterr().out == "hello you\nhello world\n"
     lines = overview(capsys).splitlines()
-    assert "  polynsd hello         Say hello." in lines
+    assert "  polynsd hello      Say hello." in lines
     assert any(line.startswith("  polynsd train ") for line in lines)
 
 
 def test_the_librarys_commands_cannot_be_replaced(install):
     install(("train", HELLO))
-    assert find_commands() == COMMANDS
+    assert find_commands() == {name: (target,) for name, target in COMMANDS.items()}
     assert type(parse_command(["train"])).__name__ == "Train"
 
 
@@ -82,8 +82,16 @@ def test_a_command_that_cannot_be_loaded_says_so_and_leaves_the_others_alone(ins
     main(["hello"])
     assert capsys.readouterr().out == "hello world\n"
     shown = overview(capsys)
-    assert "polynsd broken        not available: the command 'broken' cannot be loaded" in shown
+    assert "polynsd broken     not available: the command 'broken' cannot be loaded" in shown
     assert "Say hello." in shown
+
+
+def test_the_overview_reads_the_first_line_of_docstrings(capsys):
+    shown = " ".join(overview(capsys).split())
+    for name, targets in find_commands().items():
+        if " " not in name:
+            docstring = load_command(name, {name: targets}).__doc__.splitlines()[0]
+            assert f"polynsd {name} {docstring}" in shown
 
 
 def test_a_name_that_two_packages_add_is_refused(install, capsys):

@@ -19,7 +19,7 @@ from polynsd.cli.fit import Fit
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
-from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator, rivals
+from polynsd.estimator import SheafClassifier, SheafRegressor, candidates, load_estimator
 from polynsd.runs import RunParts, read_run
 
 FIT = ["--label", "kind", "--quiet", "--out"]
@@ -309,13 +309,13 @@ def test_a_finished_run_is_not_trained_again_and_another_one_not_overwritten(tmp
 def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch, capsys):
     edges, nodes = tables()
     paths = map(str, write(tmp_path / "train", edges, nodes).values())
-    restore, keep = SheafClassifier._keep, RunParts.append
+    restore, keep = SheafClassifier._keep_ensemble, RunParts.append
     fitted = []
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SheafClassifier, "_keep", interrupted)
+    monkeypatch.setattr(SheafClassifier, "_keep_ensemble", interrupted)
     monkeypatch.setattr(RunParts, "append", lambda *arguments: fitted.append(1) or keep(*arguments))
     with pytest.raises(SystemExit) as stop:
         main(["fit", *paths, *FIT, str(tmp_path / "run")])
@@ -325,7 +325,7 @@ def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch, ca
     assert told.splitlines()[-1] == f"polynsd: interrupted; {kept}"
     with pytest.raises(DataError, match="has not finished"):
         predict(tmp_path, edges, nodes)
-    monkeypatch.setattr(SheafClassifier, "_keep", restore)
+    monkeypatch.setattr(SheafClassifier, "_keep_ensemble", restore)
     again = read_run(train(tmp_path, edges, nodes))
     assert len(fitted) == 1
     whole = read_run(train(tmp_path, edges, nodes, out=tmp_path / "other"))
@@ -390,7 +390,7 @@ def test_groups_stay_together_and_the_future_is_held_out(by):
 
 
 def test_a_rival_is_fitted_to_the_same_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(rivals, "EPOCHS", 2)
+    monkeypatch.setattr(candidates, "ZOO_EPOCHS", 2)
     edges, nodes = tables()
     ours, gcn = (train(tmp_path, edges, nodes, out=tmp_path / m, model=m, test=0.3) for m in ("auto", "gcn"))
     assert {member["family"] for member in read_run(gcn).result["summary"]["ensemble"]} == {"zoo"}

@@ -87,19 +87,21 @@ def test_a_model_in_continuous_time_is_seen_after_every_piece_of_time(maps_at):
     assert (trace.laplacians[0] is trace.laplacians[1]) == (maps_at == "start")
     found = diagnose(model, data, targets=3)
     assert found.problems == {}
-    assert "a time of 0.166667" in found.energy.note
-    assert set(found.influence.totals) == {"full"}
-    assert "not measured in continuous time" in found.influence.note
-    m = [layer.filter.response(torch.tensor(found.response.curves[0].lam)) for layer in model.layers]
+    assert "a time of 0.166667" in found.results["energy"].note
+    assert set(found.results["influence"].totals) == {"full"}
+    assert "not measured in continuous time" in found.results["influence"].note
+    m = [
+        layer.filter.response(torch.tensor(found.results["response"].curves[0].lam)) for layer in model.layers
+    ]
     decay = (-0.5 * (m[0] + m[1])).exp().detach().numpy()
-    assert np.allclose(found.response.stack, decay)
+    assert np.allclose(found.results["response"].stack, decay)
 
 
 def test_an_adaptive_solver_is_stopped_at_some_times_and_says_what_it_cannot():
     pytest.importorskip("torchdiffeq")
     model = make_model(1, SheafODE, noise=0.1, solver="dopri5", tolerance=1e-6)
     found = diagnose(model, make_data())
-    assert len(found.energy.values()) == 5
+    assert len(found.results["energy"].values()) == 5
     assert set(found.problems) == {"influence"}
     assert "chooses its steps by values" in found.problems["influence"]
 
@@ -114,11 +116,11 @@ def test_what_cannot_be_measured_says_why_and_the_rest_is_there():
     assert "not learned" in identity.problems["maps"]
     alone = diagnose(make_model(), make_data(edges=torch.zeros(2, 0, dtype=torch.long)))
     assert set(alone.problems) == {"maps"}
-    assert alone.energy.values() == [0, 0, 0]
-    assert alone.influence.range() == 0
+    assert alone.results["energy"].values() == [0, 0, 0]
+    assert alone.results["influence"].range() == 0
     constant = diagnose(make_model(layers=1, degree=0), data)
     assert constant.problems == {}
-    assert constant.response.rows[0].sign_changes == 0
+    assert constant.results["response"].rows[0].sign_changes == 0
     with pytest.raises(ShapeError, match="model of another graph"):
         diagnose(make_model(), data.clone().update({"x": data.x[:, :3]}))
 

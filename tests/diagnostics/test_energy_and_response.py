@@ -42,7 +42,6 @@ def test_identity_maps_see_the_plain_graph():
     energy = measure_energy(make_model(cls=IdentitySheaf, stalk_dim=2), make_data())
     assert energy.values("own") == pytest.approx(energy.values("graph"))
     assert len(energy.to_frame()) == 9
-    assert [row.is_after_last for row in energy.rows[-3:]] == [True] * 3
 
 
 def test_hook_may_look_on_or_replace_and_is_gone_afterwards():

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from polynsd import IdentitySheaf, PolyNSD, kernels
 from polynsd.errors import GraphError
-from polynsd.estimator.explain import explain_node, network_part
+from polynsd.estimator.explain import explain_node, network_model
 from polynsd.estimator.gradients import ForwardPass, find_transports
 from polynsd.topology import as_topology
 
@@ -50,7 +50,7 @@ def make_model(out=2, **options):
 
 def effects_of(model, data, node):
     topology = as_topology(data.edge_index, N)
-    part = network_part(model, topology, data.x.numpy(), data)
+    part = network_model(model, topology, data.x.numpy(), data)
     slope = torch.tensor([-1.0, 1.0], dtype=torch.double)
     return ForwardPass(part, topology).find_effects(node, slope, F)
 
@@ -154,7 +154,7 @@ def test_the_order_of_nodes_does_not_matter():
 @pytest.mark.parametrize("name", MODELS)
 def test_transport_is_the_block_of_the_laplacian(name):
     model, data, node = make_model(**MODELS[name]), make_data(), 4
-    part = network_part(model, as_topology(data.edge_index, N), data.x.numpy(), data)
+    part = network_model(model, as_topology(data.edge_index, N), data.x.numpy(), data)
     first, _ = find_transports(part, node)
     graph = part.graph(torch.ones(part.topology.num_edges, dtype=torch.double))
     with torch.no_grad():

@@ -45,8 +45,8 @@ def test_columns_are_links_then_features():
 
 
 def test_a_class_that_hangs_on_whom_a_node_is_linked_to_is_found(member):
-    said = member.outputs(inputs())[0].argmax(1)
-    assert (said[3:] == HUB[3:]).mean() > 0.95
+    predicted = member.outputs(inputs())[0].argmax(1)
+    assert (predicted[3:] == HUB[3:]).mean() > 0.95
     alone = LinearCandidate("linear", "features")
     folds = Folds.one(np.arange(N) % 2 == 0, np.arange(N) % 2 == 1)
     features = alone.fit(FitData(inputs(), HUB, folds, get_task("accuracy")))

@@ -60,7 +60,7 @@ def test_a_killed_server_finds_its_clients_again(partition, expected, tmp_path):
     ]
 
     def start(arguments):
-        command = [sys.executable, "-m", "polynsd.cli", "federated", *arguments]
+        command = [sys.executable, "-m", "polynsd", "federated", *arguments]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     server, clients = start(serve), [start(join) for join in joins]

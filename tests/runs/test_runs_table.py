@@ -93,24 +93,25 @@ def test_a_damaged_run_is_a_row_that_says_so(root):
 def test_other_kinds_have_their_own_keys(tmp_path):
     with Run.start(tmp_path / "model", "model", {"model": {"name": "x"}}, {}) as run:
         run.finish({"metric": "r2", "val": 1, "test": 0.5}, {})
-    with Run.start(tmp_path / "search", "search", {}, {"dataset": "texas"}) as run:
+    with Run.start(tmp_path / "other", "other", {}, {"dataset": "texas"}) as run:
         run.finish({"metric": "accuracy", "val": 0.7, "trials": [1, 2]}, {})
-    model, search = split_rows(tmp_path)
+    model, other = split_rows(tmp_path)
     assert (model["model"], model["metric"], model["val"], model["test"]) == ('{"name":"x"}', "r2", 1.0, 0.5)
-    assert (search["dataset"], search["val"], search["test"]) == ("texas", 0.7, None)
+    assert (other["dataset"], other["val"], other["test"]) == ("texas", 0.7, None)
 
 
-def test_results_of_searches_and_estimators(tmp_path):
-    with Run.start(tmp_path / "a", "search", {"model": {"model": "nsd"}}, {"splits": ["f0", "f1"]}) as run:
-        run.finish({"seed": 7, "val": [0.7, 0.8], "test": [0.5, 0.6], "best_epoch": [3]}, {})
+def test_results_of_protocols_and_estimators(tmp_path):
+    with Run.start(tmp_path / "a", "protocol", {"model": {"model": "nsd"}}, {"splits": ["f0", "f1"]}) as run:
+        splits = [{"split": 0, "seed": 7, "val": 0.7}, {"split": 1, "seed": 8, "val": 0.8, "test": 0.6}]
+        run.finish({"splits": splits}, {})
     with Run.start(tmp_path / "b", "model", {}, {}) as run:
-        values = {"val_score_": 0.9, "metric_": "accuracy", "best_epoch_": 12}
+        values = {"val_score_": 0.9, "metric_": "accuracy"}
         run.finish({"values": values, "model": {"model": "polynsd", "layer": {}}}, {})
     first, second, estimator = split_rows(tmp_path)
     assert (first["model"], first["split"], first["seed"], first["fingerprint"]) == ("nsd", 0, 7, "f0")
     assert (second["val"], second["test"], second["seed"], second["best_epoch"]) == (0.8, 0.6, 8, None)
     assert (estimator["model"], estimator["metric"]) == ("polynsd", "accuracy")
-    assert (estimator["val"], estimator["test"], estimator["best_epoch"]) == (0.9, None, 12)
+    assert (estimator["val"], estimator["test"]) == (0.9, None)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

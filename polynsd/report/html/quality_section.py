@@ -21,6 +21,7 @@ from polynsd.report.html.traces import (
     shares,
     titled_axes,
 )
+from polynsd.stats import wilson_interval
 
 Numbers = NDArray[np.float64]
 
@@ -188,10 +189,8 @@ def _by_groups(
 
 def _wilson(share: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
     """How far Wilson's 95 % interval of shares in % reaches above and below them."""
-    p, n, z = share / 100, np.maximum(count, 1), 1.96
-    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    extent = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return 100 * (centre + extent - p), 100 * (p - centre + extent)
+    low, high = wilson_interval(share / 100, np.maximum(count, 1))
+    return 100 * high - share, share - 100 * low
 
 
 def _normal(mean: Numbers, square: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from polynsd.data.graph import Graph
 from polynsd.errors import PolyNSDError
-from polynsd.estimator.explain import network_part
+from polynsd.estimator.explain import network_model
 from polynsd.estimator.explanation import largest
 from polynsd.estimator.gradients import ForwardPass
 from polynsd.nn import PolyNSD
@@ -79,7 +79,7 @@ def explain_model(model: nn.Module | None, data: Any, sample: NodeSample) -> dic
     if x.shape[1] != len(names):  # a treatment made others of them
         names = tuple(f"input {i}" for i in range(x.shape[1]))
     still, topology = copy.deepcopy(model).cpu().double().eval(), as_topology(data.edge_index, data.num_nodes)
-    forward = ForwardPass(network_part(still, topology, x, data), topology)
+    forward = ForwardPass(network_model(still, topology, x, data), topology)
     found = {}
     for node in sample.draw(min(MOST, max(FEWEST, WORK // work))):
         effects = forward.find_effects(node, _margin_slope(forward.outputs[node]), len(names))
