@@ -62,6 +62,11 @@ class Budget:
             return min((time.monotonic() - self.began) / self.seconds, 1.0)
         return min(self.spent / self.allowance, 1.0)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the user's seconds have passed."""
+        return self.seconds is not None and time.monotonic() >= self.began + self.seconds
+
     def deadline(self, is_first: bool) -> float | None:
         """The `time.monotonic()` when the next candidate has to end; the first may take all that is left."""
         if self.seconds is None:
@@ -77,7 +82,7 @@ class Budget:
         case.
         """
         if self.seconds is not None:
-            return list(networks) if time.monotonic() < self.began + self.seconds or is_first else []
+            return list(networks) if is_first or not self.is_over else []
         longest = max(network.configuration.training.epochs for network in networks)
         left = (self.allowance - self.spent) * (1.0 if is_first else SHARE)
         for count in range(len(networks), 0, -1):

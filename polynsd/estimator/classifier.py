@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.decision import Decision, fit_temperature, parse_rule
+from polynsd.estimator.decision import Decision, check_costs, fit_temperature, parse_rule
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.labels import UNLABELLED, Labels
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
@@ -147,11 +147,14 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         self.classes_ = sort_classes(labels)
         if len(self.classes_) < 2:
             raise DataError(
-                f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}."
+                f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}. "
+                "(A gap and, among whole numbers, −1 mean that there is no label.)"
             )
         self._check_class_weight()
         if isinstance(self.decision, str) and self.decision != "auto":
             parse_rule(self.decision, len(self.classes_))
+        elif not isinstance(self.decision, str):
+            check_costs(self.decision, len(self.classes_))
         return self._as_target(labels)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
@@ -193,6 +196,11 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         unknown = [as_python(name) for name in weights if name not in classes]
         if unknown:
             raise ConfigError(f"class_weight names {unknown}, not among the classes {classes}; correct it.")
+        wrong = {
+            as_python(name): weight for name, weight in weights.items() if not 0 < float(weight) < np.inf
+        }
+        if wrong:
+            raise ConfigError(f"a class weight must be a finite number above 0; got {wrong}.")
 
     def _guess(self, target: NDArray[Any], folds: Folds) -> NDArray[np.float64]:
         counts = np.bincount(target[folds.train.any(0)], minlength=len(self.classes_))

@@ -58,7 +58,7 @@ class Decision:
         """
         count = probabilities.shape[1]
         if not isinstance(rule, str):
-            return cls("cost", -_check_costs(rule, count))
+            return cls("cost", -check_costs(rule, count))
         name, share = parse_rule(rule, count)
         if name == "argmax":
             return cls(rule, np.eye(count))
@@ -121,8 +121,12 @@ def parse_rule(rule: str, num_classes: int) -> tuple[str, float]:
     return name, share
 
 
-def _check_costs(costs: Any, count: int) -> Numbers:
-    values = np.asarray(costs, dtype=np.float64)
+def check_costs(costs: Any, count: int) -> Numbers:
+    """The costs as a matrix; raises unless it has a row and a column for every class."""
+    try:
+        values = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
     if values.shape != (count, count) or not np.isfinite(values).all():
         raise ConfigError(
             f"costs must be a finite matrix [{count}, {count}], a row for every class and a column for every "

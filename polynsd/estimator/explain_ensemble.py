@@ -9,8 +9,9 @@ is nearest to f at the quantiles q of the column,
 
     slope_j = Σ_q (z_j − q) (f(z) − f(z with z_j = q)) / Σ_q (z_j − q)²,
 
-so that a flag contributes what the output loses without it. Other members are left out of contributions, and
-their share is said; `exact` effects of edges count all.
+so that a flag contributes what the output loses without it. Members that read links or labels have no
+gradients either: an edge of the node contributes what their output loses without it, and so does its other
+end. Their share is said, as contributions of features leave them out; `exact` effects of edges count all.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from polynsd.estimator.base import SheafEstimator
 
 QUANTILES = 16  # of a column, at which trees are asked
+MOST_REMOVED = 20  # edges of the node that are taken away; of more, those to the nodes of the fewest edges
 
 
 def explain_prediction(
@@ -55,6 +57,7 @@ def explain_prediction(
     topology = as_topology(inputs.data("standard").edge_index, graph.num_nodes)
     outputs: dict[str, Tensor] = {}
     models: dict[str, LinearFirstModel] = {}
+    without_edges: dict[str, dict[int, Tensor]] = {}
     shares, left_out = [], 0.0
     for place, (member, weight, temperature) in enumerate(estimator.members_, 1):
         predicted = torch.from_numpy(member.outputs(inputs)[:, number])
@@ -63,7 +66,9 @@ def explain_prediction(
         shares += [Share(weight / len(predicted), temperature)] * len(predicted)
         differentiable = find_models(member, inputs, topology, number)
         models.update(zip(names, differentiable, strict=False))
-        left_out += 0.0 if differentiable else weight
+        if not differentiable:
+            left_out += weight
+            without_edges.update(zip(names, remove_edges(member, inputs, topology, number), strict=True))
     classes = getattr(estimator, "classes_", None)
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
@@ -83,8 +88,25 @@ def explain_prediction(
         exact=exact,
         score_without=score_without,
         topology=topology,
+        without_edges=without_edges,
     )
     return replace(explanation, left_out=left_out)
+
+
+def remove_edges(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[dict[int, Tensor]]:
+    """For every fold of a member, its outputs at a node without each edge of the node, by their numbers."""
+    half = torch.nonzero(topology.row == node)[:, 0]
+    half = half[topology.degree[topology.col[half]].argsort(stable=True)][:MOST_REMOVED]
+    folds: list[dict[int, Tensor]] = []
+    for edge, other in zip(topology.edge[half].tolist(), topology.col[half].tolist(), strict=True):
+        rest = Inputs(
+            _without_edge(inputs.graph, (node, other)), inputs.treatments, inputs.edge_scaling, "cpu"
+        )
+        outputs = torch.from_numpy(member.outputs(rest)[:, node])
+        folds = folds or [{} for _ in outputs]
+        for fold, output in zip(folds, outputs, strict=True):
+            fold[edge] = output
+    return folds or [{} for _ in member.outputs(inputs)]
 
 
 def find_node(graph: Graph, node: Any) -> int:

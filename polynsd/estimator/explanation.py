@@ -45,7 +45,8 @@ class Explanation:
             that edge.
         own: the contribution of the node's own features.
         others: that of the features of all other nodes.
-        left_out: the share of the ensemble that contributions leave out; `exact` counts it, too.
+        left_out: the share of the ensemble that reads links and labels: its edges and neighbours are shown by
+            what is lost without them, its features are left out.
         transports: for each network that learns maps, layer by layer, the transport to the node.
         links: all edges between the nodes of the tables.
     """
@@ -108,7 +109,7 @@ class Explanation:
             f"its own features {self.own:+.3g}, those of other nodes {self.others:+.3g}",
         ]
         if self.left_out:
-            lines.append(f"{self.left_out:.0%} of the ensemble has no gradients and is left out")
+            lines.append(f"{self.left_out:.0%} of the ensemble reads links and labels; features leave it out")
         for title, table in (
             ("features", self.features),
             ("neighbours", self.neighbours),

@@ -122,11 +122,12 @@ class CandidateSearch:
     def _try_families(self, groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidate]]:
         """Tries everything cheap, and the first network of every family; the groups that are left."""
         rest: list[Sequence[Candidate]] = []
-        networks = []
-        for group in groups:
-            if isinstance(group[0], Network):
-                networks.append(group)
-            elif not (isinstance(group[0], LinkCandidate) and self._is_behind(group[0].family)):
+        networks = [group for group in groups if isinstance(group[0], Network)]
+        cheap = [group for group in groups if not isinstance(group[0], Network)]
+        if self.seconds is not None:  # which may end before all are tried: the first of every family first
+            cheap = _take_turns(cheap)
+        for group in cheap:
+            if not (isinstance(group[0], LinkCandidate) and self._is_behind(group[0].family)):
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
@@ -210,6 +211,8 @@ class CandidateSearch:
         stored = [self._stored.pop(candidate.name, None) for candidate in group]
         if all(member is not None for member in stored):
             fitted = self._with_outputs(stored)
+        elif self.budget.is_over and self.complete:
+            return []
         else:
             if isinstance(group[0], Network):
                 networks = [candidate for candidate in group if isinstance(candidate, Network)]
@@ -297,6 +300,15 @@ def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequenc
         shape = candidate.shape if together and isinstance(candidate, Network) else candidate.name
         groups.setdefault(shape, []).append(candidate)
     return groups.values()
+
+
+def _take_turns(groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidate]]:
+    """The first group of every family, then the second ones, and so on."""
+    seen, turns = Counter[str](), list[int]()
+    for group in groups:
+        turns.append(seen[group[0].family])
+        seen[group[0].family] += 1
+    return [groups[i] for i in np.argsort(turns, kind="stable")]
 
 
 def _treatment(group: Sequence[Candidate]) -> str:

@@ -131,11 +131,26 @@ def test_members_without_gradients_are_named_and_count_exactly():
     found = estimator.explain("n0", exact=1, target="y")
     assert found.target == "y"
     assert found.left_out == pytest.approx(1 / 4)
-    assert "25% of the ensemble has no gradients" in str(found)
+    assert "25% of the ensemble reads links and labels" in str(found)
     ends = set(found.edges.loc[0, ["source", "target"]])
     kept = [set(pair) != ends for pair in graph.ids[graph.edge_index].T.tolist()]
     rest = replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=graph.edge_weight[kept])
     assert found.edges.loc[0, "exact"] == pytest.approx(found.score - score(estimator, rest, 0, "y"))
+
+
+def test_members_without_gradients_show_what_is_lost_without_an_edge_of_the_node():
+    graph = make_graph()
+    estimator = make_estimator(graph, regression=True)
+    estimator.members_ = [Chosen(Opaque(width=1), 1.0, 1.0)]
+    found = estimator.explain("n0", exact=5)
+    assert found.left_out == 1
+    own = found.edges[found.edges["contribution"] != 0]
+    assert {frozenset(pair) for pair in own[["source", "target"]].to_numpy().tolist()} == {
+        frozenset(("n0", other)) for other in ("n1", "n4", "n8")
+    }
+    np.testing.assert_allclose(own["contribution"], own["exact"])  # a number is linear in its only member
+    assert set(found.neighbours["node"]) == {"n1", "n4", "n8"}
+    assert sorted(found.neighbours["contribution"]) == pytest.approx(sorted(own["contribution"]))
 
 
 def stump(column, threshold):

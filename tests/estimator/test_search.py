@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from polynsd.estimator import SheafClassifier
 from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.members import FAMILIES
 from polynsd.estimator.networks import Network
 from polynsd.estimator.search import Attempt
@@ -35,8 +37,8 @@ def test_cheap_families_come_first(inputs):
     tries = make_candidates(inputs, ["standard"], AUTO)
     networks = [isinstance(one, Network) for one in tries]
     assert networks == sorted(networks)
-    places = [FAMILIES.index(one.family) for one in tries if isinstance(one, Network)]
-    cheap_first = [place for place in places if place != FAMILIES.index("deep")]
+    places = [list(FAMILIES).index(one.family) for one in tries if isinstance(one, Network)]
+    cheap_first = [place for place in places if place != list(FAMILIES).index("deep")]
     assert cheap_first == sorted(cheap_first)
     assert len(set(places)) > 3
 
@@ -73,6 +75,40 @@ def test_the_estimate_is_of_nodes_that_nothing_has_seen(found):
     assert not (found.test_mask_ & (found.train_mask_ | found.val_mask_)).any()
     right = found.predict() == toy_graph().y
     assert found.estimate_.score == pytest.approx(right[found.test_mask_].mean())
+
+
+def test_nothing_cheap_is_begun_after_the_budget_and_every_family_has_its_turn(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("polynsd.estimator.budget.time.monotonic", lambda: clock[0])
+    begun = []
+    fit = LinearCandidate.fit
+
+    def fit_slowly(self, data):
+        begun.append(self.family)
+        clock[0] += 1.0
+        return fit(self, replace(data, deadline=None))
+
+    monkeypatch.setattr(LinearCandidate, "fit", fit_slowly)
+    rules = [
+        LinearCandidate("linear, standard", "features"),
+        LinearCandidate("linear, rank", "features", "rank"),
+        LinearCandidate("linear, mean", "smoothed", hops=2),
+    ]
+    model = SheafClassifier(budget=1.5, device="cpu").fit(toy_graph(), candidates=rules)
+    assert begun == ["features", "smoothed"]
+    assert len(model.candidates_) == 2
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan])
+def test_class_weights_must_be_positive(weight):
+    with pytest.raises(ConfigError, match="class weight must be a finite number above 0"):
+        SheafClassifier(class_weight={0: weight}).fit(toy_graph())
+
+
+@pytest.mark.parametrize("costs", [[[0, 1]], [[0, 1], [1]], "abc"], ids=str)
+def test_costs_are_checked_before_anything_is_tried(costs):
+    with pytest.raises(ConfigError, match=r"costs must be a finite matrix|unknown decision"):
+        SheafClassifier(decision=costs).fit(toy_graph(), candidates=[])
 
 
 def test_a_budget_ends_in_time():

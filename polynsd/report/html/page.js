@@ -261,7 +261,7 @@
       const width = (rows, place) => Math.max(...rows.map((row) => Math.abs(row[place])), 1e-12);
       if (why.features && why.features.length) content.push(table(["its feature", "value", "effect", ""], why.features.map(([name, value, effect]) => [make("span", name), plain(value), signed(effect), bar(effect, width(why.features, 2))])));
       if (why.nodes.length) content.push(table(["other node", "effect", ""], why.nodes.map(([k, effect]) => [link(k), signed(effect), bar(effect, width(why.nodes, 1))])));
-      const rest = why.left_out ? ` ${Math.round(100 * why.left_out)} % of the ensemble has no gradients and is left out.` : "";
+      const rest = why.left_out ? ` ${Math.round(100 * why.left_out)} % of the ensemble reads links and labels; its features are left out.` : "";
       return part("What moved the prediction", "Effects are first-order, gradient times value: + speaks for the prediction, − against it." + rest, ...content);
     };
     const neighbourPart = (i, row) => {
