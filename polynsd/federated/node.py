@@ -36,8 +36,9 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from polynsd.errors import ConfigError
+from polynsd.federated.children import read_tail, run_child
 from polynsd.federated.client_app import Keeper, build_client_app
-from polynsd.federated.deployment import child_environment, read_tail, run_child
+from polynsd.federated.deployment import child_environment
 from polynsd.federated.outcome import FederationError
 from polynsd.federated.site import Site
 
@@ -94,7 +95,7 @@ def join(
                     f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
                 )
             started += 1
-            if supernode.returncode not in (0, -signal.SIGTERM) and started == STARTS:
+            if supernode.returncode not in (0, 128 + signal.SIGTERM) and started == STARTS:
                 raise FederationError(f"Flower's client ended {STARTS} times:\n{read_tail(log)}")
 
 
