@@ -42,6 +42,8 @@ class FederatedServe:
     """Seconds that a client has for a round; who is later is left out of it."""
     metric: str = "accuracy"
     """accuracy, or roc_auc of two classes."""
+    max_nodes: int = 10_000_000
+    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
     certificate: Path | None = None
     """The server's certificate (PEM), for TLS."""
     key: Path | None = None
@@ -72,7 +74,7 @@ class FederatedServe:
         if any(file is None for file in files) and any(file is not None for file in files):
             raise ConfigError("TLS needs --certificate, --key and --authority, all three.")
         certificates = Certificates(*files) if self.certificate else None  # type: ignore[arg-type]
-        options = ServerOptions(self.clients, self.timeout, self.metric, self.privacy)
+        options = ServerOptions(self.clients, self.timeout, self.metric, self.privacy, self.max_nodes)
         with RoundsView(self.training.rounds, quiet=self.quiet, as_json=self.json) as view:
             outcome = serve(
                 self.training,

@@ -89,9 +89,12 @@ class ServerOptions:
     """accuracy, or roc_auc of two classes."""
     privacy: Privacy = field(default_factory=Privacy)
     """Secure aggregation and differential privacy."""
+    max_nodes: int = 10_000_000
+    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
 
     def __post_init__(self) -> None:
         require_at_least("clients", self.clients, 1)
+        require_at_least("max_nodes", self.max_nodes, 1)
         require_choice("metric", self.metric, METRICS)
         if not 0 < self.timeout < math.inf:
             raise ConfigError(f"timeout must be a positive number of seconds; got {self.timeout!r}.")

@@ -264,6 +264,33 @@ def test_who_joins_twice_or_does_not_fit_is_left_out():
     assert "9 features" in notes.faults[1][2]
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (1e30, r"says that it has 1e\+30 nodes, by which it would be weighted; 10000000 are the most"),
+        (10_000_001, "says that it has 1e"),
+        (31.5, r"must be positive integers; got \[31.5, 6"),
+        (float("inf"), "sent num_nodes = inf"),
+    ],
+)
+def test_a_client_does_not_choose_its_weight(said, reason):
+    """Who says that it has absurdly many nodes is not let in; the mean of the others stays exact."""
+
+    class Boasting(Site):
+        def describe(self):
+            content = super().describe()
+            content[NUMBERS] = MetricRecord({**content[NUMBERS], WEIGHT: said})
+            return content
+
+    sites = make_sites()
+    sites.append(Boasting("boaster", sites[0].data))
+    server, outcome, grid, notes = serve(replace(CONFIG, rounds=1), sites=sites)
+    assert list(outcome.names) == ["client-0", "client-1", "client-2"]
+    assert_equal(to_arrays(server.arrays), average(dict(enumerate(grid.replies[0]))), 1e-7)
+    ((_, _, told),) = notes.faults
+    assert re.search(reason, told), told
+
+
 class Leaving(LocalGrid):
     """A grid at which, one call after the other, these nodes are there; the last ones stay."""
 
