@@ -44,7 +44,6 @@ class FederatedPartition:
 
     def run(self) -> Partition:
         from polynsd.data.datasets.catalogue import open_graph
-        from polynsd.data.transforms import apply
         from polynsd.federated.partition import partition_graph
 
         if self.picture is not None and self.picture.suffix != ".png":
@@ -52,13 +51,14 @@ class FederatedPartition:
         graph, entry, _ = open_graph(self.dataset)
         rule = self.features or (entry.preprocessing if entry is not None else "raw")
         partition = partition_graph(
-            apply(rule, graph),
+            graph,
             self.clients,
             self.method,
             self.seed,
             delta=self.delta,
             alpha=self.alpha,
             fractions=self.fractions or None,  # type: ignore[arg-type]  # checked there
+            features=rule,
         )
         partition.save(self.out)
         rows = partition.statistics()

@@ -75,7 +75,7 @@ class FederatedRun(MemoryOption):
 
         require_flower()
 
-        partition, about, metric = self._open()
+        partition, metric = self._open()
         options = ServerOptions(len(partition), self.timeout, self.metric or metric, self.privacy)
         with RoundsView(self.training.rounds, quiet=self.quiet, as_json=self.json) as view:
             result = train_federated(
@@ -86,7 +86,6 @@ class FederatedRun(MemoryOption):
                 out=self.out,
                 engine=self.engine,
                 device=self.device,
-                about=about,
                 snapshot_seconds=self.snapshot_seconds,
             )
         print_outcome(result.outcome, self.training, options, self.json)
@@ -96,11 +95,10 @@ class FederatedRun(MemoryOption):
                 print(add_report(self.out))
         return result
 
-    def _open(self) -> tuple[Partition, dict[str, Any], str]:
-        """The clients, what is said of their graph, and the graph's own metric."""
+    def _open(self) -> tuple[Partition, str]:
+        """The clients, and the metric of their graph."""
         from polynsd.data.datasets.catalogue import open_graph
         from polynsd.data.datasets.entries import ENTRIES
-        from polynsd.data.transforms import apply
         from polynsd.federated.partition import Partition, partition_graph
 
         if (self.dataset is None) == (self.partition is None):
@@ -108,12 +106,12 @@ class FederatedRun(MemoryOption):
         if self.partition is not None:
             partition = Partition.load(self.partition)
             entry = ENTRIES.get(partition.name)
-            return partition, {}, "accuracy" if entry is None else entry.metric
+            return partition, "accuracy" if entry is None else entry.metric
         assert self.dataset is not None
         graph, entry, _ = open_graph(self.dataset)
         rule = "raw" if entry is None else entry.preprocessing
-        partition = partition_graph(apply(rule, graph), self.clients, seed=self.partition_seed)
-        return partition, {"features": rule}, "accuracy" if entry is None else entry.metric
+        partition = partition_graph(graph, self.clients, seed=self.partition_seed, features=rule)
+        return partition, "accuracy" if entry is None else entry.metric
 
 
 class RoundsView:

@@ -25,6 +25,7 @@ from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.describe import class_sizes, heterophily
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS, ROUNDING, SUM_TOLERANCE, Fractions, Masks
+from polynsd.data.transforms import apply
 from polynsd.documents import read_bytes, read_json
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated.communities import Nodes, divide_nodes
@@ -68,8 +69,10 @@ class Partition:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of nodes and masks of all clients: equal for equal partitions, on every machine."""
-        found = hashlib.sha256()
+        """SHA-256 of nodes and masks of all clients, and of the rule of their features: equal for equal
+        partitions, on every machine.
+        """
+        found = hashlib.sha256(str(self.settings.get("features", "")).encode())
         for nodes, graph in zip(self.nodes, self.graphs, strict=True):
             found.update(np.ascontiguousarray(nodes, dtype="<i8").tobytes())
             for part in PARTS:
@@ -187,11 +190,12 @@ def partition_graph(
     delta: int = 20,
     alpha: float = 0.5,
     fractions: Fractions | None = None,
+    features: str | None = None,
 ) -> Partition:
     """Divides a graph among clients.
 
     Args:
-        graph: with class labels and, unless they are made later, preprocessed features.
+        graph: with class labels.
         clients: K.
         method: `louvain`, `metis`, `labels` or `overlapping`; see `polynsd.federated.communities`.
         seed: of nodes and splits; the same seed gives the same partition on every machine.
@@ -199,6 +203,8 @@ def partition_graph(
         alpha: of `labels`, the concentration of Dirichlet's distribution.
         fractions: train, val, test; (0.2, 0.4, 0.4) for citation graphs and (0.5, 0.2, 0.3) for others unless
             given.
+        features: how features are preprocessed before (`polynsd.data.transforms`), kept among the settings;
+            they stay as they are, and nothing is said of them, unless given.
 
     Raises:
         ConfigError: an argument is out of its domain.
@@ -208,6 +214,7 @@ def partition_graph(
         raise DataError(f"federated training needs class labels; '{graph.name}' has none.")
     fractions = FRACTIONS.get(graph.name, USUAL) if fractions is None else fractions
     _check_fractions(fractions)
+    graph = graph if features is None else apply(features, graph)
     nodes = divide_nodes(graph, clients, method, seed, delta, alpha)
     shared = _split_by_class(graph, fractions, np.random.default_rng([seed, clients]))
     is_shared = sum(map(len, nodes)) > len(np.unique(np.concatenate(nodes)))
@@ -225,6 +232,7 @@ def partition_graph(
     settings = {"clients": clients, "method": method, "seed": seed, "fractions": list(fractions)}
     settings |= {"delta": delta} if method == "louvain" else {}
     settings |= {"alpha": alpha} if method == "labels" else {}
+    settings |= {} if features is None else {"features": features}
     return Partition(
         graph.name, tuple(graphs), tuple(nodes), graph.num_classes, graph.num_edges, tuple(cuts), settings
     )

@@ -90,7 +90,7 @@ def summarise(
     return model, ProtocolResult(
         metric=options.metric,
         rows=(row,),
-        about={**about, "features": about.get("features", "raw")},
+        about=dict(about),
         model=f"{config.method} {config.backbone}{masks}",
         config=to_dict(config),
         parameters=0 if model is None else count_parameters(model),
@@ -186,10 +186,12 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
             f"the clients of {record.folder} kept their graphs; name a graph of your own with --dataset."
         )
     graph, entry, _ = open_graph(name)
-    rule = inputs.get("features") or ("raw" if entry is None else entry.preprocessing)
+    rule = inputs.get("settings", {}).get("features")
+    if rule is None:  # of clients that kept their graphs, or of graphs that were divided as they were given
+        rule = inputs.get("features") or ("raw" if entry is None else entry.preprocessing)
     treated = apply(rule, graph)
     if "partition" in inputs:
-        split = _join_parts(record, treated)
+        split = _join_parts(record, graph)
     else:
         split = get_split(treated, "stored" if graph.masks else OWN_SPLIT, 0)
     task, seed = get_task((record.result or {})["metric"]), read_config(record).seed

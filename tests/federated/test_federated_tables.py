@@ -1,6 +1,7 @@
 """Clients with tables of their own, and predictions of what they trained together."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from polynsd.data.tables import write_graph
 from polynsd.diagnostics import open_run
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated import FederatedConfig
+from polynsd.federated.partition import Partition, partition_graph
 from polynsd.federated.sources import open_tables
 from polynsd.federated.training import require_flower
 
@@ -61,6 +63,25 @@ def test_a_run_is_opened_by_the_other_commands(tmp_path, capsys):
     predictions = Predict(out, edges=tables[0], nodes=tables[1], out=tmp_path / "p.csv", quiet=True).run()
     logits = result.model(opened.data.x, opened.data.edge_index)
     assert predictions.prediction.astype(str).tolist() == [str(k) for k in logits.argmax(-1).tolist()]
+
+
+def test_features_of_a_saved_partition_are_treated_as_it_was(tmp_path):
+    graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
+    graph = replace(graph, x=np.abs(graph.x))
+    ways = {rule: partition_graph(graph, 3, features=rule) for rule in (None, "raw", "row-normalize")}
+    assert len({partition.digest for partition in ways.values()}) == 3
+    assert np.array_equal(ways["raw"].graphs[0].x, ways[None].graphs[0].x)
+    assert not np.array_equal(ways["row-normalize"].graphs[0].x, ways[None].graphs[0].x)
+    path, folder = write_graph(graph, tmp_path / "graph.npz")[0], tmp_path / "clients"
+    ways["row-normalize"].save(folder)
+    assert Partition.load(folder).settings["features"] == "row-normalize"
+    command = FederatedRun(
+        partition=folder, out=tmp_path / "run", training=CONFIG, report=False, quiet=True, json=True
+    )
+    assert command.run().result.about["features"] == "row-normalize"
+    opened = open_run(tmp_path / "run", dataset=str(path))
+    for client, nodes in zip(ways["row-normalize"].graphs, ways["row-normalize"].nodes, strict=True):
+        np.testing.assert_array_equal(opened.data.x[nodes], client.x)
 
 
 def test_without_flower_the_extra_is_named(monkeypatch):
