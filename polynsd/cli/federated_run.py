@@ -97,20 +97,17 @@ class FederatedRun(MemoryOption):
 
     def _open(self) -> tuple[Partition, str]:
         """The clients, and the metric of their graph."""
-        from polynsd.data.datasets.catalogue import open_graph
         from polynsd.data.datasets.entries import ENTRIES
-        from polynsd.federated.partition import Partition, partition_graph
+        from polynsd.federated.partition import Partition, partition_dataset
 
         if (self.dataset is None) == (self.partition is None):
             raise ConfigError("name a graph with --dataset, or the folder of a partition with --partition.")
         if self.partition is not None:
             partition = Partition.load(self.partition)
-            entry = ENTRIES.get(partition.name)
-            return partition, "accuracy" if entry is None else entry.metric
-        assert self.dataset is not None
-        graph, entry, _ = open_graph(self.dataset)
-        rule = "raw" if entry is None else entry.preprocessing
-        partition = partition_graph(graph, self.clients, seed=self.partition_seed, features=rule)
+        else:
+            assert self.dataset is not None
+            partition = partition_dataset(self.dataset, clients=self.clients, seed=self.partition_seed)
+        entry = ENTRIES.get(partition.name) if partition.source is None else None
         return partition, "accuracy" if entry is None else entry.metric
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.datasets.archive import load_graph, save_graph
+from polynsd.data.datasets.catalogue import open_graph
 from polynsd.data.describe import class_sizes, heterophily
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS, ROUNDING, SUM_TOLERANCE, Fractions, Masks
@@ -54,6 +55,7 @@ class Partition:
         num_edges: of the whole graph.
         cut_edges: of every client, edges between one of its nodes and a node that it has not.
         settings: how it was made.
+        source: the file of the graph that was divided; None where its name is that of a benchmark.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Partition:
     num_edges: int
     cut_edges: tuple[int, ...]
     settings: Mapping[str, Any]
+    source: str | None = None
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -150,6 +153,7 @@ class Partition:
             "num_edges": self.num_edges,
             "cut_edges": list(self.cut_edges),
             "settings": to_json(dict(self.settings), "settings"),
+            "source": self.source,
             "files": files,
         }
         write_durably(folder / MANIFEST, encode_json(content))
@@ -170,6 +174,7 @@ class Partition:
             manifest["num_edges"],
             tuple(manifest["cut_edges"]),
             manifest["settings"],
+            manifest.get("source"),
         )
         if found.digest != manifest["digest"]:
             raise DataError(f"{folder / MANIFEST} is damaged: its digest is not that of the clients.")
@@ -179,6 +184,20 @@ class Partition:
 def load_client(folder: str | Path, client: int) -> Graph:
     """The graph of one client; the archives of the others need not be there."""
     return _read_client(Path(folder), _read_manifest(Path(folder)), client)
+
+
+def partition_dataset(dataset: str, features: str | None = None, **options: Any) -> Partition:
+    """Divides a benchmark or a graph file among clients.
+
+    Args:
+        dataset: a name, or a path that the partition remembers.
+        features: how they are preprocessed; as the benchmark's are, or not at all, unless given.
+        options: of `partition_graph`.
+    """
+    graph, entry, _ = open_graph(dataset)
+    rule = features or ("raw" if entry is None else entry.preprocessing)
+    partition = partition_graph(graph, features=rule, **options)
+    return partition if entry is not None else replace(partition, source=str(Path(dataset).resolve()))
 
 
 def partition_graph(
@@ -312,6 +331,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         and len(manifest["cut_edges"]) == len(names)
         and all(isinstance(manifest.get(key), int) for key in ("num_classes", "num_edges"))
         and all(isinstance(manifest.get(key), str) for key in ("name", "digest"))
+        and isinstance(manifest.get("source"), str | None)
     )
     if not is_right:
         raise DataError(f"{path} is damaged: it describes no partition of format {FORMAT}.")

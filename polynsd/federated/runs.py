@@ -180,7 +180,7 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
         DataError: the graph is not found, or is not the one of the run.
     """
     inputs = record.inputs
-    name = dataset or inputs["dataset"]
+    name = dataset or inputs.get("source") or inputs["dataset"]
     if "partition" not in inputs and dataset is None:
         raise DataError(
             f"the clients of {record.folder} kept their graphs; name a graph of your own with --dataset."
@@ -247,7 +247,9 @@ def _load_causal(record: RunRecord, num_features: int, num_classes: int) -> nn.M
     return model.eval()
 
 
-def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> pd.DataFrame:
+def predict_nodes(
+    record: RunRecord, edges: Path | None, nodes: Path | None, dataset: str | None = None
+) -> pd.DataFrame:
     """`id`, `prediction` and the probabilities of classes, for every node. No mask is used: every edge counts
     in full.
 
@@ -255,6 +257,7 @@ def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> 
         record: of a finished run.
         edges: a table with a row per edge.
         nodes: a table with a row per node; without tables, the graph of the run is predicted.
+        dataset: a graph by name or file, in place of tables.
 
     Raises:
         DataError: the tables have other columns than the clients, or without tables there is no graph.
@@ -262,10 +265,12 @@ def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> 
     if record.result is None:
         raise DataError(f"the run {record.folder} has not finished; start it again to go on.")
     facts = record.result["federation"]
+    if dataset is not None and (nodes or edges):
+        raise ConfigError("name a graph with --dataset or tables with --nodes and --edges, not both.")
     if nodes is None:
         if edges is not None:
             raise ConfigError("a model needs the features of nodes; name the node table too, --nodes.")
-        graph, problem = find_problem(record)
+        graph, problem = find_problem(record, dataset)
         data = problem.data
     else:
         graph = _read(record, edges, nodes)

@@ -92,6 +92,7 @@ def train_federated(
         "dataset": partition.name,
         "partition": partition.digest,
         "settings": dict(partition.settings),
+        "source": partition.source,
     }
     with ExitStack() as stack:
         run = None

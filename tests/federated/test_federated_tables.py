@@ -1,7 +1,7 @@
 """Clients with tables of their own, and predictions of what they trained together."""
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -11,13 +11,17 @@ pytest.importorskip("flwr")
 
 from polynsd.cli.federated_run import FederatedRun
 from polynsd.cli.predict import Predict
+from polynsd.config import to_dict
 from polynsd.data import make_graph
 from polynsd.data.tables import write_graph
 from polynsd.diagnostics import open_run
 from polynsd.errors import ConfigError, DataError
-from polynsd.federated import FederatedConfig
+from polynsd.federated import ClientData, FederatedConfig, server_app
+from polynsd.federated.local_grid import LocalGrid
+from polynsd.federated.outcome import ServerOptions, Silence
 from polynsd.federated.partition import Partition, partition_graph
-from polynsd.federated.sources import open_tables
+from polynsd.federated.site import Site
+from polynsd.federated.sources import digest_columns, open_tables
 from polynsd.federated.training import require_flower
 
 CONFIG = FederatedConfig(backbone="polynsd", width=4, stalk_dim=2, degree=2, rounds=2, local_epochs=1)
@@ -56,13 +60,35 @@ def test_a_run_is_opened_by_the_other_commands(tmp_path, capsys):
     command = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False, quiet=True)
     result = command.run()
     assert "global model" in capsys.readouterr().out
-    opened = open_run(out, dataset=str(path))
+    opened = open_run(out)  # the run knows where its graph is
     assert len(opened.models) == 1
     assert sum(int(opened.mask(0, part).sum()) for part in ("train", "val", "test")) == 90
     tables = write_graph(graph, tmp_path / "edges.csv")
     predictions = Predict(out, edges=tables[0], nodes=tables[1], out=tmp_path / "p.csv", quiet=True).run()
     logits = result.model(opened.data.x, opened.data.edge_index)
     assert predictions.prediction.astype(str).tolist() == [str(k) for k in logits.argmax(-1).tolist()]
+    for dataset in (None, str(path)):
+        again = Predict(out, dataset=dataset, out=tmp_path / "p.csv", quiet=True).run()
+        assert again.prediction.tolist() == predictions.prediction.tolist()
+    with pytest.raises(ConfigError, match="not both"):
+        Predict(out, dataset=str(path), nodes=tables[1], quiet=True).run()
+
+
+def test_a_served_run_predicts_a_graph_that_is_named(tmp_path):
+    graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
+    partition = partition_graph(graph, 3)
+    sites = [
+        Site(f"client-{i}", ClientData.of(client, 3), digest_columns(()))
+        for i, client in enumerate(partition.graphs)
+    ]
+    settings = {"config": to_dict(CONFIG), "options": asdict(ServerOptions(3)), "out": str(tmp_path / "run")}
+    settings["inputs"] = {"dataset": "clients", "classes": []}
+    server_app._train(LocalGrid(sites), settings, Silence())
+    path = write_graph(graph, tmp_path / "graph.npz")[0]
+    with pytest.raises(DataError, match="kept their graphs; name a graph of your own with --dataset"):
+        Predict(tmp_path / "run", quiet=True).run()
+    command = Predict(tmp_path / "run", dataset=str(path), out=tmp_path / "p.csv", quiet=True)
+    assert len(command.run()) == 90
 
 
 def test_features_of_a_saved_partition_are_treated_as_it_was(tmp_path):
