@@ -183,13 +183,19 @@ def print_outcome(outcome: Outcome, config: FederatedConfig, options: ServerOpti
         print(json.dumps({"event": "done", **choices, "sent": outcome.sent, "received": outcome.received}))
         return
     rows = [
-        (f"{kind} model{'s' * (kind == 'local')}", f"{100 * c.val:.2f}", f"{100 * c.test:.2f}", str(c.round))
-        for kind, c in outcome.choices.items()
-        if c.round
+        (
+            f"{kind} model{'s' * (kind == 'local')}",
+            f"{100 * choice.val:.2f}",
+            f"{100 * choice.test:.2f}",
+            str(choice.round),
+            f"{choice.clients} of {len(outcome.names)}",
+        )
+        for kind, choice in outcome.choices.items()
+        if choice.round
     ]
     what = f"{config.method}, {config.backbone}, masks {config.masks}"
     title = f"{what}: {options.metric}, {len(outcome.names)} clients"
-    print_table(title, ("", "validation", "test", "round"), rows)
+    print_table(title, ("", "validation", "test", "round", "clients"), rows)
     print(
         f"{outcome.sent / 1e6:.1f} MB went to clients and {outcome.received / 1e6:.1f} MB came from them in "
         f"{config.rounds} rounds"

@@ -109,6 +109,7 @@ class Choice:
     round: int = 0  # 0: none yet
     val: float = -math.inf
     test: float = math.nan
+    clients: int = 0  # of how many clients these are means
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,11 @@ def weigh_scores(answers: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
         if known:
             means[key] = sum(w * value for w, value in known) / sum(w for w, _ in known)
     return means
+
+
+def count_scored(answers: Sequence[Mapping[str, Any]], key: str, metric: str) -> int:
+    """Of how many clients a mean of `weigh_scores` is, e.g. `local_val`."""
+    return sum(not math.isnan(_score(answer, key, metric)) for answer in answers)
 
 
 def _score(answer: Mapping[str, Any], key: str, metric: str) -> float:

@@ -117,10 +117,7 @@ def restore_model(
 
 def extras(outcome: Outcome, options: ServerOptions, config: FederatedConfig) -> dict[str, Any]:
     """What the record of a federated training has beside that of any other."""
-    found: dict[str, Any] = {
-        kind: {"round": choice.round, "val": choice.val, "test": choice.test}
-        for kind, choice in outcome.choices.items()
-    }
+    found: dict[str, Any] = {kind: asdict(choice) for kind, choice in outcome.choices.items()}
     found |= {"clients": list(outcome.names), "faults": outcome.faults}
     found |= {"bytes_to_clients": outcome.sent, "bytes_from_clients": outcome.received}
     found |= {"num_features": outcome.num_features, "num_classes": outcome.num_classes}
