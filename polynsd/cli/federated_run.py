@@ -77,7 +77,7 @@ class FederatedRun(MemoryOption):
 
         partition, metric = self._open()
         options = ServerOptions(len(partition), self.timeout, self.metric or metric, self.privacy)
-        with RoundsView(self.training.rounds, quiet=self.quiet, as_json=self.json) as view:
+        with RoundsView(self.training, quiet=self.quiet, as_json=self.json) as view:
             result = train_federated(
                 partition,
                 self.training,
@@ -115,18 +115,22 @@ class RoundsView:
     """Progress of a server on standard error: round, validation, clients, bytes; faults as lines.
 
     Args:
-        rounds: how many there are.
+        training: what is trained.
         quiet: say nothing but faults.
         as_json: an object per event on standard output instead.
     """
 
-    def __init__(self, rounds: int, quiet: bool = False, as_json: bool = False) -> None:
-        self.rounds, self.quiet, self.as_json = rounds, quiet, as_json
+    def __init__(self, training: FederatedConfig, quiet: bool = False, as_json: bool = False) -> None:
+        self.training, self.rounds, self.quiet, self.as_json = training, training.rounds, quiet, as_json
         self._has_bar = sys.stderr.isatty() and not quiet and not as_json
-        self._bar = ProgressReporter(rounds, unit="rounds", quiet=not self._has_bar)
+        self._bar = ProgressReporter(self.rounds, unit="rounds", quiet=not self._has_bar)
         self._next_line, self._present = 0.0, -1
 
     def __enter__(self) -> RoundsView:
+        from polynsd.federated.methods import describe_leaving
+
+        leaving = describe_leaving(self.training)
+        self._say({"event": "leaves", "what": leaving}, f"what leaves a client every round: {leaving}")
         self._bar.__enter__()
         return self
 

@@ -40,9 +40,10 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 from polynsd.errors import ConfigError
 from polynsd.federated.children import read_tail, run_child
 from polynsd.federated.client_app import Keeper, build_client_app
+from polynsd.federated.config import FederatedConfig
 from polynsd.federated.deployment import child_environment
 from polynsd.federated.outcome import FederationError
-from polynsd.federated.site import Site
+from polynsd.federated.site import Order, Site
 
 logger = logging.getLogger("polynsd")
 
@@ -61,6 +62,7 @@ def join(
     authority: Path | None = None,
     private_key: Path | None = None,
     wait: float = 60.0,
+    on_start: Callable[[FederatedConfig], None] = lambda config: None,
 ) -> None:
     """Takes part until the training is over or the server is gone.
 
@@ -71,9 +73,17 @@ def join(
         authority: the certificate of the server's authority, for TLS.
         private_key: of this client, where the server wants to know who joins.
         wait: seconds to wait for a server that is not there, or not any more.
+        on_start: is told once what is trained, before the first round.
     """
+    trainings: set[str] = set()
+
+    def look(order: Order) -> None:
+        if order.run not in trainings:
+            trainings.add(order.run)
+            on_start(order.config)
+
     presence = _Presence(server, wait, authority)
-    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
+    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), look, presence.close)
     with TemporaryDirectory() as folder:  # open to its owner alone
         place, secret = Path(folder), secrets.token_bytes(32)
         (place / "secret").write_bytes(secret)

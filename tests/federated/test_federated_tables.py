@@ -57,9 +57,10 @@ def test_a_run_is_opened_by_the_other_commands(tmp_path, capsys):
     graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
     path = write_graph(graph, tmp_path / "graph.npz")[0]
     out = tmp_path / "run"
-    command = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False, quiet=True)
-    result = command.run()
-    assert "global model" in capsys.readouterr().out
+    result = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False).run()
+    printed = capsys.readouterr()
+    assert "global model" in printed.out
+    assert "what leaves a client every round: weights of the causal branch, number of nodes" in printed.err
     opened = open_run(out)  # the run knows where its graph is
     assert len(opened.models) == 1
     assert sum(int(opened.mask(0, part).sum()) for part in ("train", "val", "test")) == 90
