@@ -43,28 +43,25 @@ class FederatedPartition:
     """A PNG file with classes, edges and homophily by client."""
 
     def run(self) -> Partition:
-        from polynsd.data.datasets.catalogue import open_graph
-        from polynsd.data.transforms import apply
-        from polynsd.federated.partition import partition_graph
+        from polynsd.federated.partition import partition_dataset
 
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
-        graph, entry, _ = open_graph(self.dataset)
-        rule = self.features or (entry.preprocessing if entry is not None else "raw")
-        partition = partition_graph(
-            apply(rule, graph),
-            self.clients,
-            self.method,
-            self.seed,
+        partition = partition_dataset(
+            self.dataset,
+            self.features,
+            clients=self.clients,
+            method=self.method,
+            seed=self.seed,
             delta=self.delta,
             alpha=self.alpha,
-            fractions=self.fractions or None,  # type: ignore[arg-type]  # checked there
+            fractions=self.fractions or None,
         )
         partition.save(self.out)
         rows = partition.statistics()
         lines = [[f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in row.values()] for row in rows]
         header = [name.replace("_", " ") for name in rows[0]]
-        print_table(f"{graph.name}, {len(partition)} clients by {self.method}", header, lines)
+        print_table(f"{partition.name}, {len(partition)} clients by {self.method}", header, lines)
         print(f"{self.out}: partition {partition.digest[:12]}")
         if self.picture is not None:
             partition.plot(self.picture)

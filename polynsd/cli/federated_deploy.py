@@ -42,6 +42,8 @@ class FederatedServe:
     """Seconds that a client has for a round; who is later is left out of it."""
     metric: str = "accuracy"
     """accuracy, or roc_auc of two classes."""
+    max_nodes: int = 10_000_000
+    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
     certificate: Path | None = None
     """The server's certificate (PEM), for TLS."""
     key: Path | None = None
@@ -72,8 +74,8 @@ class FederatedServe:
         if any(file is None for file in files) and any(file is not None for file in files):
             raise ConfigError("TLS needs --certificate, --key and --authority, all three.")
         certificates = Certificates(*files) if self.certificate else None  # type: ignore[arg-type]
-        options = ServerOptions(self.clients, self.timeout, self.metric, self.privacy)
-        with RoundsView(self.training.rounds, quiet=self.quiet, as_json=self.json) as view:
+        options = ServerOptions(self.clients, self.timeout, self.metric, self.privacy, self.max_nodes)
+        with RoundsView(self.training, quiet=self.quiet, as_json=self.json) as view:
             outcome = serve(
                 self.training,
                 options,
@@ -129,6 +131,7 @@ class FederatedJoin:
 
         require_flower()
         from polynsd.federated.client_app import LOCAL
+        from polynsd.federated.methods import describe_leaving
         from polynsd.federated.node import join
         from polynsd.federated.sources import open_archive, open_tables
 
@@ -141,7 +144,19 @@ class FederatedJoin:
             flush=True,
         )
         state = self.state or _own_folder(site.name, settings)
-        join(self.server, site, state, authority=self.authority, private_key=self.private_key, wait=self.wait)
+        join(
+            self.server,
+            site,
+            state,
+            authority=self.authority,
+            private_key=self.private_key,
+            wait=self.wait,
+            on_start=lambda config: print(
+                f"{site.name}: trains by {config.method}; what leaves it every round: "
+                f"{describe_leaving(config)}",
+                flush=True,
+            ),
+        )
         own = f"its own model is {state / LOCAL}" if (state / LOCAL).exists() else "it has none of its own"
         print(f"{site.name}: the training is over, or the server gone; {own}")
 

@@ -75,9 +75,9 @@ class FederatedRun(MemoryOption):
 
         require_flower()
 
-        partition, about, metric = self._open()
+        partition, metric = self._open()
         options = ServerOptions(len(partition), self.timeout, self.metric or metric, self.privacy)
-        with RoundsView(self.training.rounds, quiet=self.quiet, as_json=self.json) as view:
+        with RoundsView(self.training, quiet=self.quiet, as_json=self.json) as view:
             result = train_federated(
                 partition,
                 self.training,
@@ -86,7 +86,6 @@ class FederatedRun(MemoryOption):
                 out=self.out,
                 engine=self.engine,
                 device=self.device,
-                about=about,
                 snapshot_seconds=self.snapshot_seconds,
             )
         print_outcome(result.outcome, self.training, options, self.json)
@@ -96,42 +95,42 @@ class FederatedRun(MemoryOption):
                 print(add_report(self.out))
         return result
 
-    def _open(self) -> tuple[Partition, dict[str, Any], str]:
-        """The clients, what is said of their graph, and the graph's own metric."""
-        from polynsd.data.datasets.catalogue import open_graph
+    def _open(self) -> tuple[Partition, str]:
+        """The clients, and the metric of their graph."""
         from polynsd.data.datasets.entries import ENTRIES
-        from polynsd.data.transforms import apply
-        from polynsd.federated.partition import Partition, partition_graph
+        from polynsd.federated.partition import Partition, partition_dataset
 
         if (self.dataset is None) == (self.partition is None):
             raise ConfigError("name a graph with --dataset, or the folder of a partition with --partition.")
         if self.partition is not None:
             partition = Partition.load(self.partition)
-            entry = ENTRIES.get(partition.name)
-            return partition, {}, "accuracy" if entry is None else entry.metric
-        assert self.dataset is not None
-        graph, entry, _ = open_graph(self.dataset)
-        rule = "raw" if entry is None else entry.preprocessing
-        partition = partition_graph(apply(rule, graph), self.clients, seed=self.partition_seed)
-        return partition, {"features": rule}, "accuracy" if entry is None else entry.metric
+        else:
+            assert self.dataset is not None
+            partition = partition_dataset(self.dataset, clients=self.clients, seed=self.partition_seed)
+        entry = ENTRIES.get(partition.name) if partition.source is None else None
+        return partition, "accuracy" if entry is None else entry.metric
 
 
 class RoundsView:
     """Progress of a server on standard error: round, validation, clients, bytes; faults as lines.
 
     Args:
-        rounds: how many there are.
+        training: what is trained.
         quiet: say nothing but faults.
         as_json: an object per event on standard output instead.
     """
 
-    def __init__(self, rounds: int, quiet: bool = False, as_json: bool = False) -> None:
-        self.rounds, self.quiet, self.as_json = rounds, quiet, as_json
+    def __init__(self, training: FederatedConfig, quiet: bool = False, as_json: bool = False) -> None:
+        self.training, self.rounds, self.quiet, self.as_json = training, training.rounds, quiet, as_json
         self._has_bar = sys.stderr.isatty() and not quiet and not as_json
-        self._bar = ProgressReporter(rounds, unit="rounds", quiet=not self._has_bar)
+        self._bar = ProgressReporter(self.rounds, unit="rounds", quiet=not self._has_bar)
         self._next_line, self._present = 0.0, -1
 
     def __enter__(self) -> RoundsView:
+        from polynsd.federated.methods import describe_leaving
+
+        leaving = describe_leaving(self.training)
+        self._say({"event": "leaves", "what": leaving}, f"what leaves a client every round: {leaving}")
         self._bar.__enter__()
         return self
 
@@ -188,13 +187,19 @@ def print_outcome(outcome: Outcome, config: FederatedConfig, options: ServerOpti
         print(json.dumps({"event": "done", **choices, "sent": outcome.sent, "received": outcome.received}))
         return
     rows = [
-        (f"{kind} model{'s' * (kind == 'local')}", f"{100 * c.val:.2f}", f"{100 * c.test:.2f}", str(c.round))
-        for kind, c in outcome.choices.items()
-        if c.round
+        (
+            f"{kind} model{'s' * (kind == 'local')}",
+            f"{100 * choice.val:.2f}",
+            f"{100 * choice.test:.2f}",
+            str(choice.round),
+            f"{choice.clients} of {len(outcome.names)}",
+        )
+        for kind, choice in outcome.choices.items()
+        if choice.round
     ]
     what = f"{config.method}, {config.backbone}, masks {config.masks}"
     title = f"{what}: {options.metric}, {len(outcome.names)} clients"
-    print_table(title, ("", "validation", "test", "round"), rows)
+    print_table(title, ("", "validation", "test", "round", "clients"), rows)
     print(
         f"{outcome.sent / 1e6:.1f} MB went to clients and {outcome.received / 1e6:.1f} MB came from them in "
         f"{config.rounds} rounds"

@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 from polynsd.cli.fit import make_predictions
 from polynsd.cli.help import wrap_text
 from polynsd.cli.options import MemoryOption
-from polynsd.errors import DataError, require_choice
+from polynsd.errors import ConfigError, DataError, require_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,8 @@ class Predict(MemoryOption):
     """Where the predictions go (.csv, .tsv, .parquet); printed as CSV unless given."""
     nodes: Path | None = None
     """Its node table, with the columns of the fit in any order; the label column may be missing."""
+    dataset: str | None = None
+    """Of a federated run: a graph by name (polynsd data list) or file, in place of tables."""
     unseen: str = "error"
     """Categories that the fit did not know: error, or ignore (a row of zeros)."""
     id_column: Column = None
@@ -66,6 +68,8 @@ class Predict(MemoryOption):
         record = read_run(self.run_folder)
         if record.kind == "federated":
             return self._predict_federated(record)
+        if self.dataset is not None:
+            raise ConfigError("--dataset is for federated runs; name tables with --edges and --nodes.")
         estimator, schema = restore_estimator(record), read_schema(record)
         names = ("id_column", "source", "target", "delimiter", "encoding", "decimal")
         others = {name: getattr(self, name) for name in names}
@@ -89,7 +93,7 @@ class Predict(MemoryOption):
         """The global model of a federation, on the graph of the run or on tables."""
         from polynsd.federated.runs import predict_nodes
 
-        predictions = predict_nodes(record, self.edges, self.nodes)
+        predictions = predict_nodes(record, self.edges, self.nodes, self.dataset)
         self._write(predictions)
         summary = {"predictions": None if self.out is None else str(self.out), "rows": len(predictions)}
         if self.json or not self.quiet:

@@ -11,16 +11,9 @@ from torch_geometric.nn.inits import glorot
 
 from polynsd.kernels.ops.edges import at_columns, at_rows, sum_at_nodes
 from polynsd.topology import Topology
-from polynsd.zoo.neighbours import TINY, Neighbourhood, softmax, softmax_with_self
+from polynsd.zoo.neighbours import Neighbourhood, softmax, softmax_with_self
 
 SLOPE = 0.2  # of LeakyReLU
-
-
-def _weigh(alpha: Tensor, own: Tensor, scores: Tensor, near: Neighbourhood) -> tuple[Tensor, Tensor]:
-    """Weights s α / (own + Σ s α) of the neighbours of every node, and own / (own + Σ s α) of itself."""
-    alpha = scores.unsqueeze(-1) * alpha
-    total = sum_at_nodes(alpha, near.pattern, -2) + own + TINY
-    return alpha / at_rows(total, near.pattern, -2), own / total
 
 
 class GATv2(nn.Module):
@@ -46,9 +39,7 @@ class GATv2(nn.Module):
         near = Neighbourhood(topology.pattern, topology.row)
         there, here = (linear(h).unflatten(-1, (self.heads, -1)) for linear in (self.there, self.here))
         pairs = at_columns(there, near.pattern) + at_rows(here, near.pattern)
-        alpha, own = softmax_with_self(self._logits(pairs), self._logits(there + here), near)
-        if scores is not None:
-            alpha, own = _weigh(alpha, own, scores, near)
+        alpha, own = softmax_with_self(self._logits(pairs), self._logits(there + here), near, scores)
         alpha, own = (functional.dropout(a, self.dropout, self.training) for a in (alpha, own))
         messages = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(there, near.pattern), near.pattern)
         return (messages + own.unsqueeze(-1) * there).flatten(-2) + self.bias
@@ -78,9 +69,7 @@ class Transformer(nn.Module):
             linear(h).unflatten(-1, (self.heads, -1)) for linear in (self.query, self.key, self.value)
         )
         logits = (at_rows(query, near.pattern) * at_columns(key, near.pattern)).sum(-1)
-        alpha = softmax(logits / math.sqrt(query.size(-1)), near)
-        if scores is not None:
-            alpha, _ = _weigh(alpha, query.new_zeros(()), scores, near)
+        alpha = softmax(logits / math.sqrt(query.size(-1)), near, scores)
         alpha = functional.dropout(alpha, self.dropout, self.training)
         messages = sum_at_nodes(alpha.unsqueeze(-1) * at_columns(value, near.pattern), near.pattern)
         return messages.flatten(-2) + self.skip(h)

@@ -71,7 +71,7 @@ class Branches(nn.Module):
             return
         self.biased = build_backbone(config, num_features, num_classes)
         if config.masks == "fedath":
-            self.mask = FedATHMask(num_features, num_classes, config.channels, config.dropout)
+            self.mask = FedATHMask(num_features, num_classes, config.mask_width, config.dropout)
         else:
             d = config.stalk_dim
             self.mask = EdgeScorer(d if config.maps == "diagonal" else d * d)

@@ -81,8 +81,18 @@ class Keeper:
 OpenSite = Callable[[Context], tuple[Site, Keeper]]
 
 
-def build_client_app(open_site: OpenSite, on_close: Callable[[], None] = lambda: None) -> ClientApp:
-    """The ClientApp of clients whose place `open_site` finds; `on_close` is called in the end."""
+def build_client_app(
+    open_site: OpenSite,
+    on_order: Callable[[Order], None] = lambda order: None,
+    on_close: Callable[[], None] = lambda: None,
+) -> ClientApp:
+    """The ClientApp of clients.
+
+    Args:
+        open_site: finds the place of a client.
+        on_order: is told what the server asks for, before it is answered.
+        on_close: is called in the end.
+    """
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
@@ -92,6 +102,7 @@ def build_client_app(open_site: OpenSite, on_close: Callable[[], None] = lambda:
         site, keeper = open_site(context)
         order = Order.read(content) if "config" in content.get("config", {}) else None
         if order is not None:
+            on_order(order)
             keeper.restore(site, order, kind == MessageType.TRAIN)
         answers = answer_all([site], [message])
         if order is not None and kind == MessageType.TRAIN:

@@ -14,6 +14,7 @@ SHEAVES = ("polynsd", "nsd", "identity")
 BACKBONES = (*SHEAVES, "gcn", "gatv2", "gin", "transformer")
 WIDTHS = {"gcn": 64, "gin": 64, "gatv2": 8, "transformer": 16}  # of the last two: per head
 SHEAF_WIDTH = 20
+MASK_WIDTH = 64
 MASKS = ("none", "fedath", "current", "loaded", "full")
 ENTROPIES = ("mean", "sum")
 
@@ -41,7 +42,8 @@ class FederatedConfig:
     stalk_dim: int = 3
     width: int | None = None
     """Channels per stalk coordinate (20), per head of gatv2 (8 heads × 8) and transformer (4 × 16), or of the
-    hidden state (gcn and gin: 64); that number unless given."""
+    hidden state (gcn, gin and, whatever the backbone, the network of fedath masks: 64); that number unless
+    given."""
     num_layers: int = 2
     degree: int = 4
     """K of polynsd and identity."""
@@ -80,3 +82,8 @@ class FederatedConfig:
     def channels(self) -> int:
         """The width, or the backbone's own."""
         return WIDTHS.get(self.backbone, SHEAF_WIDTH) if self.width is None else self.width
+
+    @property
+    def mask_width(self) -> int:
+        """Of the network of fedath masks; the same for every backbone."""
+        return MASK_WIDTH if self.width is None else self.width

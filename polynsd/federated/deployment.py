@@ -1,6 +1,6 @@
 """`serve`: the server of a federation over processes, a SuperLink of Flower's and the training.
 
-Flower's own programs are children, which end with us. A server opens one port, on which
+Flower's own programs are children, which end with us (`children.py`). A server opens one port, on which
 clients, the training and Flower's command line are served; with certificates it speaks TLS, and with keys of
 clients it lets only these in.
 """
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +21,7 @@ from typing import Any
 
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
+from polynsd.federated.children import read_tail, run_child
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.outcome import (
     KINDS,
@@ -42,7 +41,6 @@ from polynsd.runs.run import check_folder
 
 POLL_SECONDS = 0.2
 START_SECONDS = 60.0
-LOG_LINES = 12
 
 PROJECT = """\
 [project]
@@ -107,6 +105,7 @@ def serve(
         client_keys: public keys (OpenSSH, of elliptic curves) of the clients that may join; all unless given.
 
     Raises:
+        ConfigError: an option does not fit, or another program listens at the port.
         FederationError: Flower's server ended, or the training failed.
     """
     require_flower()
@@ -116,6 +115,7 @@ def serve(
     check_folder(out, RunIdentity.create(KIND, identify(config, options), inputs))  # before anybody joins
     if (out / RESULT).exists():
         return read_result(out).outcome
+    _require_free_port(host, port)
     with TemporaryDirectory() as folder:
         place = Path(folder)
         events = place / "events.jsonl"
@@ -134,6 +134,18 @@ def serve(
                 _call(["flwr", "supernode", "register", str(key.resolve()), "here"], environment)
             _call(["flwr", "run", str(_write_app(place)), "here"], environment)
             return _follow(events, watcher, superlink, place / "log")
+
+
+def _require_free_port(host: str, port: int) -> None:
+    """Raises unless we can listen there: another server would otherwise be taken for ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot listen at port {port} of {host}: {error}. End the program that listens there, or choose "
+            "another port with --port."
+        ) from error
 
 
 def child_environment(place: Path) -> dict[str, str]:
@@ -174,26 +186,6 @@ def _write_app(place: Path) -> Path:
     (app / "polynsd_federated" / "__init__.py").touch()
     (app / "polynsd_federated" / "apps.py").write_text(APPS, encoding="utf-8")
     return app
-
-
-@contextmanager
-def run_child(
-    command: Sequence[str], environment: Mapping[str, str], log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of Flower's that ends with us, also when we are told to end."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=subprocess.STDOUT)
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield process
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def _call(command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -246,11 +238,6 @@ def read_outcome(record: Mapping[str, Any]) -> Outcome:
     """The outcome in an event, without the weights, which are in the run folder."""
     choices = {kind: Choice(**record["choices"][kind]) for kind in KINDS}
     return Outcome(**{**record, "choices": choices})
-
-
-def read_tail(log: Path) -> str:
-    """The last lines of what a program said."""
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
 
 
 def _reachable(host: str) -> str:

@@ -136,6 +136,11 @@ def build_method(config: FederatedConfig) -> Method:
         raise ConfigError(f"options of {config.method} are: {known}; got {dict(config.options)}.") from error
 
 
+def describe_leaving(config: FederatedConfig) -> str:
+    """What leaves a client in every round of a training, in words."""
+    return f"{build_method(config).leaves}, counts of right predictions"
+
+
 @register_method("fedavg")
 @dataclass(frozen=True)
 class FedAvg(Method):

@@ -12,6 +12,7 @@ import math
 import secrets
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +25,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
@@ -36,10 +38,12 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from polynsd.errors import ConfigError
+from polynsd.federated.children import read_tail, run_child
 from polynsd.federated.client_app import Keeper, build_client_app
-from polynsd.federated.deployment import child_environment, read_tail, run_child
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.deployment import child_environment
 from polynsd.federated.outcome import FederationError
-from polynsd.federated.site import Site
+from polynsd.federated.site import Order, Site
 
 logger = logging.getLogger("polynsd")
 
@@ -58,6 +62,7 @@ def join(
     authority: Path | None = None,
     private_key: Path | None = None,
     wait: float = 60.0,
+    on_start: Callable[[FederatedConfig], None] = lambda config: None,
 ) -> None:
     """Takes part until the training is over or the server is gone.
 
@@ -68,9 +73,17 @@ def join(
         authority: the certificate of the server's authority, for TLS.
         private_key: of this client, where the server wants to know who joins.
         wait: seconds to wait for a server that is not there, or not any more.
+        on_start: is told once what is trained, before the first round.
     """
-    presence = _Presence(server, wait)
-    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), presence.close)
+    trainings: set[str] = set()
+
+    def look(order: Order) -> None:
+        if order.run not in trainings:
+            trainings.add(order.run)
+            on_start(order.config)
+
+    presence = _Presence(server, wait, authority)
+    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), look, presence.close)
     with TemporaryDirectory() as folder:  # open to its owner alone
         place, secret = Path(folder), secrets.token_bytes(32)
         (place / "secret").write_bytes(secret)
@@ -94,8 +107,17 @@ def join(
                     f"127.0.0.1:{port}", secret, app, lambda: supernode.poll() is None and presence.goes_on()
                 )
             started += 1
-            if supernode.returncode not in (0, -signal.SIGTERM) and started == STARTS:
-                raise FederationError(f"Flower's client ended {STARTS} times:\n{read_tail(log)}")
+            if supernode.returncode not in (0, 128 + signal.SIGTERM) and started == STARTS:
+                raise FederationError(_explain(read_tail(log)))
+
+
+def _explain(log: str) -> str:
+    """Why a server did not let a SuperNode in, from what that said last."""
+    if f"[code: {ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED.value}]" in log:
+        return "the server does not know this key; give its public part to serve, with --client-keys."
+    if f"[code: {ApiErrorCode.FLEET_SUPERNODE_REGISTRATION_DISABLED.value}]" in log:
+        return "the server lets in clients that it knows alone; name your key with --private-key."
+    return f"Flower's client ended {STARTS} times:\n{log}"
 
 
 class _Presence:
@@ -104,28 +126,65 @@ class _Presence:
     Args:
         server: its address.
         wait: seconds that it may be out of reach.
+        authority: the certificate of its authority, for TLS.
     """
 
-    def __init__(self, server: str, wait: float) -> None:
+    def __init__(self, server: str, wait: float, authority: Path | None = None) -> None:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit():
             raise ConfigError(f"the address of a server is HOST:PORT; got {server!r}.")
         self.address, self.wait = (host.strip("[]"), int(port)), wait
         self._seen = self._next = time.monotonic()
         self._end = math.inf
+        self.authority, self._is_checked = authority, False
 
     def close(self) -> None:
         """The training is over; the last answer still has to leave."""
         self._end = time.monotonic() + CLOSE_SECONDS
 
     def goes_on(self) -> bool:
-        """Asks the server now and then."""
+        """Asks the server now and then.
+
+        Raises:
+            ConfigError: one of us speaks TLS and the other does not, or its certificate is not to be trusted.
+        """
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROBE_SECONDS
-            with suppress(OSError), socket.create_connection(self.address, timeout=PROBE_SECONDS):
+            with suppress(OSError), socket.create_connection(self.address, timeout=PROBE_SECONDS) as line:
                 self._seen = now
+                if not self._is_checked:
+                    self._check_encryption(line)
+                    self._is_checked = True
         return now < self._end and now - self._seen <= self.wait
+
+    def _check_encryption(self, line: socket.socket) -> None:
+        """Shakes hands: a SuperNode that cannot would try for ever and say nothing."""
+        host, port = self.address
+        trust = ssl.create_default_context(cafile=self.authority)
+        if self.authority is None:  # only to see whether the server speaks TLS
+            trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+        try:
+            with trust.wrap_socket(line, server_hostname=host):
+                speaks, problem = True, None
+        except ssl.SSLCertVerificationError as error:
+            speaks, problem = True, error.verify_message
+        except ssl.SSLError:  # the answer is none of TLS; where there is none, it is tried again
+            speaks, problem = False, None
+        if speaks and self.authority is None:
+            raise ConfigError(
+                f"the server at {host}:{port} speaks TLS; name the certificate of its authority with "
+                "--authority."
+            )
+        if problem is not None:
+            raise ConfigError(
+                f"the certificate of {host}:{port} is not to be trusted after {self.authority}: {problem}."
+            )
+        if not speaks and self.authority is not None:
+            raise ConfigError(
+                f"the server at {host}:{port} does not speak TLS; leave out --authority, or start it with "
+                "--certificate, --key and --authority."
+            )
 
 
 def _free_port() -> int:

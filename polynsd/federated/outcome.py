@@ -89,9 +89,12 @@ class ServerOptions:
     """accuracy, or roc_auc of two classes."""
     privacy: Privacy = field(default_factory=Privacy)
     """Secure aggregation and differential privacy."""
+    max_nodes: int = 10_000_000
+    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
 
     def __post_init__(self) -> None:
         require_at_least("clients", self.clients, 1)
+        require_at_least("max_nodes", self.max_nodes, 1)
         require_choice("metric", self.metric, METRICS)
         if not 0 < self.timeout < math.inf:
             raise ConfigError(f"timeout must be a positive number of seconds; got {self.timeout!r}.")
@@ -106,6 +109,7 @@ class Choice:
     round: int = 0  # 0: none yet
     val: float = -math.inf
     test: float = math.nan
+    clients: int = 0  # of how many clients these are means
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,11 @@ def weigh_scores(answers: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
         if known:
             means[key] = sum(w * value for w, value in known) / sum(w for w, _ in known)
     return means
+
+
+def count_scored(answers: Sequence[Mapping[str, Any]], key: str, metric: str) -> int:
+    """Of how many clients a mean of `weigh_scores` is, e.g. `local_val`."""
+    return sum(not math.isnan(_score(answer, key, metric)) for answer in answers)
 
 
 def _score(answer: Mapping[str, Any], key: str, metric: str) -> float:

@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.datasets.archive import load_graph, save_graph
+from polynsd.data.datasets.catalogue import open_graph
 from polynsd.data.describe import class_sizes, heterophily
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS, ROUNDING, SUM_TOLERANCE, Fractions, Masks
+from polynsd.data.transforms import apply
 from polynsd.documents import read_bytes, read_json
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated.communities import Nodes, divide_nodes
@@ -53,6 +55,7 @@ class Partition:
         num_edges: of the whole graph.
         cut_edges: of every client, edges between one of its nodes and a node that it has not.
         settings: how it was made.
+        source: the file of the graph that was divided; None where its name is that of a benchmark.
     """
 
     name: str
@@ -62,14 +65,17 @@ class Partition:
     num_edges: int
     cut_edges: tuple[int, ...]
     settings: Mapping[str, Any]
+    source: str | None = None
 
     def __len__(self) -> int:
         return len(self.graphs)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of nodes and masks of all clients: equal for equal partitions, on every machine."""
-        found = hashlib.sha256()
+        """SHA-256 of nodes and masks of all clients, and of the rule of their features: equal for equal
+        partitions, on every machine.
+        """
+        found = hashlib.sha256(str(self.settings.get("features", "")).encode())
         for nodes, graph in zip(self.nodes, self.graphs, strict=True):
             found.update(np.ascontiguousarray(nodes, dtype="<i8").tobytes())
             for part in PARTS:
@@ -147,6 +153,7 @@ class Partition:
             "num_edges": self.num_edges,
             "cut_edges": list(self.cut_edges),
             "settings": to_json(dict(self.settings), "settings"),
+            "source": self.source,
             "files": files,
         }
         write_durably(folder / MANIFEST, encode_json(content))
@@ -167,6 +174,7 @@ class Partition:
             manifest["num_edges"],
             tuple(manifest["cut_edges"]),
             manifest["settings"],
+            manifest.get("source"),
         )
         if found.digest != manifest["digest"]:
             raise DataError(f"{folder / MANIFEST} is damaged: its digest is not that of the clients.")
@@ -178,6 +186,20 @@ def load_client(folder: str | Path, client: int) -> Graph:
     return _read_client(Path(folder), _read_manifest(Path(folder)), client)
 
 
+def partition_dataset(dataset: str, features: str | None = None, **options: Any) -> Partition:
+    """Divides a benchmark or a graph file among clients.
+
+    Args:
+        dataset: a name, or a path that the partition remembers.
+        features: how they are preprocessed; as the benchmark's are, or not at all, unless given.
+        options: of `partition_graph`.
+    """
+    graph, entry, _ = open_graph(dataset)
+    rule = features or ("raw" if entry is None else entry.preprocessing)
+    partition = partition_graph(graph, features=rule, **options)
+    return partition if entry is not None else replace(partition, source=str(Path(dataset).resolve()))
+
+
 def partition_graph(
     graph: Graph,
     clients: int = 10,
@@ -187,11 +209,12 @@ def partition_graph(
     delta: int = 20,
     alpha: float = 0.5,
     fractions: Fractions | None = None,
+    features: str | None = None,
 ) -> Partition:
     """Divides a graph among clients.
 
     Args:
-        graph: with class labels and, unless they are made later, preprocessed features.
+        graph: with class labels.
         clients: K.
         method: `louvain`, `metis`, `labels` or `overlapping`; see `polynsd.federated.communities`.
         seed: of nodes and splits; the same seed gives the same partition on every machine.
@@ -199,6 +222,8 @@ def partition_graph(
         alpha: of `labels`, the concentration of Dirichlet's distribution.
         fractions: train, val, test; (0.2, 0.4, 0.4) for citation graphs and (0.5, 0.2, 0.3) for others unless
             given.
+        features: how features are preprocessed before (`polynsd.data.transforms`), kept among the settings;
+            they stay as they are, and nothing is said of them, unless given.
 
     Raises:
         ConfigError: an argument is out of its domain.
@@ -208,6 +233,7 @@ def partition_graph(
         raise DataError(f"federated training needs class labels; '{graph.name}' has none.")
     fractions = FRACTIONS.get(graph.name, USUAL) if fractions is None else fractions
     _check_fractions(fractions)
+    graph = graph if features is None else apply(features, graph)
     nodes = divide_nodes(graph, clients, method, seed, delta, alpha)
     shared = _split_by_class(graph, fractions, np.random.default_rng([seed, clients]))
     is_shared = sum(map(len, nodes)) > len(np.unique(np.concatenate(nodes)))
@@ -225,6 +251,7 @@ def partition_graph(
     settings = {"clients": clients, "method": method, "seed": seed, "fractions": list(fractions)}
     settings |= {"delta": delta} if method == "louvain" else {}
     settings |= {"alpha": alpha} if method == "labels" else {}
+    settings |= {} if features is None else {"features": features}
     return Partition(
         graph.name, tuple(graphs), tuple(nodes), graph.num_classes, graph.num_edges, tuple(cuts), settings
     )
@@ -304,6 +331,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         and len(manifest["cut_edges"]) == len(names)
         and all(isinstance(manifest.get(key), int) for key in ("num_classes", "num_edges"))
         and all(isinstance(manifest.get(key), str) for key in ("name", "digest"))
+        and isinstance(manifest.get("source"), str | None)
     )
     if not is_right:
         raise DataError(f"{path} is damaged: it describes no partition of format {FORMAT}.")

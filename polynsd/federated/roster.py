@@ -89,12 +89,19 @@ class Roster:
         hello: what they are told when they are asked what they are.
         tell: takes the name of a client and why it does not take part.
         timeout: seconds to wait for an answer.
+        max_nodes: the most nodes that a client may say it has, since its weight is their number.
     """
 
     def __init__(
-        self, grid: MeteredGrid, hello: Mapping[str, str], tell: Callable[[str, str], None], timeout: float
+        self,
+        grid: MeteredGrid,
+        hello: Mapping[str, str],
+        tell: Callable[[str, str], None],
+        timeout: float,
+        max_nodes: int,
     ) -> None:
         self.grid, self.hello, self.tell, self.timeout = grid, hello, tell, timeout
+        self.max_nodes = max_nodes
         self.members: dict[str, Member] = {}
         self.names: list[str] = []  # the position is the client's number, for good
         self._refused: dict[int, str] = {}  # nodes, and the name that each would have, if it is taken
@@ -147,6 +154,11 @@ class Roster:
     def _find_objection(self, member: Member) -> str | None:
         if member.name in self.members:
             return "joined twice; the first one counts"
+        if member.num_nodes > self.max_nodes:
+            return (
+                f"says that it has {member.num_nodes:.6g} nodes, by which it would be weighted; "
+                f"{self.max_nodes} are the most"
+            )
         first = next(iter(self.members.values()), None)
         if first is not None and member.kind != first.kind:
             same = "the same names" if member.kind[2:] == first.kind[2:] else "other names"
@@ -183,9 +195,10 @@ def describe(name: str, sizes: tuple[int, int, int], columns: str, classes: str)
 def read_member(reply: Message) -> Member:
     """What a client says of itself."""
     numbers = reply.content.metric_records[NUMBERS]
-    nodes, features, classes = sizes = [int(cast(float, numbers[key])) for key in SIZES]
-    if min(sizes) < 1:
-        raise ValueError(f"nodes, features and classes must be positive; got {sizes}")
+    said = [cast(float, numbers[key]) for key in SIZES]
+    if not all(number >= 1 and number == int(number) for number in said):
+        raise ValueError(f"nodes, features and classes must be positive integers; got {said}")
+    nodes, features, classes = map(int, said)
     name = read_text(reply.content, "name") or f"node {reply.metadata.src_node_id}"
     hashes = [read_text(reply.content, key) for key in ("columns", "classes")]
     return Member(name[:80], reply.metadata.src_node_id, nodes, features, classes, *hashes)

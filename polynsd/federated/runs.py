@@ -90,7 +90,7 @@ def summarise(
     return model, ProtocolResult(
         metric=options.metric,
         rows=(row,),
-        about={**about, "features": about.get("features", "raw")},
+        about=dict(about),
         model=f"{config.method} {config.backbone}{masks}",
         config=to_dict(config),
         parameters=0 if model is None else count_parameters(model),
@@ -117,10 +117,7 @@ def restore_model(
 
 def extras(outcome: Outcome, options: ServerOptions, config: FederatedConfig) -> dict[str, Any]:
     """What the record of a federated training has beside that of any other."""
-    found: dict[str, Any] = {
-        kind: {"round": choice.round, "val": choice.val, "test": choice.test}
-        for kind, choice in outcome.choices.items()
-    }
+    found: dict[str, Any] = {kind: asdict(choice) for kind, choice in outcome.choices.items()}
     found |= {"clients": list(outcome.names), "faults": outcome.faults}
     found |= {"bytes_to_clients": outcome.sent, "bytes_from_clients": outcome.received}
     found |= {"num_features": outcome.num_features, "num_classes": outcome.num_classes}
@@ -180,16 +177,18 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
         DataError: the graph is not found, or is not the one of the run.
     """
     inputs = record.inputs
-    name = dataset or inputs["dataset"]
+    name = dataset or inputs.get("source") or inputs["dataset"]
     if "partition" not in inputs and dataset is None:
         raise DataError(
             f"the clients of {record.folder} kept their graphs; name a graph of your own with --dataset."
         )
     graph, entry, _ = open_graph(name)
-    rule = inputs.get("features") or ("raw" if entry is None else entry.preprocessing)
+    rule = inputs.get("settings", {}).get("features")
+    if rule is None:  # of clients that kept their graphs, or of graphs that were divided as they were given
+        rule = inputs.get("features") or ("raw" if entry is None else entry.preprocessing)
     treated = apply(rule, graph)
     if "partition" in inputs:
-        split = _join_parts(record, treated)
+        split = _join_parts(record, graph)
     else:
         split = get_split(treated, "stored" if graph.masks else OWN_SPLIT, 0)
     task, seed = get_task((record.result or {})["metric"]), read_config(record).seed
@@ -245,7 +244,9 @@ def _load_causal(record: RunRecord, num_features: int, num_classes: int) -> nn.M
     return model.eval()
 
 
-def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> pd.DataFrame:
+def predict_nodes(
+    record: RunRecord, edges: Path | None, nodes: Path | None, dataset: str | None = None
+) -> pd.DataFrame:
     """`id`, `prediction` and the probabilities of classes, for every node. No mask is used: every edge counts
     in full.
 
@@ -253,6 +254,7 @@ def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> 
         record: of a finished run.
         edges: a table with a row per edge.
         nodes: a table with a row per node; without tables, the graph of the run is predicted.
+        dataset: a graph by name or file, in place of tables.
 
     Raises:
         DataError: the tables have other columns than the clients, or without tables there is no graph.
@@ -260,10 +262,12 @@ def predict_nodes(record: RunRecord, edges: Path | None, nodes: Path | None) -> 
     if record.result is None:
         raise DataError(f"the run {record.folder} has not finished; start it again to go on.")
     facts = record.result["federation"]
+    if dataset is not None and (nodes or edges):
+        raise ConfigError("name a graph with --dataset or tables with --nodes and --edges, not both.")
     if nodes is None:
         if edges is not None:
             raise ConfigError("a model needs the features of nodes; name the node table too, --nodes.")
-        graph, problem = find_problem(record)
+        graph, problem = find_problem(record, dataset)
         data = problem.data
     else:
         graph = _read(record, edges, nodes)

@@ -36,6 +36,7 @@ from polynsd.federated.outcome import (
     RoundReport,
     ServerOptions,
     Watcher,
+    count_scored,
     weigh_scores,
 )
 from polynsd.federated.payload import Array, Payload
@@ -112,7 +113,7 @@ class FederatedServer:
         options.privacy.check_method(config.method)
         self.config, self.options, self.watcher, self.run_name = config, options, watcher, run
         self.grid = MeteredGrid(grid)
-        self.roster = Roster(self.grid, {"run": run}, self._tell, options.timeout)
+        self.roster = Roster(self.grid, {"run": run}, self._tell, options.timeout, options.max_nodes)
         self.strategy = build_strategy(config, self.roster, options.privacy, options.clients)
         self.fewest = FEWEST if options.privacy.secure_aggregation else 1  # clients of a round
         self.snapshots, self.clients, self.log = snapshots, clients, log
@@ -258,12 +259,16 @@ class FederatedServer:
     def _choose(
         self, round_: int, answers: Sequence[Mapping[str, Any]], model: ArrayRecord
     ) -> dict[str, float]:
-        """The scores of a round; remembers it, and its model, if validation is the best so far."""
+        """The scores of a round; remembers it, and its model, if validation is the best so far.
+
+        A mean over fewer clients is one over other nodes, so a round in which more were scored goes before.
+        """
         scores = weigh_scores(answers, self.options.metric)
-        for kind in KINDS:
+        for kind in KINDS if round_ else ():
             val = scores.get(f"{kind}_val", math.nan)
-            if round_ and val > self.choices[kind].val:
-                self.choices[kind] = Choice(round_, val, scores.get(f"{kind}_test", math.nan))
+            count, best = count_scored(answers, f"{kind}_val", self.options.metric), self.choices[kind]
+            if count and (count, val) > (best.clients, best.val):
+                self.choices[kind] = Choice(round_, val, scores.get(f"{kind}_test", math.nan), count)
                 if kind == "global":
                     self.best = to_arrays(model)
         return scores
@@ -300,7 +305,7 @@ class FederatedServer:
         arrays |= {f"best.{name}": array for name, array in self.best.items()}
         arrays |= {f"strategy.{name}": array for name, array in strategy_state(self.strategy).items()}
         for kind, choice in self.choices.items():
-            arrays[f"choice.{kind}"] = np.array([choice.round, choice.val, choice.test])
+            arrays[f"choice.{kind}"] = np.array([choice.round, choice.val, choice.test, choice.clients])
         arrays["names"] = np.frombuffer(json.dumps(self.roster.names).encode(), dtype=np.uint8).copy()
         arrays["totals"] = np.array([self.round, self.grid.sent, self.grid.received, self.faults])
         state = {name: torch.as_tensor(array).clone() for name, array in arrays.items()}
@@ -314,8 +319,8 @@ class FederatedServer:
 
         self.arrays, self.best = to_array_record(part("model.")), part("best.")
         load_strategy_state(self.strategy, part("strategy."))
-        for kind, (round_, val, test) in part("choice.").items():
-            self.choices[kind] = Choice(int(round_), float(val), float(test))
+        for kind, (round_, val, test, clients) in part("choice.").items():
+            self.choices[kind] = Choice(int(round_), float(val), float(test), int(clients))
         self.round, self.grid.sent, self.grid.received, self.faults = state["totals"].tolist()
         self.roster.keep_numbers(json.loads(bytes(state["names"].tolist())))
         if self.clients is not None:

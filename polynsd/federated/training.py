@@ -66,7 +66,6 @@ def train_federated(
     out: str | Path | None = None,
     engine: str = "local",
     device: str = "cpu",
-    about: Mapping[str, Any] | None = None,
     snapshot_seconds: float = SNAPSHOT_SECONDS,
 ) -> FederatedResult:
     """Trains over all clients of a partition.
@@ -79,7 +78,6 @@ def train_federated(
         out: a run folder, in which a killed training goes on and a finished one is read; None keeps nothing.
         engine: local or ray.
         device: where clients train.
-        about: what the record says of the graph: dataset, features.
         snapshot_seconds: at least so long between two snapshots; 0 writes one per round, as engine ray always
             does: its clients keep their states of the last two rounds alone.
 
@@ -90,8 +88,12 @@ def train_federated(
     require_choice("engine", engine, ENGINES)
     if options.clients != len(partition):
         raise ConfigError(f"the partition has {len(partition)} clients; got clients={options.clients}.")
-    about = {"dataset": partition.name, **(about or {})}
-    inputs = {**about, "partition": partition.digest, "settings": dict(partition.settings)}
+    inputs = {
+        "dataset": partition.name,
+        "partition": partition.digest,
+        "settings": dict(partition.settings),
+        "source": partition.source,
+    }
     with ExitStack() as stack:
         run = None
         if out is not None:
@@ -106,7 +108,11 @@ def train_federated(
         outcome, local = play(partition, config, options, watcher or Silence(), run, folder, device)
         seconds = time.perf_counter() - start
         made = partition.settings
-        about["protocol"] = f"{made['clients']} clients by {made['method']}, seed {made['seed']}"
+        about = {
+            "dataset": partition.name,
+            "protocol": f"{made['clients']} clients by {made['method']}, seed {made['seed']}",
+            "features": made.get("features", "raw"),
+        }
         model, result = summarise(config, options, outcome, about)
         if run is not None:
             run.finish(

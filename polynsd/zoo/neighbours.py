@@ -51,15 +51,18 @@ def neighbours_and_self(topology: Topology, x: Tensor) -> Neighbourhood:
     return Neighbourhood(Pattern(rowptr.int(), row.int(), col.int(), twin.int(), tasks, splits), row)
 
 
-def softmax(scores: Tensor, near: Neighbourhood) -> Tensor:
-    """α_ij = exp(s_ij) / Σ_j exp(s_ij) for scores `[H, heads]`."""
+def softmax(scores: Tensor, near: Neighbourhood, weights: Tensor | None = None) -> Tensor:
+    """α_ij = w_ij exp(s_ij) / Σ_j w_ij exp(s_ij) for scores `[H, heads]`; w `[H]` is 1 unless given."""
     pattern = near.pattern
     shares = (scores - at_rows(max_at_nodes(scores, pattern, near.row, -2), pattern, -2)).exp()
+    shares = shares if weights is None else weights.unsqueeze(-1) * shares
     return shares / (at_rows(sum_at_nodes(shares, pattern, -2), pattern, -2) + TINY)
 
 
-def softmax_with_self(scores: Tensor, own: Tensor, near: Neighbourhood) -> tuple[Tensor, Tensor]:
-    """The softmax over neighbours and the node itself, whose score is `own` `[N, heads]`.
+def softmax_with_self(
+    scores: Tensor, own: Tensor, near: Neighbourhood, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The same over neighbours and the node itself, whose score is `own` `[N, heads]` and whose weight is 1.
 
     Returns:
         α_ij `[H, heads]` and α_ii `[N, heads]`.
@@ -67,6 +70,7 @@ def softmax_with_self(scores: Tensor, own: Tensor, near: Neighbourhood) -> tuple
     pattern = near.pattern
     maximum = torch.maximum(max_at_nodes(scores, pattern, near.row, -2), own.detach())
     shares, own = (scores - at_rows(maximum, pattern, -2)).exp(), (own - maximum).exp()
+    shares = shares if weights is None else weights.unsqueeze(-1) * shares
     total = sum_at_nodes(shares, pattern, -2) + own
     return shares / at_rows(total, pattern, -2), own / total
 

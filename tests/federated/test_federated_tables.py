@@ -1,6 +1,7 @@
 """Clients with tables of their own, and predictions of what they trained together."""
 
 import sys
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,17 @@ pytest.importorskip("flwr")
 
 from polynsd.cli.federated_run import FederatedRun
 from polynsd.cli.predict import Predict
+from polynsd.config import to_dict
 from polynsd.data import make_graph
 from polynsd.data.tables import write_graph
 from polynsd.diagnostics import open_run
 from polynsd.errors import ConfigError, DataError
-from polynsd.federated import FederatedConfig
-from polynsd.federated.sources import open_tables
+from polynsd.federated import ClientData, FederatedConfig, server_app
+from polynsd.federated.local_grid import LocalGrid
+from polynsd.federated.outcome import ServerOptions, Silence
+from polynsd.federated.partition import Partition, partition_graph
+from polynsd.federated.site import Site
+from polynsd.federated.sources import digest_columns, open_tables
 from polynsd.federated.training import require_flower
 
 CONFIG = FederatedConfig(backbone="polynsd", width=4, stalk_dim=2, degree=2, rounds=2, local_epochs=1)
@@ -51,16 +57,58 @@ def test_a_run_is_opened_by_the_other_commands(tmp_path, capsys):
     graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
     path = write_graph(graph, tmp_path / "graph.npz")[0]
     out = tmp_path / "run"
-    command = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False, quiet=True)
-    result = command.run()
-    assert "global model" in capsys.readouterr().out
-    opened = open_run(out, dataset=str(path))
+    result = FederatedRun(dataset=str(path), clients=3, out=out, training=CONFIG, report=False).run()
+    printed = capsys.readouterr()
+    assert "global model" in printed.out
+    assert "what leaves a client every round: weights of the causal branch, number of nodes" in printed.err
+    opened = open_run(out)  # the run knows where its graph is
     assert len(opened.models) == 1
     assert sum(int(opened.mask(0, part).sum()) for part in ("train", "val", "test")) == 90
     tables = write_graph(graph, tmp_path / "edges.csv")
     predictions = Predict(out, edges=tables[0], nodes=tables[1], out=tmp_path / "p.csv", quiet=True).run()
     logits = result.model(opened.data.x, opened.data.edge_index)
     assert predictions.prediction.astype(str).tolist() == [str(k) for k in logits.argmax(-1).tolist()]
+    for dataset in (None, str(path)):
+        again = Predict(out, dataset=dataset, out=tmp_path / "p.csv", quiet=True).run()
+        assert again.prediction.tolist() == predictions.prediction.tolist()
+    with pytest.raises(ConfigError, match="not both"):
+        Predict(out, dataset=str(path), nodes=tables[1], quiet=True).run()
+
+
+def test_a_served_run_predicts_a_graph_that_is_named(tmp_path):
+    graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
+    partition = partition_graph(graph, 3)
+    sites = [
+        Site(f"client-{i}", ClientData.of(client, 3), digest_columns(()))
+        for i, client in enumerate(partition.graphs)
+    ]
+    settings = {"config": to_dict(CONFIG), "options": asdict(ServerOptions(3)), "out": str(tmp_path / "run")}
+    settings["inputs"] = {"dataset": "clients", "classes": []}
+    server_app._train(LocalGrid(sites), settings, Silence())
+    path = write_graph(graph, tmp_path / "graph.npz")[0]
+    with pytest.raises(DataError, match="kept their graphs; name a graph of your own with --dataset"):
+        Predict(tmp_path / "run", quiet=True).run()
+    command = Predict(tmp_path / "run", dataset=str(path), out=tmp_path / "p.csv", quiet=True)
+    assert len(command.run()) == 90
+
+
+def test_features_of_a_saved_partition_are_treated_as_it_was(tmp_path):
+    graph = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)
+    graph = replace(graph, x=np.abs(graph.x))
+    ways = {rule: partition_graph(graph, 3, features=rule) for rule in (None, "raw", "row-normalize")}
+    assert len({partition.digest for partition in ways.values()}) == 3
+    assert np.array_equal(ways["raw"].graphs[0].x, ways[None].graphs[0].x)
+    assert not np.array_equal(ways["row-normalize"].graphs[0].x, ways[None].graphs[0].x)
+    path, folder = write_graph(graph, tmp_path / "graph.npz")[0], tmp_path / "clients"
+    ways["row-normalize"].save(folder)
+    assert Partition.load(folder).settings["features"] == "row-normalize"
+    command = FederatedRun(
+        partition=folder, out=tmp_path / "run", training=CONFIG, report=False, quiet=True, json=True
+    )
+    assert command.run().result.about["features"] == "row-normalize"
+    opened = open_run(tmp_path / "run", dataset=str(path))
+    for client, nodes in zip(ways["row-normalize"].graphs, ways["row-normalize"].nodes, strict=True):
+        np.testing.assert_array_equal(opened.data.x[nodes], client.x)
 
 
 def test_without_flower_the_extra_is_named(monkeypatch):

@@ -29,7 +29,7 @@ from polynsd.federated import (
     training,
 )
 from polynsd.federated.local_grid import LocalGrid
-from polynsd.federated.outcome import Privacy, ServerOptions, weigh_scores
+from polynsd.federated.outcome import Choice, Privacy, ServerOptions, weigh_scores
 from polynsd.federated.partition import partition_graph
 from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays, to_payload
 from polynsd.federated.replicas import train_side_by_side
@@ -116,6 +116,7 @@ def test_a_round_averages_by_nodes_and_counts_bytes():
     assert least < report.received < 2 * least + 10_000
     assert (report.clients, report.invited, notes.faults) == (CLIENTS, CLIENTS, [])
     assert outcome.choices["global"].round == outcome.choices["local"].round == 1
+    assert outcome.choices["global"].clients == CLIENTS
 
 
 def test_the_mean_of_equal_models_is_the_model():
@@ -262,6 +263,33 @@ def test_who_joins_twice_or_does_not_fit_is_left_out():
     assert [fault[1] for fault in notes.faults] == ["client-1", "wide"]
     assert "joined twice" in notes.faults[0][2]
     assert "9 features" in notes.faults[1][2]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (1e30, r"says that it has 1e\+30 nodes, by which it would be weighted; 10000000 are the most"),
+        (10_000_001, "says that it has 1e"),
+        (31.5, r"must be positive integers; got \[31.5, 6"),
+        (float("inf"), "sent num_nodes = inf"),
+    ],
+)
+def test_a_client_does_not_choose_its_weight(said, reason):
+    """Who says that it has absurdly many nodes is not let in; the mean of the others stays exact."""
+
+    class Boasting(Site):
+        def describe(self):
+            content = super().describe()
+            content[NUMBERS] = MetricRecord({**content[NUMBERS], WEIGHT: said})
+            return content
+
+    sites = make_sites()
+    sites.append(Boasting("boaster", sites[0].data))
+    server, outcome, grid, notes = serve(replace(CONFIG, rounds=1), sites=sites)
+    assert list(outcome.names) == ["client-0", "client-1", "client-2"]
+    assert_equal(to_arrays(server.arrays), average(dict(enumerate(grid.replies[0]))), 1e-7)
+    ((_, _, told),) = notes.faults
+    assert re.search(reason, told), told
 
 
 class Leaving(LocalGrid):
@@ -437,6 +465,21 @@ def test_trainings_side_by_side_are_those_of_their_servers(method):
     for curves, log in zip(train_side_by_side(trainings), logs, strict=True):
         scores = [record["scores"] for record in log[1:]]  # of the round before
         assert curves == {name: [score[name] for score in scores] for name in scores[0]}
+
+
+def test_a_round_in_which_a_client_is_missing_is_not_preferred_to_a_complete_one():
+    """Client 2 has the hard nodes; a mean without it looks better."""
+
+    def answers(*correct):
+        return [{"num_nodes": 30, "val_count": 10, "local_val_correct": right} for right in correct]
+
+    server, _, _, _ = serve(replace(CONFIG, rounds=1))
+    server.choices["local"] = Choice()
+    for round_, scores in enumerate([answers(9, 9), answers(6, 6, 3), answers(9, 9), answers(6, 6, 4)], 1):
+        server._choose(round_, scores, server.arrays)
+        assert server.choices["local"].clients == len(scores) or round_ == 3
+    assert server.choices["local"].round == 4
+    assert server.choices["local"].clients == 3
 
 
 def test_scores_are_weighted_by_nodes():

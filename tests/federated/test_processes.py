@@ -1,6 +1,7 @@
-"""Federations over processes: Ray's actors, and a SuperLink that is killed with two SuperNodes."""
+"""Federations over processes: Ray's actors, and a server that is killed with two SuperNodes."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -49,7 +50,8 @@ def test_ray_gives_the_numbers_of_one_process(partition, expected, tmp_path):
     assert_same(read_run(tmp_path / "run").weights(), expected)
 
 
-def test_a_killed_server_finds_its_clients_again(partition, expected, tmp_path):
+@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL], ids=lambda kill: kill.name)
+def test_a_killed_server_finds_its_clients_again(partition, expected, tmp_path, kill):
     partition.save(tmp_path / "clients")
     options = ["--backbone=gcn", "--width=4", "--rounds=4", "--masks=fedath", f"--port={PORT}", "--json"]
     serve = ["serve", f"--out={tmp_path / 'run'}", "--clients=2", *options]
@@ -67,7 +69,7 @@ def test_a_killed_server_finds_its_clients_again(partition, expected, tmp_path):
     try:
         while '"round": 2' not in server.stdout.readline():
             assert server.poll() is None
-        server.terminate()
+        server.send_signal(kill)
         server.communicate(timeout=60)
         server = start(serve)
         output, _ = server.communicate(timeout=300)
