@@ -63,7 +63,7 @@ def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any
     """Precision, recall and confusion on the rows that were scored; nothing for numbers."""
     probabilities = estimator.scored_predictions()
     if graph.class_names is None or graph.y is None or probabilities is None:
-        return {"classes": None, "confusion": None}
+        return {"classes": None, "confusion": None, "decision": None}
     names = estimator.classes_.tolist()
     position = {name: number for number, name in enumerate(names)}
     truth = np.array([position[graph.class_names[number]] for number in graph.y[estimator.estimate_.scored]])
@@ -76,7 +76,8 @@ def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any
         {"name": str(name), "rows": int(rows), "precision": p, "recall": r}
         for name, rows, p, r in zip(names, confusion.sum(1), precision, recall, strict=True)
     ]
-    return {"classes": classes, "confusion": confusion.tolist()}
+    decision = {"rule": estimator.decision_.rule, "threshold": estimator.decision_.threshold}
+    return {"classes": classes, "confusion": confusion.tolist(), "decision": decision}
 
 
 def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> list[float | None]:

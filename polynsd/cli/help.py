@@ -195,8 +195,6 @@ def _usage(prog: str, options: Sequence[Option]) -> str:
 
 def _format_option(option: Option, width: int) -> list[str]:
     name = option.metavar if option.is_positional else f"{option.flag} {option.metavar}".rstrip()
-    if not option.metavar and option.default is True:
-        name = f"--no-{option.flag[2:]}"
     text = textwrap.wrap(f"{option.text} {_format_default(option)}".strip(), max(width - LEFT, 20)) or [""]
     if len(name) + 4 > LEFT:
         return [f"  {name}", *(" " * LEFT + line for line in text)]
@@ -209,7 +207,7 @@ def _format_default(option: Option) -> str:
     if option.is_required:
         return "" if option.is_positional else "(required)"
     if default is True:
-        return "(done by default)"
+        return f"(done by default; --no-{option.flag[2:]} turns it off)"
     if default is None or default is False:
         return ""
     items = [word for pair in default.items() for word in pair] if isinstance(default, dict) else default

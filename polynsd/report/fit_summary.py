@@ -7,6 +7,7 @@ The summary is plain data, as `result.json` keeps it and `--json` prints it:
     estimate  {score, low, high, source, guess, features, convolution}: on rows that the choice has not seen
     classes   [{name, rows, precision, recall}], None for numbers
     confusion [[rows of class i that were predicted as class j]]
+    decision  rule, and the threshold of the second of two classes
     ensemble  [{name, family, weight, val_score}], and `tried`, the number of candidates
     files     {name: what is in it}
 """
@@ -31,7 +32,7 @@ def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = 
     """The whole summary as text."""
     parts = [
         [*_headline(summary), *_worth(summary)],
-        _classes(summary) if summary.get("classes") else [],
+        [*_classes(summary), *_decision(summary)] if summary.get("classes") else [],
         _choice(summary),
         _files(summary, folder, seconds),
     ]
@@ -114,6 +115,15 @@ def _shorten(name: str) -> str:
     return name if len(name) <= NAME else f"{name[: NAME // 2 - 1]}…{name[-NAME // 2 :]}"
 
 
+def _decision(summary: Mapping[str, Any]) -> list[str]:
+    """From which probability on the second of two classes is predicted, where a rule has moved that."""
+    decision = summary.get("decision") or {}
+    if decision.get("threshold") is None or decision["rule"] == "argmax":
+        return []
+    name, rule = summary["classes"][1]["name"], decision["rule"]
+    return _wrap(f"'{name}' is predicted from a probability of {decision['threshold']:.3g} on ({rule})")
+
+
 def _choice(summary: Mapping[str, Any]) -> list[str]:
     from polynsd.estimator.members import FAMILIES  # takes a second, and runs of `polynsd train` need none
 
@@ -127,7 +137,8 @@ def _choice(summary: Mapping[str, Any]) -> list[str]:
         family = FAMILIES.get(member["family"], member["family"])
         line = f"  {100 * member['weight']:3.0f} %  {member['name']} ({family})"
         score = f" {score_text(metric, member['val_score'])}"
-        lines.append(f"{line[: _width() - len(score) - 1]}:{score}")
+        room = _width() - len(score) - 1
+        lines.append(f"{line if len(line) <= room else line[: room - 1] + '…'}:{score}")
     if len(members) > MAX_MEMBERS:
         rest = sum(member["weight"] for member in members[MAX_MEMBERS:])
         lines.append(f"  {100 * rest:3.0f} %  {len(members) - MAX_MEMBERS} more")

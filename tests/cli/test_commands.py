@@ -144,7 +144,9 @@ def test_help_shows_what_matters_and_help_all_the_rest(install, capsys, monkeypa
     assert "2 more options: polynsd many --help-all" in shown["--help"]
     assert "rarely" not in shown["--help"]
     assert "  --rarely-used NUMBER    How much. (default 0.5)" in shown["--help-all"]
-    assert "  --no-loud               Say so. (done by default)" in shown["--help-all"]
+    assert (
+        "  --loud                  Say so. (done by default; --no-loud turns it off)" in shown["--help-all"]
+    )
 
 
 def test_an_unknown_option_suggests_the_one_that_was_meant(install, capsys):
