@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from polynsd.federated.branches import LocalOutput
     from polynsd.federated.client import LocalClient
 
+CLIENTS = "num_clients"  # a number that every client is sent
+
 
 @dataclass
 class ServerState:
@@ -182,7 +184,12 @@ class LocalOnly(Method):
 @register_method("fedadam")
 @dataclass(frozen=True)
 class FedAdam(FedAvg):
-    """Adam on the server, with Σ_i (n_i / n) (θ_i − θ) as its gradient (Reddi et al., 2021)."""
+    """Adam on the server, with Δ = Σ_i (n_i / n) (θ_i − θ) as its gradient (Reddi et al., 2021).
+
+    In round t, m ← β₁ m + (1 − β₁) Δ, v ← β₂ v + (1 − β₂) Δ², θ ← θ + η_t m / (√v + τ). As published η_t is
+    the server's rate η; Flower's strategy, which is used, corrects both moments for their start at zero:
+    η_t = η √(1 − β₂^{t+1}) / (1 − β₁^{t+1}).
+    """
 
     beta1: float = 0.9
     beta2: float = 0.99

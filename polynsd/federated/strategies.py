@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import (
 )
 
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import ServerState, average, build_method
+from polynsd.federated.methods import CLIENTS, ServerState, average, build_method
 from polynsd.federated.outcome import Privacy
 from polynsd.federated.payload import Array, Payload
 from polynsd.federated.records import ARRAYS, CONFIG, WEIGHT, to_array_record, to_payload, to_records
@@ -53,7 +53,8 @@ class MethodStrategy(FedAvg):
 
     def payload_of(self, node: int) -> Payload:
         """What the client at a node is sent next."""
-        return self.personal.get(self.roster.number(node), self.common)
+        sent = self.personal.get(self.roster.number(node), self.common)
+        return Payload(sent.arrays, {**sent.numbers, CLIENTS: len(self.roster.names)})
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

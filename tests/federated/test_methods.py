@@ -1,5 +1,7 @@
 """The rival methods, each against its formula on a graph of a dozen nodes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -222,6 +224,19 @@ def test_fedsage_hides_nodes_and_fits_the_nearest_hidden_neighbour():
     )  # the hole, where it is asked for
     assert sent[0].arrays[neighbours.OTHERS].shape == (1, neighbours.ROWS, F)
     clients[0].fit(sent[0], 2)
+
+
+def test_the_loss_of_fedsage_is_divided_by_the_number_of_clients_and_its_classifiers_must_meet():
+    client, other = (make_clients(make_config("fedsage"))[0] for _ in range(2))
+    arrays = initial_payload(client.config, F, C).arrays
+    client.method.receive(client, Payload(arrays), 1)
+    other.method.receive(other, Payload(arrays, {"num_clients": 4.0}), 1)
+    for each in (client, other):
+        each.causal.eval()
+    losses = [each.method.generator_loss(each) for each in (client, other)]
+    torch.testing.assert_close(losses[0] / 4, losses[1])
+    with pytest.raises(ConfigError, match="after 10 rounds"):
+        initial_payload(replace(client.config, rounds=10), F, C)
 
 
 def test_methods_refuse_what_they_cannot_be_combined_with():
