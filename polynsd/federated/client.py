@@ -127,8 +127,13 @@ class LocalClient:
                 p.copy_(self.received[name])
 
     @torch.no_grad()
-    def output(self, shared: Mapping[str, Array] | None = None) -> LocalOutput:
-        """All branches in evaluation mode; with other shared parameters in the causal one where given."""
+    def output(self, shared: Mapping[str, Array] | None = None, scores: Tensor | None = None) -> LocalOutput:
+        """The causal branch in evaluation mode.
+
+        Args:
+            shared: other shared parameters for it.
+            scores: of half-edges, where they are known.
+        """
         self.prepare()
         own = self.method.shared(self.causal)
         names = {id(p): name for name, p in self.branches.named_parameters()}
@@ -137,15 +142,17 @@ class LocalClient:
             state = {names[id(p)]: torch.tensor(shared[name]).to(p) for name, p in own.items()}
         with eval_mode(self.branches), skip_value_checks():
             result: LocalOutput = torch.func.functional_call(
-                self.branches, state, (self.graph,), tie_weights=False
+                self.branches, state, (self.graph, scores), tie_weights=False
             )
         return result
 
     def evaluate(self, received: Payload, round: int) -> Payload:  # noqa: A002
         """Right predictions of the local and of the received (global) model, with the client's own mask."""
-        numbers = self.count_correct("local", self.output().logits)
+        local = self.output()
+        numbers = self.count_correct("local", local.logits)
         if self.shares(received.arrays):
-            numbers |= self.count_correct("global", self.output(received.arrays).logits)
+            scores = local.scores if self.branches.shares_scores else None
+            numbers |= self.count_correct("global", self.output(received.arrays, scores).logits)
         return Payload({}, numbers)
 
     def shares(self, arrays: Mapping[str, Array]) -> bool:
