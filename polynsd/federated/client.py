@@ -23,7 +23,7 @@ from polynsd.federated.backbones import Backbone
 from polynsd.federated.branches import Branches, LocalGraph, LocalOutput
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import build_method
-from polynsd.federated.payload import Array, ClientData, Payload
+from polynsd.federated.payload import Array, ClientData, Payload, to_arrays
 from polynsd.memo import skip_value_checks
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.replica import eval_mode
@@ -171,12 +171,6 @@ class LocalClient:
                 numbers[f"{model}_{part}_auc"] = float(roc_aucs(logits[None], y, mask[None]))
         return numbers
 
-    def predict(self, received: Payload | None = None) -> Array:
-        """`[n, classes]` probabilities of the local model, or of a received one."""
-        output = self.output(None if received is None else received.arrays)
-        probabilities: Array = output.logits.softmax(-1).cpu().numpy()
-        return probabilities
-
     def state_dict(self) -> dict[str, Tensor]:
         """All that the client keeps over rounds, by name."""
         state = {f"branches.{name}": t.detach() for name, t in self.branches.state_dict().items()}
@@ -221,7 +215,7 @@ def initial_payload(config: FederatedConfig, num_features: int, num_classes: int
     """What the server sends in the first round: the shared parameters as the seed draws them."""
     method = build_method(config)
     with seeded(config.seed):
-        return method.initial(method.build(config, num_features, num_classes))
+        return Payload(to_arrays(method.shared(method.build(config, num_features, num_classes))))
 
 
 @contextmanager

@@ -41,14 +41,12 @@ class MethodStrategy(FedAvg):
         self.common = Payload()  # what clients are sent that get nothing of their own
         self.personal: dict[int, Payload] = {}
         self.memory: dict[str, Array] = {}
-        self._sent: dict[int, Payload] = {}
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """A message for every client."""
         nodes = list(grid.get_node_ids())
-        self._sent = {self.roster.number(node): self.payload_of(node) for node in nodes}
         return [Message(to_records(self.payload_of(node)), node, MessageType.TRAIN) for node in nodes]
 
     def payload_of(self, node: int) -> Payload:
@@ -63,7 +61,7 @@ class MethodStrategy(FedAvg):
         found = {
             self.roster.number(reply.metadata.src_node_id): to_payload(reply.content) for reply in replies
         }
-        state = ServerState(server_round, self._sent, self.memory, self.config)
+        state = ServerState(server_round, self.memory, self.config)
         result = self.method.aggregate(found, state)
         self.memory = state.memory
         if isinstance(result, Payload):

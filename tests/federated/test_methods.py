@@ -52,7 +52,7 @@ def train_rounds(config, rounds=3):
         for reply in replies.values():
             for array in reply.arrays.values():
                 array.setflags(write=False)  # as arrays are that were received
-        sent = method.aggregate(replies, ServerState(number, each, memory, config))
+        sent = method.aggregate(replies, ServerState(number, memory, config))
     return clients, replies, sent
 
 
@@ -184,7 +184,7 @@ def test_fedtad_weighs_by_reliability_and_brings_the_mean_model_to_the_clients()
     topology = distillation.link_similar(torch.randn(20, 3, generator=torch.Generator().manual_seed(4)))
     assert torch.bincount(topology.row).min() >= distillation.NEIGHBOURS
     with pytest.raises(ConfigError, match="trains on the server"):
-        build_method(client.config).aggregate({}, ServerState(1, {}))
+        build_method(client.config).aggregate({}, ServerState(1))
 
 
 def test_leaves_of_fedsage_are_nodes_with_one_edge():
