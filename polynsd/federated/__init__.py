@@ -8,7 +8,7 @@
 | `methods.py`     | `Method`, FedAvg, FedProx, FedAdam; `build_method`                                 |
 | `rivals/`        | methods to compare with                                                            |
 | `branches.py`    | the networks of a client and its loss                                              |
-| `backbones.py`, `attention.py` | sheaf models and graph networks with scores of edges                 |
+| `backbones.py`   | sheaf models and graph networks with scores of edges                               |
 | `masks.py`, `pretraining.py`   | where the scores come from                                           |
 | `batch.py`, `stack.py`         | clients that train together                                          |
 | `replicas.py`    | several trainings side by side                                                     |
@@ -21,7 +21,7 @@
 | `site.py`, `records.py`        | what a client answers, and how it travels                            |
 | `local_grid.py`, `client_app.py`, `server_app.py` | clients of this process; Flower's two apps        |
 | `secure.py`      | SecAgg+                                                                            |
-| `deployment.py`, `node.py`     | processes: `serve` and `join`                                        |
+| `deployment.py`, `node.py`, `children.py` | processes: `serve`, `join`, and Flower's programs         |
 
 Flower is needed by the last five lines alone, and by `train_federated` when it is called.
 """

@@ -17,6 +17,7 @@ gained, train one after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,13 +69,15 @@ class ClientGroup:
         if not self._trains_together(members):
             return {key: client.evaluate(received[key], round) for key, client in members.items()}
         batch = self._batch()
-        batch.read()
-        found = {"local": batch.logits()}
+        batch.read_networks()
+        found = {"local": batch.run({})}
         if all(client.shares(received[key].arrays) for key, client in members.items()):
-            found["global"] = batch.logits({id(members[key]): received[key] for key in received})
+            own = {id(members[key]): received[key] for key in received}
+            found["global"] = batch.run(batch.place(own), found["local"])
         results = {}
         for key, client in members.items():
-            counts = [client.count_correct(model, logits[id(client)]) for model, logits in found.items()]
+            row, count = batch.clients.index(client), client.data.num_nodes
+            counts = [client.count_correct(kind, rows.logits[row, :count]) for kind, rows in found.items()]
             results[key] = Payload({}, {name: value for part in counts for name, value in part.items()})
         return results
 
@@ -96,6 +99,13 @@ def trains_together(clients: Sequence[LocalClient]) -> bool:
     if not first.method.trains_together:
         return False
     return first.device.type != "cpu" or max(client.data.num_nodes for client in clients) < LARGE
+
+
+class Evaluated(NamedTuple):
+    """What clients compute in evaluation mode."""
+
+    logits: Tensor  # [R, N, classes] of causal branches
+    scores: Tensor | None  # [R, H] of half-edges, where they are the same for all causal branches
 
 
 class Batch:
@@ -174,39 +184,36 @@ class Batch:
         return self.model.loss(graph, output, penalty) + self.method.proximal(shared, received)
 
     @torch.no_grad()
-    def logits(self, received: Mapping[int, Payload] | None = None) -> dict[int, Tensor]:
-        """Of the clients' causal branches in evaluation mode, or of received parameters in their place.
-
-        Clients go by their `id`; the rows of those that received nothing are their own.
-        """
-        others: dict[str, Tensor] = {}
-        if received is not None:
-            own = self.layout.split(self.theta)
-            for name in next(iter(received.values())).arrays:
-                rows = own[f"causal.{name}"].clone()
-                for row, client in enumerate(self.clients):
-                    if id(client) in received:
-                        rows[row] = torch.tensor(received[id(client)].arrays[name])
-                others[f"causal.{name}"] = rows
-        return {
-            id(client): rows[: client.data.num_nodes]
-            for rows, client in zip(self.run(others), self.clients, strict=True)
-        }
+    def place(self, received: Mapping[int, Payload]) -> dict[str, Tensor]:
+        """Rows of received parameters, by name; clients go by their `id`, who received none has its own."""
+        own, rows = self.layout.split(self.theta), {}
+        for name in next(iter(received.values())).arrays:
+            rows[f"causal.{name}"] = own[f"causal.{name}"].clone()
+            for row, client in enumerate(self.clients):
+                if id(client) in received:
+                    rows[f"causal.{name}"][row] = torch.tensor(received[id(client)].arrays[name])
+        return rows
 
     @torch.no_grad()
-    def run(self, others: Mapping[str, Tensor]) -> Tensor:
-        """`[R, N, classes]` logits in evaluation mode, with other rows of some parameters, by name."""
+    def run(self, others: Mapping[str, Tensor], before: Evaluated | None = None) -> Evaluated:
+        """All clients in evaluation mode.
 
-        def run(state: dict[str, Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
+        Args:
+            others: other rows of some parameters of causal branches, by name.
+            before: an evaluation of the same networks but for these, whose scores hold for them too.
+        """
+
+        def run(state: dict[str, Tensor], tensors: tuple[Tensor, ...], *known: Tensor) -> tuple[Tensor, ...]:
             graph = LocalGraph(self.graph.topology, *tensors)
-            logits: Tensor = functional_call(self.model, state, (graph,), tie_weights=False).logits
-            return logits
+            output = functional_call(self.model, state, (graph, *known), tie_weights=False)
+            return (output.logits,) if output.scores is None else (output.logits, output.scores)
 
         self.model.eval()
+        known = () if before is None or before.scores is None else (before.scores,)
         with skip_value_checks(), on_device(self.theta.device):
             state = {**self.layout.split(self.theta), **self.running, **others}
-            logits: Tensor = torch.vmap(run)(state, self.graph[1:])
-        return logits
+            logits, *scores = torch.vmap(run)(state, self.graph[1:], *known)
+        return Evaluated(logits, scores[0] if scores and self.model.shares_scores else None)
 
     def shared_rows(self) -> dict[str, Tensor]:
         """Of the parameters that travel, by name, the rows of all clients."""
@@ -219,20 +226,28 @@ class Batch:
             own.copy_(rows[name])
             self.received[name].copy_(rows[name])
 
-    @torch.no_grad()
     def read(self) -> None:
         """The clients' numbers into the rows."""
-        for rows, moment in ((self.theta, None), (self.mean, "exp_avg"), (self.square, "exp_avg_sq")):
-            own = [_numbers(client, moment) for client in self.clients]
-            stacks = [torch.stack(each) for each in zip(*own, strict=True)]
-            self.layout.join(stacks, rows.dtype, out=rows)
-        for name, buffers in self.running.items():
-            torch.stack([client.branches.get_buffer(name) for client in self.clients], out=buffers)
+        self.read_networks()
+        self._read_rows(self.mean, "exp_avg")
+        self._read_rows(self.square, "exp_avg_sq")
         for name, rows in self.received.items():
             for row, client in enumerate(self.clients):
                 if client.received:
                     rows[row] = client.received[name.removeprefix("causal.")]
         self.epochs.copy_(torch.tensor([client.epochs for client in self.clients]))
+
+    @torch.no_grad()
+    def read_networks(self) -> None:
+        """What evaluation needs of them: parameters and statistics of batch norms."""
+        self._read_rows(self.theta, None)
+        for name, buffers in self.running.items():
+            torch.stack([client.branches.get_buffer(name) for client in self.clients], out=buffers)
+
+    def _read_rows(self, rows: Tensor, moment: str | None) -> None:
+        own = [_numbers(client, moment) for client in self.clients]
+        stacks = [torch.stack(each) for each in zip(*own, strict=True)]
+        self.layout.join(stacks, rows.dtype, out=rows)
 
     @torch.no_grad()
     def _write(self, members: Sequence[LocalClient]) -> None:

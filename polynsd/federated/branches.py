@@ -52,8 +52,8 @@ class LocalOutput(NamedTuple):
     logits: Tensor  # [n, classes] of the causal branch
     embedding: Tensor  # [n, *] its penultimate state
     scores: Tensor | None  # [H] of half-edges
-    biased: Tensor | None  # [n, classes] logits of the biased branch
-    sheaf: Tensor | None  # [n, classes] logits of the branch that supplies maps
+    biased: Tensor | None  # [n, classes] logits of the biased branch, in training
+    sheaf: Tensor | None  # [n, classes] logits of the branch that supplies maps, in training
 
 
 class Branches(nn.Module):
@@ -78,12 +78,24 @@ class Branches(nn.Module):
         if config.masks == "full":
             self.sheaf = build_sheaf(config, num_features, num_classes, sheaf_of(config))
 
-    def forward(self, graph: LocalGraph) -> LocalOutput:
-        """All that the branches compute in one pass."""
-        scores, sheaf = self.score(graph)
+    @property
+    def shares_scores(self) -> bool:
+        """Whether scores are the same for every causal branch."""
+        return self.config.masks != "current"
+
+    def forward(self, graph: LocalGraph, scores: Tensor | None = None) -> LocalOutput:
+        """All that training needs of the branches, or in evaluation mode of the causal one.
+
+        Args:
+            graph: of the client.
+            scores: of half-edges, where they are known.
+        """
+        sheaf = None
+        if scores is None:
+            scores, sheaf = self.score(graph)
         causal = self.causal.run(graph.x, graph.topology, scores)
         biased = None
-        if self.biased is not None and scores is not None:
+        if self.training and self.biased is not None and scores is not None:
             biased = self.biased.run(graph.x, graph.topology, (1 - scores).detach()).logits
         return LocalOutput(causal.logits, causal.embedding, scores, biased, sheaf)
 
@@ -100,7 +112,10 @@ class Branches(nn.Module):
                 maps = self.causal.maps(graph.x, graph.topology)
             transports = transport_features(maps, graph.topology, graph.first)
         elif self.sheaf is not None:
-            logits, _, maps = self.sheaf.run(graph.x, graph.topology)  # type: ignore[assignment]
+            if self.training:
+                logits, _, maps = self.sheaf.run(graph.x, graph.topology)  # type: ignore[assignment]
+            else:
+                maps = self.sheaf.maps(graph.x, graph.topology)
             transports = transport_features(maps, graph.topology, graph.first)
         return self.mask(transports, graph.halves), logits
 

@@ -23,7 +23,7 @@ from polynsd.federated.backbones import Backbone
 from polynsd.federated.branches import Branches, LocalGraph, LocalOutput
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import build_method
-from polynsd.federated.payload import Array, ClientData, Payload
+from polynsd.federated.payload import Array, ClientData, Payload, to_arrays
 from polynsd.memo import skip_value_checks
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.replica import eval_mode
@@ -127,8 +127,13 @@ class LocalClient:
                 p.copy_(self.received[name])
 
     @torch.no_grad()
-    def output(self, shared: Mapping[str, Array] | None = None) -> LocalOutput:
-        """All branches in evaluation mode; with other shared parameters in the causal one where given."""
+    def output(self, shared: Mapping[str, Array] | None = None, scores: Tensor | None = None) -> LocalOutput:
+        """The causal branch in evaluation mode.
+
+        Args:
+            shared: other shared parameters for it.
+            scores: of half-edges, where they are known.
+        """
         self.prepare()
         own = self.method.shared(self.causal)
         names = {id(p): name for name, p in self.branches.named_parameters()}
@@ -137,15 +142,17 @@ class LocalClient:
             state = {names[id(p)]: torch.tensor(shared[name]).to(p) for name, p in own.items()}
         with eval_mode(self.branches), skip_value_checks():
             result: LocalOutput = torch.func.functional_call(
-                self.branches, state, (self.graph,), tie_weights=False
+                self.branches, state, (self.graph, scores), tie_weights=False
             )
         return result
 
     def evaluate(self, received: Payload, round: int) -> Payload:  # noqa: A002
         """Right predictions of the local and of the received (global) model, with the client's own mask."""
-        numbers = self.count_correct("local", self.output().logits)
+        local = self.output()
+        numbers = self.count_correct("local", local.logits)
         if self.shares(received.arrays):
-            numbers |= self.count_correct("global", self.output(received.arrays).logits)
+            scores = local.scores if self.branches.shares_scores else None
+            numbers |= self.count_correct("global", self.output(received.arrays, scores).logits)
         return Payload({}, numbers)
 
     def shares(self, arrays: Mapping[str, Array]) -> bool:
@@ -163,12 +170,6 @@ class LocalClient:
             if self.data.num_classes == 2 and len(y[mask].unique()) == 2:
                 numbers[f"{model}_{part}_auc"] = float(roc_aucs(logits[None], y, mask[None]))
         return numbers
-
-    def predict(self, received: Payload | None = None) -> Array:
-        """`[n, classes]` probabilities of the local model, or of a received one."""
-        output = self.output(None if received is None else received.arrays)
-        probabilities: Array = output.logits.softmax(-1).cpu().numpy()
-        return probabilities
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the client keeps over rounds, by name."""
@@ -214,7 +215,7 @@ def initial_payload(config: FederatedConfig, num_features: int, num_classes: int
     """What the server sends in the first round: the shared parameters as the seed draws them."""
     method = build_method(config)
     with seeded(config.seed):
-        return method.initial(method.build(config, num_features, num_classes))
+        return Payload(to_arrays(method.shared(method.build(config, num_features, num_classes))))
 
 
 @contextmanager

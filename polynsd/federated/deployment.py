@@ -36,6 +36,7 @@ from polynsd.federated.runs import KIND, identify, read_result
 from polynsd.federated.server_app import SETTINGS
 from polynsd.federated.training import QUIET, require_flower
 from polynsd.runs.files import RESULT
+from polynsd.runs.lock import hold_lock
 from polynsd.runs.record import RunIdentity
 from polynsd.runs.run import check_folder
 
@@ -116,7 +117,7 @@ def serve(
     if (out / RESULT).exists():
         return read_result(out).outcome
     _require_free_port(host, port)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, hold_lock(Path(folder)):  # the training ends when the lock is free
         place = Path(folder)
         events = place / "events.jsonl"
         events.touch()

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from polynsd.federated.branches import LocalOutput
     from polynsd.federated.client import LocalClient
 
+CLIENTS = "num_clients"  # a number that every client is sent
+
 
 @dataclass
 class ServerState:
     """What a server keeps between rounds: enough to go on after it was stopped."""
 
     round: int  # from 1 on
-    sent: Mapping[int, Payload]  # by client, what it received at the start of this round
     memory: dict[str, Array] = field(default_factory=dict)  # whatever the method keeps
     config: FederatedConfig | None = None  # for methods that train on the server too (fedtad)
 
@@ -40,7 +41,7 @@ class Method:
     """The base: weights of the causal branch travel and are averaged by numbers of nodes.
 
     On a client, in this order: `build` once, `start` once; every round `receive`, `train` (which adds
-    `local_loss` to the loss of every epoch), `send`. On the server `initial` once, then `aggregate`.
+    `local_loss` to the loss of every epoch), `send`. On the server `aggregate`.
     A client's own things of a method are kept in `client.memory`, a dict of tensors that is saved with it.
     """
 
@@ -80,10 +81,6 @@ class Method:
     def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
         """What leaves the client after its local epochs."""
         return Payload(to_arrays(self.shared(client.causal)), {"num_nodes": client.data.num_nodes})
-
-    def initial(self, model: nn.Module) -> Payload:
-        """What the server sends in the first round."""
-        return Payload(to_arrays(self.shared(model)))
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload | dict[int, Payload]:
         """What is sent next, to all clients or to each; by default θ = Σ_i (n_i / n) θ_i."""
@@ -182,7 +179,12 @@ class LocalOnly(Method):
 @register_method("fedadam")
 @dataclass(frozen=True)
 class FedAdam(FedAvg):
-    """Adam on the server, with Σ_i (n_i / n) (θ_i − θ) as its gradient (Reddi et al., 2021)."""
+    """Adam on the server, with Δ = Σ_i (n_i / n) (θ_i − θ) as its gradient (Reddi et al., 2021).
+
+    In round t, m ← β₁ m + (1 − β₁) Δ, v ← β₂ v + (1 − β₂) Δ², θ ← θ + η_t m / (√v + τ). As published η_t is
+    the server's rate η; Flower's strategy, which is used, corrects both moments for their start at zero:
+    η_t = η √(1 − β₂^{t+1}) / (1 − β₁^{t+1}).
+    """
 
     beta1: float = 0.9
     beta2: float = 0.99

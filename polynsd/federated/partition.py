@@ -117,10 +117,13 @@ class Partition:
         counts = np.zeros((len(self), self.num_classes))
         for client, graph in enumerate(self.graphs):
             counts[client, : graph.num_classes] = class_sizes(graph)
+        kinds = self.graphs[0].class_names or tuple(str(label) for label in range(self.num_classes))
         below = np.zeros(len(self))
         for label in range(self.num_classes):
-            left.bar(names, counts[:, label], bottom=below, color=COLOURS[label % len(COLOURS)])
+            colour = COLOURS[label % len(COLOURS)]
+            left.bar(names, counts[:, label], bottom=below, color=colour, label=kinds[label])
             below += counts[:, label]
+        left.legend(title="class", fontsize=6, framealpha=0.7, ncols=1 + self.num_classes // 10)
         edges, cut = ([row[key] for row in rows] for key in ("edges", "cut_edges"))
         middle.bar(names, edges, color=OURS, label="inside")
         middle.bar(names, cut, bottom=edges, color=ACCENT, label="cut")

@@ -28,11 +28,6 @@ class Payload:
     arrays: Mapping[str, Array] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def num_bytes(self) -> int:
-        """Of arrays and numbers, without the frame of the transport."""
-        return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.numbers)
-
 
 @dataclass(frozen=True)
 class ClientData:
@@ -45,7 +40,6 @@ class ClientData:
     val: Tensor
     test: Tensor
     num_classes: int  # of all clients
-    ids: Array | None = None  # [n] the nodes' names
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -56,13 +50,18 @@ class ClientData:
             raise DataError("the client has no training node; use fewer clients or another partition.")
 
     @classmethod
-    def of(cls, graph: Graph, num_classes: int, protocol: str = "default", split: int = 0) -> ClientData:
-        """From a graph with labels and masks, e.g. one of a `Partition`; classes are those of all clients."""
-        if graph.y is None or graph.is_regression or protocol not in graph.masks:
-            raise DataError(f"{graph.name} needs classes and masks '{protocol}' to be a client's graph.")
+    def of(cls, graph: Graph, num_classes: int) -> ClientData:
+        """From a graph with labels and the masks `default`, of which the first split counts.
+
+        Args:
+            graph: e.g. one of a `Partition`.
+            num_classes: of all clients.
+        """
+        if graph.y is None or graph.is_regression or "default" not in graph.masks:
+            raise DataError(f"{graph.name} needs classes and masks 'default' to be a client's graph.")
         edges = torch.as_tensor(np.ascontiguousarray(graph.edge_index), dtype=torch.long)
         train, val, test = (
-            torch.as_tensor(getattr(graph.masks[protocol], part)[split].copy()) for part in PARTS
+            torch.as_tensor(getattr(graph.masks["default"], part)[0].copy()) for part in PARTS
         )
         return cls(
             torch.as_tensor(graph.dense_x).clone(),
@@ -72,7 +71,6 @@ class ClientData:
             val,
             test,
             num_classes,
-            graph.ids,
         )
 
     @property
@@ -120,4 +118,4 @@ def pool_clients(partition: Partition, graph: Graph | None = None) -> ClientData
         whole = torch.as_tensor(np.ascontiguousarray(graph.edge_index), dtype=torch.long)
         edges = [whole, whole.flip(0)]
     union = torch.unique(torch.cat(edges, 1), dim=1)  # clients may overlap
-    return ClientData(x, union, y, **masks, num_classes=partition.num_classes, ids=numbers)
+    return ClientData(x, union, y, **masks, num_classes=partition.num_classes)

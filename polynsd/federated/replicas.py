@@ -67,10 +67,11 @@ def train_side_by_side(
         for number in range(1, config.rounds + 1):
             for _ in range(config.local_epochs):
                 batch.step()
-            counts = scorer.count("local", batch.run({}))
+            local = batch.run({})
+            counts = scorer.count("local", local.logits)
             if config.method in MEANS:
                 means = {name: scorer.average(rows) for name, rows in batch.shared_rows().items()}
-                counts |= scorer.count("global", batch.run(means))
+                counts |= scorer.count("global", batch.run(means, local).logits)
                 batch.share(means)
             scores = scorer.weigh(counts)
             for curve, found in zip(curves, scores, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -86,7 +86,6 @@ class Roster:
 
     Args:
         grid: to the clients.
-        hello: what they are told when they are asked what they are.
         tell: takes the name of a client and why it does not take part.
         timeout: seconds to wait for an answer.
         max_nodes: the most nodes that a client may say it has, since its weight is their number.
@@ -95,13 +94,11 @@ class Roster:
     def __init__(
         self,
         grid: MeteredGrid,
-        hello: Mapping[str, str],
         tell: Callable[[str, str], None],
         timeout: float,
         max_nodes: int,
     ) -> None:
-        self.grid, self.hello, self.tell, self.timeout = grid, hello, tell, timeout
-        self.max_nodes = max_nodes
+        self.grid, self.tell, self.timeout, self.max_nodes = grid, tell, timeout, max_nodes
         self.members: dict[str, Member] = {}
         self.names: list[str] = []  # the position is the client's number, for good
         self._refused: dict[int, str] = {}  # nodes, and the name that each would have, if it is taken
@@ -126,8 +123,7 @@ class Roster:
         self._refused = {node: n for node, n in self._refused.items() if not n or n in self.members}
         known = {member.node_id for member in self.members.values()} | self._refused.keys()
         new = [node for node in present if node not in known]
-        content = RecordDict({CONFIG: ConfigRecord(dict(self.hello))})
-        messages = [Message(content, node, MessageType.QUERY) for node in new]
+        messages = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
         for reply in self.grid.send_and_receive(messages, timeout=self.timeout) if messages else ():
             self._admit(reply)
         self.grid.nodes = [member.node_id for member in self.members.values()]

@@ -113,7 +113,7 @@ class FederatedServer:
         options.privacy.check_method(config.method)
         self.config, self.options, self.watcher, self.run_name = config, options, watcher, run
         self.grid = MeteredGrid(grid)
-        self.roster = Roster(self.grid, {"run": run}, self._tell, options.timeout, options.max_nodes)
+        self.roster = Roster(self.grid, self._tell, options.timeout, options.max_nodes)
         self.strategy = build_strategy(config, self.roster, options.privacy, options.clients)
         self.fewest = FEWEST if options.privacy.secure_aggregation else 1  # clients of a round
         self.snapshots, self.clients, self.log = snapshots, clients, log

@@ -1,16 +1,19 @@
 """The ServerApp: the server's loop in the process that Flower's SuperLink starts for a run.
 
 `polynsd federated serve` names a file of settings in the environment and reads the events that are written
-there; nothing of it goes to clients.
+there; nothing of it goes to clients. It holds the lock of the folder of that file: Flower ends its programs
+one after the other and takes its time, so the training itself ends as soon as nobody holds it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from flwr.app import Context
@@ -24,8 +27,10 @@ from polynsd.federated.runs import KIND, collect_weights, extras, identify, summ
 from polynsd.federated.training import serve_rounds
 from polynsd.runs import Run
 from polynsd.runs.files import compact_json, to_json
+from polynsd.runs.lock import is_locked
 
 SETTINGS = "POLYNSD_FEDERATED"  # the variable that names the file
+POLL_SECONDS = 0.2
 
 server_app = ServerApp()
 
@@ -56,7 +61,9 @@ def main(grid: Grid, context: Context) -> None:
     """One training."""
     if SETTINGS not in os.environ:
         raise ConfigError("this server has no settings; start it with polynsd federated serve.")
-    settings = json.loads(Path(os.environ[SETTINGS]).read_text(encoding="utf-8"))
+    path = Path(os.environ[SETTINGS])
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    Thread(target=_end_with_server, args=(path.parent,), daemon=True).start()
     events = EventFile(Path(settings["events"]))
     try:
         outcome = _train(grid, settings, events)
@@ -64,6 +71,13 @@ def main(grid: Grid, context: Context) -> None:
         events.write({"event": "failed", "reason": f"{type(error).__name__}: {error}"})
         raise
     events.write({"event": "done", "outcome": {**asdict(outcome), "arrays": {}}})
+
+
+def _end_with_server(folder: Path) -> None:
+    """Ends this process, as a kill would, when the one that holds the lock of a folder is gone."""
+    while is_locked(folder):
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
 
 
 def _train(grid: Grid, settings: Mapping[str, Any], events: EventFile) -> Outcome:

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import (
 )
 
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import ServerState, average, build_method
+from polynsd.federated.methods import CLIENTS, ServerState, average, build_method
 from polynsd.federated.outcome import Privacy
 from polynsd.federated.payload import Array, Payload
 from polynsd.federated.records import ARRAYS, CONFIG, WEIGHT, to_array_record, to_payload, to_records
@@ -41,19 +41,18 @@ class MethodStrategy(FedAvg):
         self.common = Payload()  # what clients are sent that get nothing of their own
         self.personal: dict[int, Payload] = {}
         self.memory: dict[str, Array] = {}
-        self._sent: dict[int, Payload] = {}
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """A message for every client."""
         nodes = list(grid.get_node_ids())
-        self._sent = {self.roster.number(node): self.payload_of(node) for node in nodes}
         return [Message(to_records(self.payload_of(node)), node, MessageType.TRAIN) for node in nodes]
 
     def payload_of(self, node: int) -> Payload:
         """What the client at a node is sent next."""
-        return self.personal.get(self.roster.number(node), self.common)
+        sent = self.personal.get(self.roster.number(node), self.common)
+        return Payload(sent.arrays, {**sent.numbers, CLIENTS: len(self.roster.names)})
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -62,7 +61,7 @@ class MethodStrategy(FedAvg):
         found = {
             self.roster.number(reply.metadata.src_node_id): to_payload(reply.content) for reply in replies
         }
-        state = ServerState(server_round, self._sent, self.memory, self.config)
+        state = ServerState(server_round, self.memory, self.config)
         result = self.method.aggregate(found, state)
         self.memory = state.memory
         if isinstance(result, Payload):

@@ -92,7 +92,10 @@ class Federation(Procedure):
 
     def shortened(self) -> Federation:
         grid = {name: values for name, values in self.grid.items() if name == "rate"}
-        return replace(self, config=replace(self.config, rounds=2), clients=3, splits=1, grid=grid)
+        config = replace(self.config, rounds=2)
+        if config.method == "fedsage":
+            config = replace(config, options={**config.options, "generator_rounds": 1})
+        return replace(self, config=config, clients=3, splits=1, grid=grid)
 
     def train(
         self, source: Source, splits: Sequence[int], on_step: Callable[[str], None]

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from threading import Thread
 
 import pytest
 
@@ -68,3 +69,20 @@ def test_a_port_at_which_another_program_listens_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=f"cannot listen at port {port}"):
             serve(FederatedConfig(), ServerOptions(2), tmp_path / "run", Silence(), port=port)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_training_ends_when_nobody_holds_the_lock_of_its_server(tmp_path, monkeypatch):
+    pytest.importorskip("flwr")
+    from polynsd.federated import server_app
+    from polynsd.runs.lock import hold_lock
+
+    ends = []
+    monkeypatch.setattr(server_app.os, "_exit", ends.append)
+    monkeypatch.setattr(server_app, "POLL_SECONDS", 0.01)
+    with hold_lock(tmp_path):
+        watch = Thread(target=server_app._end_with_server, args=(tmp_path,))
+        watch.start()
+        time.sleep(0.1)
+        assert not ends
+    watch.join(timeout=20)
+    assert ends == [1]

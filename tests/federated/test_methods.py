@@ -1,5 +1,7 @@
 """The rival methods, each against its formula on a graph of a dozen nodes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -50,7 +52,7 @@ def train_rounds(config, rounds=3):
         for reply in replies.values():
             for array in reply.arrays.values():
                 array.setflags(write=False)  # as arrays are that were received
-        sent = method.aggregate(replies, ServerState(number, each, memory, config))
+        sent = method.aggregate(replies, ServerState(number, memory, config))
     return clients, replies, sent
 
 
@@ -182,7 +184,7 @@ def test_fedtad_weighs_by_reliability_and_brings_the_mean_model_to_the_clients()
     topology = distillation.link_similar(torch.randn(20, 3, generator=torch.Generator().manual_seed(4)))
     assert torch.bincount(topology.row).min() >= distillation.NEIGHBOURS
     with pytest.raises(ConfigError, match="trains on the server"):
-        build_method(client.config).aggregate({}, ServerState(1, {}))
+        build_method(client.config).aggregate({}, ServerState(1))
 
 
 def test_leaves_of_fedsage_are_nodes_with_one_edge():
@@ -222,6 +224,19 @@ def test_fedsage_hides_nodes_and_fits_the_nearest_hidden_neighbour():
     )  # the hole, where it is asked for
     assert sent[0].arrays[neighbours.OTHERS].shape == (1, neighbours.ROWS, F)
     clients[0].fit(sent[0], 2)
+
+
+def test_the_loss_of_fedsage_is_divided_by_the_number_of_clients_and_its_classifiers_must_meet():
+    client, other = (make_clients(make_config("fedsage"))[0] for _ in range(2))
+    arrays = initial_payload(client.config, F, C).arrays
+    client.method.receive(client, Payload(arrays), 1)
+    other.method.receive(other, Payload(arrays, {"num_clients": 4.0}), 1)
+    for each in (client, other):
+        each.causal.eval()
+    losses = [each.method.generator_loss(each) for each in (client, other)]
+    torch.testing.assert_close(losses[0] / 4, losses[1])
+    with pytest.raises(ConfigError, match="after 10 rounds"):
+        initial_payload(replace(client.config, rounds=10), F, C)
 
 
 def test_methods_refuse_what_they_cannot_be_combined_with():

@@ -97,7 +97,8 @@ def test_saved_clients_are_archives_and_what_was_changed_is_refused(graph, tmp_p
     assert again.statistics() == partition.statistics()
     assert again.to_frame().shape == (3, 10)
     assert load_graph(folder / "client-1.npz").num_nodes == load_client(folder, 1).num_nodes
-    again.plot(tmp_path / "picture.png")
+    left = again.plot(tmp_path / "picture.png").axes[0]
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["0", "1"]
     with pytest.raises(ConfigError, match="holds a partition already"):
         partition.save(folder)
     with pytest.raises(ConfigError, match="numbered from 0; got 3"):

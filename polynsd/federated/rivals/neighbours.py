@@ -20,7 +20,7 @@ from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, Output
 from polynsd.federated.branches import cross_entropy
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import Method, ServerState, average, register_method
+from polynsd.federated.methods import CLIENTS, Method, ServerState, average, register_method
 from polynsd.federated.payload import Payload, to_arrays
 from polynsd.kernels.ops.edges import at_columns, sum_at_nodes
 from polynsd.memo import skip_value_checks
@@ -156,7 +156,8 @@ class FedSage(Method):
 
         smooth-L1(number of hidden neighbours) + `greedy_distance` + CE of the classifier on the mended graph,
 
-    over its training nodes; the second is the distance of generated neighbours from the nearest hidden one.
+    over its training nodes, divided by the number of clients; the second is the distance of generated
+    neighbours from the nearest hidden one.
     Then the generated neighbours are fixed, and classifiers are averaged, all clients counting alike.
 
     `cross_client=True` adds the published term that also fits the generator to neighbours of other clients:
@@ -174,6 +175,12 @@ class FedSage(Method):
                 "fedsage has its own network, GraphSAGE, and no masks: leave masks='none', backbone='gcn'; "
                 f"got masks='{config.masks}', backbone='{config.backbone}'."
             )
+        if config.rounds <= self.generator_rounds:
+            raise ConfigError(
+                f"fedsage shares its classifiers after {self.generator_rounds} rounds, in which each client "
+                f"trains its generator alone, so rounds must be more; got {config.rounds}. Or give it fewer: "
+                "options generator_rounds."
+            )
         return SageBackbone(num_features, config.channels, num_classes, config.dropout, config.seed)
 
     def shared(self, model: nn.Module) -> dict[str, nn.Parameter]:
@@ -190,6 +197,7 @@ class FedSage(Method):
 
     def receive(self, client: LocalClient, received: Payload, round: int) -> None:  # noqa: A002
         arrays = dict(received.arrays)
+        client.memory[CLIENTS] = torch.tensor(received.numbers.get(CLIENTS, 1.0))
         if OTHERS in arrays:
             client.memory[OTHERS] = torch.tensor(arrays.pop(OTHERS)).to(client.data.x)
         if round > self.generator_rounds:
@@ -227,7 +235,7 @@ class FedSage(Method):
             count = int(nodes.sum())
             drawn = rows[torch.randint(len(rows), (count, MOST), generator=draws).to(rows.device)]
             loss = loss + greedy_distance(features[nodes], drawn, numbers[nodes], lacking[nodes])
-        return loss
+        return loss / float(client.memory.get(CLIENTS, 1.0))
 
     def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
         reply = super().send(client, round)
