@@ -123,7 +123,8 @@ class Partition:
             colour = COLOURS[label % len(COLOURS)]
             left.bar(names, counts[:, label], bottom=below, color=colour, label=kinds[label])
             below += counts[:, label]
-        left.legend(title="class", fontsize=6, framealpha=0.7, ncols=1 + self.num_classes // 10)
+        beside = {"loc": "upper left", "bbox_to_anchor": (1, 1), "ncols": 1 + self.num_classes // 20}
+        left.legend(title="class", title_fontsize=7, fontsize=7, frameon=False, **beside)
         edges, cut = ([row[key] for row in rows] for key in ("edges", "cut_edges"))
         middle.bar(names, edges, color=OURS, label="inside")
         middle.bar(names, cut, bottom=edges, color=ACCENT, label="cut")
