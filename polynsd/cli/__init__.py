@@ -86,9 +86,8 @@ def parse_command(arguments: Sequence[str]) -> Any:
     words = 2 if " ".join(arguments[:2]) in commands else 1
     name = " ".join(arguments[:words]) or "--help"
     group = find_group(name, commands)
-    if name in (*HELP, HELP_ALL) or (
-        group and arguments[1:2] in ([], *([word] for word in (*HELP, HELP_ALL)))
-    ):
+    asks = (*HELP, HELP_ALL)
+    if name in asks or (group and (len(arguments) == 1 or arguments[1] in asks)):
         print(describe_commands(commands, name if group else ""))
         sys.exit(0)
     if name not in commands:

@@ -26,6 +26,7 @@ from polynsd.estimator.gradients import (
     LinearFirstModel,
     NetworkModel,
     dense_row,
+    find_removal_effects,
     find_transports,
 )
 from polynsd.nn import PolyNSD
@@ -114,7 +115,7 @@ def assemble(
     exact: int,
     score_without: Callable[[tuple[int, int]], float],
     topology: Topology,
-    without_edges: Mapping[str, Mapping[int, Tensor]] | None = None,
+    lost_without: Mapping[str, Mapping[int, Tensor]] | None = None,
 ) -> Explanation:
     """The explanation of a score that depends on several models.
 
@@ -129,8 +130,8 @@ def assemble(
         exact: of how many edges the score is computed again.
         score_without: the score of the graph without the edge between two nodes.
         topology: the graph.
-        without_edges: of models without gradients, `[O]` the outputs on the graph without an edge of the
-            node, by the number of the edge.
+        lost_without: of models without gradients, `[O]` what their outputs lose without an edge of the node,
+            by the number of the edge.
     """
     require_at_least("top", top, 1)
     require_at_least("exact", exact, 0)
@@ -142,18 +143,15 @@ def assemble(
     effects = Effects.none(topology, len(names.features))
     for name, model in models.items():
         effects += ForwardPass(model, topology).find_effects(node, slopes[name], len(names.features))
-    half = topology.first_half
-    ends = torch.stack([topology.row[half], topology.col[half]], 1).tolist()
-    for name, removed in (without_edges or {}).items():
-        for edge, output in removed.items():
-            effect = float(slopes[name] @ (outputs[name] - output))
-            effects.edges[edge] += effect
-            effects.nodes[sum(ends[edge]) - node] += effect  # the other end
+    for name, changes in (lost_without or {}).items():
+        effects += find_removal_effects(changes, topology, node, slopes[name], len(names.features))
     transports = {
         name: find_transports(model, node)
         for name, model in models.items()
         if isinstance(model, NetworkModel) and model.model.config.family.is_learned
     }
+    half = topology.first_half
+    ends = torch.stack([topology.row[half], topology.col[half]], 1).tolist()
     again = largest(effects.edges, min(top, exact)).tolist()
     without = {edge: float(value) - score_without((ends[edge][0], ends[edge][1])) for edge in again}
     neighbours = tabulate_neighbours(effects, topology, node, names, transports, top)

@@ -57,7 +57,7 @@ def explain_prediction(
     topology = as_topology(inputs.data("standard").edge_index, graph.num_nodes)
     outputs: dict[str, Tensor] = {}
     models: dict[str, LinearFirstModel] = {}
-    without_edges: dict[str, dict[int, Tensor]] = {}
+    lost_without: dict[str, dict[int, Tensor]] = {}
     shares, left_out = [], 0.0
     for place, (member, weight, temperature) in enumerate(estimator.members_, 1):
         predicted = torch.from_numpy(member.outputs(inputs)[:, number])
@@ -68,7 +68,7 @@ def explain_prediction(
         models.update(zip(names, differentiable, strict=False))
         if not differentiable:
             left_out += weight
-            without_edges.update(zip(names, remove_edges(member, inputs, topology, number), strict=True))
+            lost_without.update(zip(names, remove_edges(member, inputs, topology, number), strict=True))
     classes = getattr(estimator, "classes_", None)
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
@@ -88,25 +88,24 @@ def explain_prediction(
         exact=exact,
         score_without=score_without,
         topology=topology,
-        without_edges=without_edges,
+        lost_without=lost_without,
     )
     return replace(explanation, left_out=left_out)
 
 
 def remove_edges(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[dict[int, Tensor]]:
-    """For every fold of a member, its outputs at a node without each edge of the node, by their numbers."""
+    """For every fold of a member, what its outputs at a node lose without each of the node's edges."""
+    outputs = torch.from_numpy(member.outputs(inputs)[:, node])
     half = torch.nonzero(topology.row == node)[:, 0]
     half = half[topology.degree[topology.col[half]].argsort(stable=True)][:MOST_REMOVED]
-    folds: list[dict[int, Tensor]] = []
+    folds: list[dict[int, Tensor]] = [{} for _ in outputs]
     for edge, other in zip(topology.edge[half].tolist(), topology.col[half].tolist(), strict=True):
-        rest = Inputs(
-            _without_edge(inputs.graph, (node, other)), inputs.treatments, inputs.edge_scaling, "cpu"
-        )
-        outputs = torch.from_numpy(member.outputs(rest)[:, node])
-        folds = folds or [{} for _ in outputs]
-        for fold, output in zip(folds, outputs, strict=True):
-            fold[edge] = output
-    return folds or [{} for _ in member.outputs(inputs)]
+        graph = _without_edge(inputs.graph, (node, other))
+        rest = Inputs(graph, inputs.treatments, inputs.edge_scaling, "cpu")
+        changes = outputs - torch.from_numpy(member.outputs(rest)[:, node])
+        for fold, change in zip(folds, changes, strict=True):
+            fold[edge] = change
+    return folds
 
 
 def find_node(graph: Graph, node: Any) -> int:

@@ -16,7 +16,7 @@ Of a model that is linear in X, the effects of all nodes add up to s(X) − s(0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -93,6 +93,24 @@ def dense_row(x: Matrix, node: int) -> Numbers:
     """`[F]` the features of a node."""
     row = x[[node]]
     return np.ravel(row.toarray() if hasattr(row, "toarray") else row)
+
+
+def find_removal_effects(
+    changes: Mapping[int, Tensor], topology: Topology, node: int, slope: Tensor, num_features: int
+) -> Effects:
+    """The effects of edges of a node on a score, given its derivative by the outputs `[O]` of a model.
+
+    `changes` has by the number of an edge what the outputs at the node lose without it. The other end of the
+    edge has the same effect.
+    """
+    effects = Effects.none(topology, num_features)
+    half = topology.first_half
+    ends = topology.row[half] + topology.col[half]
+    for edge, change in changes.items():
+        effect = float(slope @ change)
+        effects.edges[edge] += effect
+        effects.nodes[int(ends[edge]) - node] += effect
+    return effects
 
 
 class ForwardPass:

@@ -122,7 +122,7 @@ class LinearCandidate:
     def fit(self, data: FitData) -> Fitted:
         rows, penalties, start = data.folds.used, PENALTIES, None
         if rows.sum() > 2 * SAMPLE:  # more nodes bear a smaller penalty, never a larger one
-            start = self._fit_path(data, _draw_sample(data.folds, data.seed), PENALTIES)
+            start = self._fit_path(data, _draw_sample(data), PENALTIES)
             penalties = PENALTIES[PENALTIES.index(start.penalty) :]
         member = self._fit_path(data, rows, penalties, start)
         return Fitted(member, member.outputs(data.inputs))
@@ -189,12 +189,12 @@ def score_out_of_fold(outputs: Tensor, y: Tensor, folds: Folds, task: Task) -> f
     return (metric if metric == metric else 0.0) - LOSS_SHARE * loss
 
 
-def _draw_sample(folds: Folds, seed: int) -> Mask:
+def _draw_sample(data: FitData) -> Mask:
     """`[N]` some of the nodes that judge and some of those that only train, half of the sample each."""
-    rng, chosen = np.random.default_rng(seed), np.zeros(folds.used.shape, dtype=bool)
-    for part in (folds.judged, folds.used & ~folds.judged):
-        nodes = np.flatnonzero(part)
-        chosen[rng.permutation(nodes)[: SAMPLE // 2]] = True
+    rng, chosen = np.random.default_rng(data.seed), np.zeros(data.inputs.num_nodes, dtype=bool)
+    counts = data.folds.used if data.weights is None else data.folds.used & (data.weights > 0)
+    for part in (counts & data.folds.judged, counts & ~data.folds.judged):
+        chosen[rng.permutation(np.flatnonzero(part))[: SAMPLE // 2]] = True
     return chosen
 
 

@@ -40,7 +40,7 @@ RATE = 0.1
 LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
 STEPS, MOST_STEPS = 20, 300  # boosting steps until the first look at validation, and in all
 FEWEST_STEPS = 100  # in all where steps are dear, each as large as three
-WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: some twenty seconds of one core
+WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: under a minute of one core
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
@@ -249,7 +249,8 @@ class _Fold(NamedTuple):
     def _limit_work(self, seed: int) -> tuple[NDArray[np.int64], int]:
         """The training nodes and the number of steps: fewer, larger steps first, then a sample of nodes."""
         rows = np.flatnonzero(self.train)
-        of_a_row = self.table.shape[1] * COLUMN_SHARE * (self.num_outputs if self.num_outputs > 2 else 1)
+        columns = max(self.table.shape[1] * COLUMN_SHARE, 1.0)
+        of_a_row = columns * (self.num_outputs if self.num_outputs > 2 else 1)
         steps = int(np.clip(WORK / (len(rows) * of_a_row), FEWEST_STEPS, MOST_STEPS))
         most = int(WORK / (FEWEST_STEPS * of_a_row))
         if len(rows) > most:
