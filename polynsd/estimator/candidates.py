@@ -35,6 +35,7 @@ PATIENCE = 40
 ZOO_EPOCHS, ZOO_PATIENCE = 300, 60
 ZOO_SETTINGS = ((0.5, 5e-4), (0.2, 5e-4), (0.5, 5e-5))  # dropout and weight decay
 MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
+BELOW_LABELS = ("smoothed", "trees")  # families of the model that labels are spread over
 EXAMPLES: Options = {
     "maps": "orthogonal",
     "stalk_dim": 4,
@@ -81,16 +82,21 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
         c for c in linear_candidates(inputs, str(with_double(inputs.device))) if c.treatment in treatments
     ]
     networks: list[Candidate] = [n for treatment in treatments for n in _networks(treatment, inputs)]
-    alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
-    cheap: list[Candidate] = [FitOnce(candidate) for candidate in alone]
+    forests = trees_candidates(inputs)
+    cheap: list[Candidate] = [
+        FitOnce(each) if each.family in BELOW_LABELS else each for each in (*linear, *forests)
+    ]
     below = "smoothed" if is_wide(inputs, HOPS) else "trees"  # what labels are spread over, if it is there
-    bases = [candidate for candidate in cheap if candidate.family in ("smoothed", "trees")]
+    bases = [candidate for candidate in cheap if candidate.family in BELOW_LABELS]
     bases = sorted(bases, key=lambda base: base.family != below)[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
+    cheap = sort_families(cheap)
+    if is_wide(inputs, 0):  # many columns are dear: once it is known how far features alone are behind
+        cheap.sort(key=lambda candidate: isinstance(candidate, TreesCandidate))
     networks = sort_families(networks)
     if not _has_words(inputs):  # few numbers may need depth, and deep networks most of the allowance: first
         networks.sort(key=lambda network: network.family != "deep")
-    return [*sort_families(cheap), *networks]
+    return [*cheap, *networks]
 
 
 def _links(inputs: Inputs, treatment: str) -> list[Candidate]:

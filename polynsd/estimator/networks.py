@@ -34,9 +34,9 @@ from polynsd.zoo.states import check_state
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
-LOSS_SHARE = 0.1  # of the loss in what chooses the epoch of a fold
-TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 7))  # ½ … 8, at which few nodes judge
-FEWEST_JUDGES = 40  # held-out nodes of a fold that may choose its epoch
+LOSS_SHARE = 0.1  # of the loss in what chooses the epoch where one part is held out
+TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 7))  # ½ … 8, at which folds judge together
+FEWEST_JUDGES = 200  # held-out nodes that may end a setting early
 RUNGS = {40: 0.03, 100: 0.01}  # epochs, and by how much a setting may then be behind the best of its shape
 
 
@@ -160,8 +160,10 @@ class NetworkMember:
 def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMember | None]:
     """Trains candidates of one shape on all folds in one call; None for one whose loss was not finite.
 
-    The held-out nodes of a fold choose its epoch. Where they are few, the best of a hundred epochs on ten
-    nodes would be one by luck: then all folds choose one epoch together.
+    All folds choose one epoch together, by all held-out nodes. Were every fold to choose its own by its own
+    nodes, the best of some hundred epochs would be one by luck, and a network would seem better than a
+    linear model that has no such choice: on 18 networks of nine graphs the score out of fold was then 3.0
+    points above that on test nodes (spread 3.4), with one epoch for all 0.7 (2.0); test scores are alike.
     """
     inputs, folds = data.inputs, data.folds
     graph = copy.copy(inputs.data(networks[0].treatment, inputs.device))
@@ -169,21 +171,21 @@ def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMemb
     if data.task.is_regression:
         graph.y = graph.y.float()[:, None]
     sizes = (graph.x.size(1), data.num_outputs)
-    judges, splits = int((folds.val & ~folds.train).sum(1).min()), list(folds.splits())
+    num_judges, splits = int((folds.val & ~folds.train).sum()), list(folds.splits())
     replicas = [
         Replica(
             partial(build_model, network.configuration.model, *sizes),
             split,
             data.seed + fold,
-            _training_rules(network.configuration.training, judges),
+            _training_rules(network.configuration.training, num_judges),
             network.shape[1],
         )
         for network in networks
         for fold, split in enumerate(splits)
     ]
-    rungs = RUNGS if judges >= FEWEST_JUDGES else {}
+    rungs = RUNGS if num_judges >= FEWEST_JUDGES else {}
     race = _Race([network.name for network in networks], len(splits), data.deadline, data.on_epoch, rungs)
-    training_task = _training_task(data, judges)
+    training_task = _training_task(data, num_judges)
     fits = fit_replicas(
         replicas, graph, training_task, on_epoch=race.report, stop=race.stop, score_test=False
     )
@@ -240,12 +242,12 @@ def fit_again(member: NetworkMember, data: FitData) -> NetworkMember:
     return member if again is None else replace(member, models=[*member.models, *again.models])
 
 
-def _training_rules(training: TrainConfig, judges: int) -> TrainConfig:
-    return replace(training, select="metric", patience=training.patience if judges else training.epochs)
+def _training_rules(training: TrainConfig, num_judges: int) -> TrainConfig:
+    return replace(training, select="metric", patience=training.patience if num_judges else training.epochs)
 
 
-def _training_task(data: FitData, judges: int) -> Task:
-    """The task whose metric chooses the epoch, with so many held-out nodes in a fold.
+def _training_task(data: FitData, num_judges: int) -> Task:
+    """The task whose metric chooses the epoch, with so many held-out nodes in all folds.
 
     The metric of few nodes has many ties, so a share of the loss is taken from it. Where nothing is held out,
     the training loss alone says how far a training has come.
@@ -259,10 +261,10 @@ def _training_task(data: FitData, judges: int) -> Task:
         return losses if factors is None else factors * losses
 
     def progress(output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
-        if 0 < judges < FEWEST_JUDGES and len(output) % len(data.folds) == 0:  # a batch holds all folds
+        if num_judges and len(data.folds) > 1 and len(output) % len(data.folds) == 0:  # all in one batch
             return _judge_together(task, output[:, held_out], y[held_out], mask[:, held_out], len(data.folds))
         losses = to_wide(task.losses(output, y, mask))
-        return task.metrics(output, y, mask).nan_to_num() - LOSS_SHARE * losses if judges else -losses
+        return task.metrics(output, y, mask).nan_to_num() - LOSS_SHARE * losses if num_judges else -losses
 
     return replace(task, node_losses=node_losses, metrics=progress, check=_accept)
 

@@ -25,6 +25,7 @@ from polynsd.estimator.kinds import CandidateStore, kind_of, restore_member
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
+from polynsd.estimator.trees import TreesCandidate
 
 logger = logging.getLogger("polynsd")
 
@@ -127,7 +128,8 @@ class CandidateSearch:
         if self.seconds is not None:  # which may end before all are tried: the first of every family first
             cheap = _take_turns(cheap)
         for group in cheap:
-            if not (isinstance(group[0], LinkCandidate) and self._is_behind(group[0].family)):
+            is_dear = isinstance(group[0], LinkCandidate | TreesCandidate)
+            if not (is_dear and self._is_behind(group[0].family)):
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()

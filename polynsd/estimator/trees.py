@@ -2,7 +2,7 @@
 
 The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks like around a node
 (`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
-by its leading principal components where it is wide.
+by its leading principal components where it is wide: a few where neighbours are looked at too, many alone.
 
 scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
 by themselves. Their predictions are compared with scikit-learn's at every fit.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOPS = 2
 MOST_COLUMNS = 400  # of the table; wider features are replaced by components
-COMPONENTS = 32
+COMPONENTS, MANY_COMPONENTS = 32, 256  # with those of neighbours, and alone
 POWERS = 4  # steps of the iteration that finds them
 RATE = 0.1
 LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
@@ -91,7 +91,7 @@ class TreesMember:
     hops: int
     forest: Forest
     start: Numbers  # [R, O] what trees add to
-    components: Numbers | None = None  # [F, 32] of the features, where these are too many
+    components: Numbers | None = None  # [F, C] of the features, where these are too many
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -148,14 +148,16 @@ class TreesCandidate:
         name: for reports.
         family: `features` or `trees`.
         hops: H; 0 looks at a node's own features only.
+        num_components: by which features are replaced that are too many.
     """
 
     name: str
     family: str
     hops: int = 0
+    num_components: int = COMPONENTS
 
     def fit(self, data: FitData) -> Fitted:
-        components = find_components(data.inputs, self.hops, data.seed)
+        components = find_components(data.inputs, self.hops, self.num_components, data.seed)
         table, folds = make_table(data.inputs, self.hops, components), data.folds
         grown: list[tuple[Forest, Numbers, Numbers]] = []
         for train, val in zip(folds.train, folds.val, strict=True):
@@ -171,12 +173,11 @@ class TreesCandidate:
 
 
 def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:
-    """Boosted trees, where scikit-learn is installed; on features alone only if these are few."""
+    """Boosted trees on features alone and on those of neighbours, where scikit-learn is installed."""
     if not HAS_SKLEARN:
         return []
-    alone = [] if is_wide(inputs, 0) else [TreesCandidate("boosted trees", "features")]
     around = [TreesCandidate("boosted trees, mean", "trees", HOPS)] if inputs.graph.num_edges else []
-    return [*alone, *around]
+    return [TreesCandidate("boosted trees", "features", num_components=MANY_COMPONENTS), *around]
 
 
 def is_wide(inputs: Inputs, hops: int) -> bool:
@@ -184,14 +185,14 @@ def is_wide(inputs: Inputs, hops: int) -> bool:
     return (hops + 1) * inputs.features(STANDARD).shape[1] > MOST_COLUMNS
 
 
-def find_components(inputs: Inputs, hops: int, seed: int) -> Numbers | None:
-    """`[F, 32]` the leading right singular vectors of features too wide for a table; None of others."""
+def find_components(inputs: Inputs, hops: int, most: int, seed: int) -> Numbers | None:
+    """`[F, most]` the leading right singular vectors of features too wide for a table; None of others."""
     if not is_wide(inputs, hops):
         return None
     from sklearn.utils.extmath import randomized_svd
 
     x = inputs.features(STANDARD)
-    count = min(COMPONENTS, *x.shape)
+    count = min(most, *x.shape)
     x = sparse.csr_matrix(x) if sparse.issparse(x) else x
     _, _, vectors = randomized_svd(x, count, n_iter=POWERS, random_state=seed)
     return np.ascontiguousarray(vectors.T, dtype=np.float64)

@@ -5,11 +5,13 @@ import pytest
 from test_linear_candidates import random_folds, random_graph
 
 from polynsd import DataError
+from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.kinds import check_member
 from polynsd.estimator.members import FitData, Fitted
+from polynsd.estimator.networks import Network
 from polynsd.estimator.trees import (
     Forest,
     TreesCandidate,
@@ -82,7 +84,7 @@ def test_the_table_has_neighbours_and_places():
 def test_wide_features_are_replaced_by_their_leading_components(dense):
     graph = random_graph(80, 500, dense=dense)
     inputs = inputs_of(graph)
-    components = find_components(inputs, 2, seed=0)
+    components = find_components(inputs, 2, 32, seed=0)
     assert components.shape == (inputs.num_features, 32)
     np.testing.assert_allclose(components.T @ components, np.eye(32), atol=1e-10)
     x = inputs.features()
@@ -120,6 +122,14 @@ def test_weights_and_a_deadline_that_has_passed():
     assert (member.outputs(inputs_of(graph))[0].argmax(1) == 0).all()
 
 
-def test_features_alone_are_left_to_other_models_where_they_are_many():
-    assert [c.family for c in trees_candidates(inputs_of(random_graph()))] == ["features", "trees"]
-    assert [c.family for c in trees_candidates(inputs_of(random_graph(20, 900)))] == ["trees"]
+def test_many_features_alone_are_seen_by_many_components_once_other_cheap_models_are_known():
+    narrow, wide = inputs_of(random_graph()), inputs_of(random_graph(300, 900))
+    assert [c.family for c in trees_candidates(narrow)] == ["features", "trees"]
+    alone, around = trees_candidates(wide)
+    given = dict.fromkeys(EXAMPLES, "auto")
+    cheap = [c for c in make_candidates(wide, ["standard"], given) if not isinstance(c, Network)]
+    assert cheap[-1] == alone
+    folds = random_folds(300, 2)
+    for candidate, columns in ((alone, 256), (around, 32)):
+        member, _ = candidate.fit(FitData(wide, wide.graph.y, folds, get_task("accuracy")))
+        assert member.components.shape[1] == columns
