@@ -40,8 +40,8 @@ class Fit(MemoryOption):
     """Fit a model to your own tables; rows without a label are predicted."""
 
     main_options: ClassVar[tuple[str, ...]] = (
-        *("edges", "nodes", "label", "out", "task", "exclude", "delimiter", "metric", "class_weight"),
-        *("test", "budget", "model"),
+        *("edges", "nodes", "label", "out", "task", "exclude", "delimiter", "metric", "positive"),
+        *("class_weight", "test", "budget", "model"),
     )
 
     edges: Annotated[Path, Positional, arg(metavar="EDGES")]
@@ -87,6 +87,9 @@ class Fit(MemoryOption):
     metric: str = "auto"
     """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
     rare."""
+    positive: Annotated[str | None, arg(metavar="CLASS")] = None
+    """The one of two classes that F1, PR-AUC, precision and recall are of; the last in alphabetical order
+    unless given."""
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
     decision: Annotated[str, arg(metavar="RULE")] = "auto"
@@ -186,11 +189,14 @@ class Fit(MemoryOption):
         if tables.schema.task == "classification":
             weights = parse_class_weight(self.class_weight, tables.graph.class_names or ())
             metric, decision = parse_metric(self.metric), parse_decision(self.decision)
-            return SheafClassifier(metric=metric, class_weight=weights, decision=decision, **common)
-        if self.metric not in ("auto", "r2") or self.class_weight or self.decision != "auto":
+            return SheafClassifier(
+                metric=metric, positive=self.positive, class_weight=weights, decision=decision, **common
+            )
+        of_classes = (self.class_weight, self.positive, self.decision != "auto")
+        if self.metric not in ("auto", "r2") or any(of_classes):
             raise ConfigError(
                 f"'{self.label}' is a number to predict, so there are no classes: leave out --metric, "
-                "--class-weight and --decision, or say --task classification."
+                "--positive, --class-weight and --decision, or say --task classification."
             )
         return SheafRegressor(**common)
 

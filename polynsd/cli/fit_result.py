@@ -30,6 +30,7 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
         "label": label,
         "task": tables.schema.task,
         "metric": estimator.metric_,
+        "positive": _positive(estimator),
         "rows": {
             "nodes": graph.num_nodes,
             "labelled": num_labelled,
@@ -43,6 +44,12 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
         "tried": len(estimator.candidates_),
         "files": files,
     }
+
+
+def _positive(estimator: SheafEstimator) -> str | None:
+    """The name of the positive class; None where there are not two."""
+    positive = getattr(estimator, "positive_", None)
+    return None if positive is None else str(positive)
 
 
 def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
-from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
 
@@ -240,10 +239,8 @@ class SheafEstimator(FittedEstimator):
         on_candidate: OnCandidate | None,
     ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
-        data = FitData(
-            *graph_and_labels, get_task(self.metric_), prepared.weights, self.seed_, on_epoch=on_epoch
-        )
-        judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
+        data = FitData(*graph_and_labels, self._task, prepared.weights, self.seed_, on_epoch=on_epoch)
+        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
         return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep_ensemble(
@@ -264,7 +261,7 @@ class SheafEstimator(FittedEstimator):
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, prepared.target[prepared.folds.judged])
         self.val_score_ = search.judge.score(self._scored(judged))
-        test = make_judge(self.metric_, prepared.target, prepared.test) if prepared.test.any() else None
+        test = make_judge(self._task, prepared.target, prepared.test) if prepared.test.any() else None
         guess = self._guess(prepared.target, prepared.folds)
         self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
 

@@ -11,10 +11,12 @@ from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.decision import Decision, check_costs, fit_temperature, parse_rule
+from polynsd.estimator.calibration import fit_temperature
+from polynsd.estimator.decision import Decision, check_costs, parse_rule
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.labels import UNLABELLED, Labels
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
+from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
@@ -35,14 +37,17 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         ensemble: the largest number of models in the ensemble; 1 for the best model alone; `"auto"`: as many
             as pay.
         metric: what candidates are compared by, and what `score` returns: `accuracy`, `balanced_accuracy`,
-            `f1` (of the second of two classes, or the mean over classes), `roc_auc`, `pr_auc`, or `auto`:
-            ROC-AUC where the rarer of two classes has less than a quarter of the labels, accuracy elsewhere.
+            `f1` (of the positive one of two classes, or the mean over classes), `roc_auc`, `pr_auc`, or
+            `auto`: ROC-AUC where the rarer of two classes has less than a quarter of the labels, accuracy
+            elsewhere.
+        positive: the one of two classes that F1, PR-AUC, precision and recall are of; None: the last in the
+            order of `classes_`, such as 1, True or "yes".
         class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
             classes (1 where it names none), None weighs every node alike.
         decision: which class `predict` says: `argmax`, the most likely; `balanced_accuracy` or `f1`, learned
-            on held-out nodes; `precision=0.9`, the largest recall of the second of two classes with that
-            precision, or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row);
-            `auto`: what the metric asks for.
+            on held-out nodes; `precision=0.9`, the largest recall of the positive class with that precision,
+            or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row); `auto`: what
+            the metric asks for.
         calibrate: `"temperature"` rescales probabilities on held-out nodes; None leaves them as they are.
         features: the treatment of features: `standard`, `scaled`, `row`, `rank`, or `auto`, where validation
             chooses.
@@ -68,6 +73,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the classes, sorted.
+        positive_: the positive one of two classes; None where there are more.
         candidates_: everything that was tried: family, name, score on held-out nodes, seconds, weight in the
             ensemble; the members of the ensemble first.
         val_score_: `metric_` of the ensemble on held-out nodes, out of fold.
@@ -87,6 +93,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         budget: Any = None,
         ensemble: Any = "auto",
         metric: str = "auto",
+        positive: Any = None,
         class_weight: Any = None,
         decision: Any = "auto",
         calibrate: str | None = "temperature",
@@ -127,7 +134,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             weight_decay=weight_decay,
             epochs=epochs,
         )
-        self.metric, self.class_weight = metric, class_weight
+        self.metric, self.positive, self.class_weight = metric, positive, class_weight
         self.decision, self.calibrate = decision, calibrate
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[Any]:
@@ -150,12 +157,31 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
                 f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}. "
                 "(A gap and, among whole numbers, −1 mean that there is no label.)"
             )
+        self.positive_ = self._find_positive()
         self._check_class_weight()
         if isinstance(self.decision, str) and self.decision != "auto":
             parse_rule(self.decision, len(self.classes_))
         elif not isinstance(self.decision, str):
             check_costs(self.decision, len(self.classes_))
         return self._as_target(labels)
+
+    def _find_positive(self) -> Any:
+        """The positive class, as it was given or the last one; None with more than two classes."""
+        classes, given = self.classes_.tolist(), as_python(self.positive)
+        if given is not None and len(classes) != 2:
+            raise ConfigError(f"positive needs two classes; there are {len(classes)}. Leave it out.")
+        if given is not None and given not in classes:
+            raise ConfigError(f"positive must be one of the classes {classes}, or None; got {given!r}.")
+        return None if len(classes) != 2 else classes[-1] if given is None else given
+
+    @property
+    def _positive_number(self) -> int:
+        """The number of the positive class; 1 where there are more than two."""
+        return 1 if self.positive_ is None else self.classes_.tolist().index(self.positive_)
+
+    @property
+    def _task(self) -> Task:
+        return super()._task.of_class(self._positive_number)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
         return encode_classes(labels, self.classes_)
@@ -213,7 +239,8 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         rule = self.decision
         if isinstance(rule, str) and rule == "auto":
             rule = self.metric_ if self.metric_ in DECIDED else "argmax"
-        self.decision_ = Decision.learn(sharpen(judged, self.temperature_), y, rule)
+        p = sharpen(judged, self.temperature_)
+        self.decision_ = Decision.learn(p, y, rule, self._positive_number)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         return sharpen(predictions, self.temperature_)

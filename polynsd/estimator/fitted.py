@@ -24,6 +24,7 @@ from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+from polynsd.training import Task, get_task
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
@@ -113,7 +114,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        judge = make_judge(self.metric_, self._as_target(labels), chosen)
+        judge = make_judge(self._task, self._as_target(labels), chosen)
         return judge.score(self._scored(predictions[chosen]))
 
     def scored_predictions(self) -> Predictions | None:
@@ -208,6 +209,11 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         if source.y is not None:
             data.y = torch.from_numpy(self._as_target(self._read_labels(source, None, False, None)))
         return data
+
+    @property
+    def _task(self) -> Task:
+        """What the metric is computed by."""
+        return get_task(self.metric_)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
         """Labels as candidates are fitted to them `[N]`."""

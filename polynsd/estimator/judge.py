@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from polynsd.estimator.decision import fit_temperature
+from polynsd.estimator.calibration import fit_temperature
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.labels import Mask
 from polynsd.estimator.members import Outputs
-from polynsd.training import Task, get_task
+from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
@@ -140,9 +140,9 @@ class NumberJudge:
         return replace(self, nodes=self.nodes[some], y=self.y[some])
 
 
-def make_judge(metric: str, target: NDArray[Any], nodes: Mask) -> Judge:
+def make_judge(task: Task, target: NDArray[Any], nodes: Mask) -> Judge:
     """The judge of some nodes, by their targets `[N]`: classes, or standardised numbers."""
-    task, numbers = get_task(metric), np.flatnonzero(nodes)
+    numbers = np.flatnonzero(nodes)
     if task.is_regression:
         return NumberJudge(numbers, target[nodes])
     return ClassJudge(numbers, target[nodes], task)

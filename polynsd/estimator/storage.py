@@ -38,7 +38,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-FORMAT = 3  # of what `learned_values` and `model_weights` hold
+FORMAT = 4  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES: dict[str, Any] = {
     "n_features_in_": int,
@@ -183,7 +183,7 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
     estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
     if result["decision"] is not None:
-        require_fields(result["decision"], rule=str, gains=list[list[float]])
+        require_fields(result["decision"], rule=str, gains=list[list[float]], positive=int)
         estimator.decision_ = Decision.restore(result["decision"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
     parts = [f"member{i}" for i in range(len(result["members"]))]
@@ -217,8 +217,12 @@ def _check_agreement(estimator: SheafEstimator) -> None:
         check_member(chosen.member, columns, 1 if classes is None else len(classes))
     if isinstance(estimator, SheafClassifier):
         count = len(estimator.classes_)
-        if estimator.decision_.gains.shape != (count, count) or not estimator.temperature_ > 0:
+        decision, classes = estimator.decision_, estimator.classes_.tolist()
+        if decision.gains.shape != (count, count) or not estimator.temperature_ > 0:
             raise DataError(f"there must be a decision between {count} classes and a positive temperature")
+        if decision.positive not in (0, 1):
+            raise DataError(f"the positive class is number 0 or 1 of two; got {decision.positive}")
+        estimator.positive_ = classes[decision.positive] if count == 2 else None
 
 
 def _restore_classes(stored: Any) -> NDArray[Any]:

@@ -414,6 +414,21 @@ def test_the_tables_of_the_fit_are_predicted_unless_they_have_changed(tmp_path, 
         Predict(run).run()
 
 
+def test_the_positive_class_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Fit, "_make_estimator", MAKE_ESTIMATOR)
+    quick = {"budget": 1e-3, "quiet": False, "report": False}
+    for positive in ("big", None):
+        train(tmp_path, *tables(), out=tmp_path / str(positive), metric="f1", positive=positive, **quick)
+        told = " ".join(capsys.readouterr().out.split())
+        name = positive or "small"
+        assert f"F1 of '{name}'" in told
+        assert f"positive class, which F1, precision and recall are of: '{name}', predicted from" in told
+    paths = list(map(str, write(tmp_path / "train", *tables()).values()))
+    with pytest.raises(SystemExit):
+        main(["fit", *paths, *FIT, str(tmp_path / "run"), "--positive", "huge"])
+    assert "--positive must be one of the classes ['big', 'small']; got 'huge'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import classifier, toy_graph
 
-from polynsd.estimator.decision import LARGEST, fit_temperature, mean_loss
+from polynsd.estimator.calibration import LARGEST, fit_temperature, mean_loss
 
 
 @given(st.integers(0, 10_000), st.floats(0.05, 30))
