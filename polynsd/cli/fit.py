@@ -92,9 +92,10 @@ class Fit(MemoryOption):
     unless given."""
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
-    decision: Annotated[str, arg(metavar="RULE")] = "auto"
-    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision)
-    or recall=0.9; auto is what the metric asks for."""
+    decision: Annotated[tuple[str, ...], arg(metavar="RULE|TRUTH/ANSWER=COST …")] = ()
+    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision),
+    recall=0.9, or the cheapest by costs: yes/no=10 is that of saying no where yes is true; pairs that are not
+    named cost 0 where the answer is right and 1 where it is wrong. What the metric asks for unless given."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
     """The share of labelled rows, e.g. 0.2, that is kept apart for the score; rows that are held out from
     training give it unless given."""
@@ -187,12 +188,13 @@ class Fit(MemoryOption):
             "device": self.device,
         }
         if tables.schema.task == "classification":
-            weights = parse_class_weight(self.class_weight, tables.graph.class_names or ())
-            metric, decision = parse_metric(self.metric), parse_decision(self.decision)
+            names = tables.graph.class_names or ()
+            weights = parse_class_weight(self.class_weight, names)
+            metric, decision = parse_metric(self.metric), parse_decision(self.decision, names)
             return SheafClassifier(
                 metric=metric, positive=self.positive, class_weight=weights, decision=decision, **common
             )
-        of_classes = (self.class_weight, self.positive, self.decision != "auto")
+        of_classes = (self.class_weight, self.positive, self.decision)
         if self.metric not in ("auto", "r2") or any(of_classes):
             raise ConfigError(
                 f"'{self.label}' is a number to predict, so there are no classes: leave out --metric, "

@@ -16,6 +16,7 @@ from polynsd import ConfigError, DataError, GraphError
 from polynsd.cli import main, parse_command
 from polynsd.cli.explain import Explain
 from polynsd.cli.fit import Fit
+from polynsd.cli.options import parse_decision
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
@@ -79,9 +80,20 @@ def test_options_reach_the_estimator(tmp_path):
     assert model.random_state == 7
     with pytest.raises(ConfigError, match="'kind' is a number to predict"):
         MAKE_ESTIMATOR(command, numbers)
+    assert model.decision == "auto"
+    assert MAKE_ESTIMATOR(replace(command, decision=("Balanced",)), classes).decision == "balanced_accuracy"
     for wrong in ({"class_weight": ("maybe=2",)}, {"class_weight": ("yes=no",)}, {"metric": "acuracy"}):
         with pytest.raises(ConfigError, match=r"--class-weight is balanced|--metric acuracy.*Did you mean"):
             MAKE_ESTIMATOR(replace(command, **wrong), classes)
+
+
+def test_costs_are_of_pairs_of_classes():
+    # the order is that of the estimator's classes, not of the table
+    assert parse_decision(["9/10=8"], ["9", "10"]) == [[0, 1], [8, 0]]
+    assert parse_decision(["a/b=3", "b/b=-1"], ["a", "b", "a/b"])[0] == [0, 1, 3]
+    for wrong in (["yes/maybe=2"], ["yes/no"], ["yes/no=many"], ["f1", "balanced"]):
+        with pytest.raises(ConfigError, match=r"--decision is one rule.*among no, yes, such as yes/no=10"):
+            parse_decision(wrong, ["no", "yes"])
 
 
 @pytest.fixture(autouse=True)
@@ -427,6 +439,16 @@ def test_the_positive_class_is_told(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["fit", *paths, *FIT, str(tmp_path / "run"), "--positive", "huge"])
     assert "--positive must be one of the classes ['big', 'small']; got 'huge'" in capsys.readouterr().err
+
+
+def test_costs_decide_what_is_predicted(tmp_path, monkeypatch):
+    monkeypatch.setattr(Fit, "_make_estimator", MAKE_ESTIMATOR)
+    paths = list(map(str, write(tmp_path / "train", *tables()).values()))
+    words = ["--decision", "big/small=50", "small/big=2", "--budget", "0.001"]
+    main(["fit", *paths, *FIT, str(tmp_path / "run"), *words])
+    model, table = load_estimator(tmp_path / "run"), Predict(tmp_path / "run", quiet=True).run()
+    assert model.decision_.threshold == pytest.approx(50 / 52)  # of 'small'
+    assert (table["prediction"] == "big").equals(table["big"] > 2 / 52)
 
 
 @pytest.mark.parametrize(
