@@ -20,7 +20,7 @@ from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.ensemble import Predictions, average
-from polynsd.estimator.estimate import estimate_score
+from polynsd.estimator.estimate import Answers, estimate_score
 from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
@@ -255,15 +255,17 @@ class SheafEstimator(FittedEstimator):
         ]
         weights = np.array([attempt.weight for attempt in chosen])
         judged = average([a.judged for a in chosen if a.judged is not None], weights)
-        everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
-        self._everywhere = everywhere
+        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
         order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
-        self._decide(judged, prepared.target[prepared.folds.judged])
-        self.val_score_ = search.judge.score(self._scored(judged))
-        test = make_judge(self._task, prepared.target, prepared.test) if prepared.test.any() else None
-        guess = self._guess(prepared.target, prepared.folds)
-        self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
+        self._decide(judged, search.judge.y)
+        is_apart, guess = bool(prepared.test.any()), self._guess(prepared.target, prepared.folds)
+        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
+        self.val_score_ = judge.score(self._scored(judged))
+        if is_apart:
+            judge = make_judge(self._task, prepared.target, prepared.test)
+        ensemble = Attempt("ensemble", "ensemble", 0.0, everywhere=self._everywhere, judged=judged)
+        self.estimate_ = estimate_score(search, judge, ensemble, guess, self._answer, is_apart)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""
@@ -317,3 +319,7 @@ class SheafEstimator(FittedEstimator):
 
     def _decide(self, judged: Predictions, y: NDArray[Any]) -> None:
         """Learns how predictions become decisions, where there is something to learn."""
+
+    def _answer(self, known: Predictions, y: NDArray[Any], asked: Predictions) -> Answers:
+        """What is said of the predictions `asked`, by a decision that is learned on other nodes."""
+        return Answers(self._rescale(asked), asked, None)

@@ -13,6 +13,7 @@ from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.calibration import fit_temperature
 from polynsd.estimator.decision import Decision, check_costs, parse_rule
+from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.labels import UNLABELLED, Labels
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
@@ -21,6 +22,7 @@ from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
 DECIDED = ("balanced_accuracy", "f1")  # metrics of predicted classes, for which a decision is learned
+OF_ORDER = ("roc_auc", "pr_auc")  # metrics of probabilities, which no decision changes
 UNKNOWN = -2  # a label that is none of the classes: never right
 
 
@@ -233,21 +235,33 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return counts / counts.sum()
 
     def _decide(self, judged: NDArray[np.float64], y: NDArray[Any]) -> None:
-        self.temperature_ = 1.0
+        self.temperature_, self.decision_ = self._learn_decision(judged, y, warn=True)
+
+    def _learn_decision(
+        self, judged: NDArray[np.float64], y: NDArray[Any], warn: bool = False
+    ) -> tuple[float, Decision]:
+        """The temperature of probabilities, and the decision that is best at it, on nodes of classes y."""
+        temperature = 1.0
         if self.calibrate is not None:
-            self.temperature_ = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
+            temperature = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
         rule = self.decision
         if isinstance(rule, str) and rule == "auto":
             rule = self.metric_ if self.metric_ in DECIDED else "argmax"
-        p = sharpen(judged, self.temperature_)
-        self.decision_ = Decision.learn(p, y, rule, self._positive_number)
+        p = sharpen(judged, temperature)
+        return temperature, Decision.learn(p, y, rule, self._positive_number, warn)
+
+    def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
+        temperature, decision = self._learn_decision(known, y)
+        p = sharpen(asked, temperature)
+        classes = decision.predict(p)
+        return Answers(p, asked if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         return sharpen(predictions, self.temperature_)
 
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the metric sees: the predicted class, or probabilities where their order counts."""
-        if self.metric_ in ("roc_auc", "pr_auc"):
+        if self.metric_ in OF_ORDER:
             return predictions
         predicted = self.decision_.predict(self._rescale(predictions))
         return np.eye(len(self.classes_))[predicted]

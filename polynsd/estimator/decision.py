@@ -48,7 +48,9 @@ class Decision:
     positive: int = 1
 
     @classmethod
-    def learn(cls, probabilities: Numbers, y: Classes, rule: Any = "argmax", positive: int = 1) -> Decision:
+    def learn(
+        cls, probabilities: Numbers, y: Classes, rule: Any = "argmax", positive: int = 1, warn: bool = True
+    ) -> Decision:
         """The decision that is best on nodes `[n]` that the probabilities `[n, C]` were not trained on.
 
         Args:
@@ -58,6 +60,7 @@ class Decision:
                 class with at least that precision, or `recall=0.9`, the other way round; or a matrix `[C, C]`
                 of costs, of saying k (column) where the class is c (row).
             positive: the number of the positive class, where there are two.
+            warn: whether a share that no threshold reaches is told.
         """
         count = probabilities.shape[1]
         if not isinstance(rule, str):
@@ -69,7 +72,7 @@ class Decision:
             sizes = np.bincount(y, minlength=count)
             return cls(rule, np.diag(sizes.mean() / np.maximum(sizes, 1)), positive)
         if count == 2:
-            threshold = _best_threshold(probabilities[:, positive], y == positive, name, share)
+            threshold = _best_threshold(probabilities[:, positive], y == positive, name, share, warn)
             gains = np.full(2, threshold)
             gains[positive] = 1 - threshold
             return cls(rule, np.diag(gains), positive)
@@ -142,7 +145,7 @@ def check_costs(costs: Any, count: int) -> Numbers:
     return values
 
 
-def _best_threshold(p: Numbers, is_positive: NDArray[np.bool_], name: str, share: float) -> float:
+def _best_threshold(p: Numbers, is_positive: NDArray[np.bool_], name: str, share: float, warn: bool) -> float:
     """The threshold of p `[n]` that is best by a rule, half-way to the next probability."""
     order = np.argsort(-p, kind="stable")
     ends = np.flatnonzero(np.diff(p[order], append=-1.0))  # between equal ones there is no threshold
@@ -154,7 +157,9 @@ def _best_threshold(p: Numbers, is_positive: NDArray[np.bool_], name: str, share
         bounded, other = (precision, recall) if name == "precision" else (recall, precision)
         is_allowed = bounded >= share
         if not is_allowed.any():
-            logger.warning("no threshold reaches a %s of %g; the best has %.3f.", name, share, bounded.max())
+            if warn:
+                text = "no threshold reaches a %s of %g; the best has %.3f."
+                logger.warning(text, name, share, bounded.max())
             is_allowed = bounded == bounded.max()
         best = int(np.argmax(np.where(is_allowed, other, -1.0)))
     following = p[order[ends[best] + 1]] if best + 1 < len(ends) else 0.0

@@ -117,15 +117,6 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         judge = make_judge(self._task, self._as_target(labels), chosen)
         return judge.score(self._scored(predictions[chosen]))
 
-    def scored_predictions(self) -> Predictions | None:
-        """What was predicted of the nodes `estimate_.scored` before their labels were seen.
-
-        Probabilities `[n, C]`, or numbers `[n]`; None where a stored model does not hold them.
-        """
-        self._require_fitted()
-        predictions = self.estimate_.predictions
-        return None if predictions is None else self._rescale(predictions)
-
     def explain(
         self,
         node: Any,

@@ -38,6 +38,11 @@ class Judge(Protocol):
         """`[n]` their numbers."""
         ...
 
+    @property
+    def y(self) -> NDArray[Any]:
+        """`[n]` their targets."""
+        ...
+
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
         """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
         ...

@@ -222,6 +222,9 @@ def _check_agreement(estimator: SheafEstimator) -> None:
             raise DataError(f"there must be a decision between {count} classes and a positive temperature")
         if decision.positive not in (0, 1):
             raise DataError(f"the positive class is number 0 or 1 of two; got {decision.positive}")
+        predicted = estimator.estimate_.predictions
+        if predicted is not None and predicted.shape[1:] != (count,):
+            raise DataError(f"an estimate holds probabilities of {count} classes; got {predicted.shape}")
         estimator.positive_ = classes[decision.positive] if count == 2 else None
 
 

@@ -55,7 +55,7 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     is_apart = estimate["source"] == "test"
     unseen = "that were kept apart" if is_apart else "by models that were not trained on them"
     positive = summary.get("positive")
-    of_class = f" of '{positive}'" if metric in OF_POSITIVE and positive is not None else ""
+    of_class = f" of '{_shorten(positive)}'" if metric in OF_POSITIVE and positive is not None else ""
     line = f"{metric_name(metric)}{of_class} {value} on {rows:,} rows {unseen}"
     if estimate.get("low") is not None:
         line += f" (95 %: {score_text(metric, estimate['low'])} to {score_text(metric, estimate['high'])})"
@@ -121,7 +121,7 @@ def _decision(summary: Mapping[str, Any]) -> list[str]:
     name, decision = summary.get("positive"), summary.get("decision") or {}
     if name is None:
         return []
-    line = f"positive class, which F1, precision and recall are of: '{name}'"
+    line = f"positive class, which F1, precision and recall are of: '{_shorten(name)}'"
     if decision.get("threshold") is not None and decision["rule"] != "argmax":
         line += f", predicted from a probability of {decision['threshold']:.3g} on ({decision['rule']})"
     return _wrap(line)
