@@ -121,7 +121,7 @@ def _decision(summary: Mapping[str, Any]) -> list[str]:
     name, decision = summary.get("positive"), summary.get("decision") or {}
     if name is None:
         return []
-    line = f"positive class, which F1, precision and recall are of: '{_shorten(name)}'"
+    line = f"positive class, of F1, precision and recall: '{_shorten(name)}'"
     if decision.get("threshold") is not None and decision["rule"] != "argmax":
         line += f", predicted from a probability of {decision['threshold']:.3g} on ({decision['rule']})"
     return _wrap(line)

@@ -434,7 +434,7 @@ def test_the_positive_class_is_told(tmp_path, capsys, monkeypatch):
         told = " ".join(capsys.readouterr().out.split())
         name = positive or "small"
         assert f"F1 of '{name}'" in told
-        assert f"positive class, which F1, precision and recall are of: '{name}', predicted from" in told
+        assert f"positive class, of F1, precision and recall: '{name}', predicted from" in told
     paths = list(map(str, write(tmp_path / "train", *tables()).values()))
     with pytest.raises(SystemExit):
         main(["fit", *paths, *FIT, str(tmp_path / "run"), "--positive", "huge"])

@@ -45,7 +45,7 @@ def test_the_worth_of_the_graph_and_of_the_sheaf_is_one_line(monkeypatch):
     assert "features alone 60.0 → this model 90.0 (+30.0)" in text
     text = format_fit(summary(metric="f1"), "run")
     assert "F1 of 'no' 90.0 %" in text
-    assert "recall are of: 'no', predicted from a probability of 0.25 on (f1)" in text
+    assert "recall: 'no', predicted from a probability of 0.25 on (f1)" in text
     assert "not trained on them" in format_fit(summary(source="halves"), "run")
 
 
