@@ -25,7 +25,7 @@ from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, hold_out, make_folds
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import make_judge
+from polynsd.estimator.judge import Judge, make_judge
 from polynsd.estimator.kinds import CandidateStore
 from polynsd.estimator.labels import Labels, Mask, labelled_mask
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
@@ -240,7 +240,7 @@ class SheafEstimator(FittedEstimator):
     ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
         data = FitData(*graph_and_labels, self._task, prepared.weights, self.seed_, on_epoch=on_epoch)
-        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
+        judge = self._make_judge(prepared.target, prepared.folds.judged)
         return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep_ensemble(
@@ -249,7 +249,7 @@ class SheafEstimator(FittedEstimator):
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [
-            Chosen(attempt.member, attempt.weight, attempt.temperature)
+            Chosen(attempt.member, attempt.weight, attempt.calibration)
             for attempt in chosen
             if attempt.member is not None
         ]
@@ -266,6 +266,10 @@ class SheafEstimator(FittedEstimator):
             judge = make_judge(self._task, prepared.target, prepared.test)
         ensemble = Attempt("ensemble", "ensemble", 0.0, everywhere=self._everywhere, judged=judged)
         self.estimate_ = estimate_score(search, judge, ensemble, guess, self._answer, is_apart)
+
+    def _make_judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+        """What compares candidates and ensembles on these nodes."""
+        return make_judge(self._task, target, nodes)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""

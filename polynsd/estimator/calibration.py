@@ -10,15 +10,22 @@ probability of a class is then its share among the nodes.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
+from torch import Tensor
+
+from polynsd.errors import DataError
+from polynsd.fields import require_fields
 
 LARGEST = 20.0  # a temperature lies in [1/20, 20]
-LARGEST_SHARE = 3.0  # of log w, that is subtracted
+LARGEST_SHARE = 3.0  # of log w, that is subtracted or added
+SMALLEST = 1e-300  # a probability that has a logarithm
 
 Numbers = NDArray[np.float64]
+Logits = TypeVar("Logits", Numbers, Tensor)
 
 
 class Calibration(NamedTuple):
@@ -28,10 +35,41 @@ class Calibration(NamedTuple):
     offsets: tuple[float, ...] | None = None
     """A number per class; None where classes had no weights."""
 
-    def apply(self, logits: Numbers) -> Numbers:
+    def apply(self, logits: Logits) -> Logits:
         """Calibrated logits `[…, C]`."""
         scaled = logits / self.temperature
-        return scaled if self.offsets is None else scaled + np.array(self.offsets)
+        if self.offsets is None:
+            return scaled
+        is_tensor = isinstance(scaled, Tensor)
+        return scaled + (scaled.new_tensor(self.offsets) if is_tensor else np.array(self.offsets))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data, from which `restore` makes the calibration again."""
+        offsets = None if self.offsets is None else list(self.offsets)
+        return {"temperature": self.temperature, "offsets": offsets}
+
+    @classmethod
+    def restore(cls, data: Any) -> Calibration:
+        """What `state` described."""
+        require_fields(data, temperature=float, offsets=list[float] | None)
+        if not data["temperature"] > 0:
+            raise DataError(f"a temperature must be positive; got {data['temperature']}")
+        return cls(data["temperature"], None if data["offsets"] is None else tuple(data["offsets"]))
+
+    def require_classes(self, count: int) -> None:
+        """Raises unless there are as many offsets, if any."""
+        if self.offsets is not None and len(self.offsets) != count:
+            raise DataError(f"probabilities of {count} classes need {count} offsets; got {len(self.offsets)}")
+
+    def rescale(self, probabilities: Numbers) -> Numbers:
+        """Calibrated probabilities `[n, C]`; as they are where there is nothing to do."""
+        if self == UNCALIBRATED:
+            return probabilities
+        rescaled: Numbers = softmax(self.apply(np.log(np.maximum(probabilities, SMALLEST))), axis=1)
+        return rescaled
+
+
+UNCALIBRATED = Calibration()
 
 
 def fit_calibration(logits: Numbers, y: NDArray[Any], log_weights: Numbers | None = None) -> Calibration:
@@ -53,9 +91,9 @@ def fit_calibration(logits: Numbers, y: NDArray[Any], log_weights: Numbers | Non
     bound = math.log(LARGEST)
     best = minimize(
         lambda point: _smoothed_loss(make(*point).apply(logits), y),
-        np.array([0.0, 1.0]),
+        np.array([0.0, 0.5]),
         method="L-BFGS-B",
-        bounds=[(-bound, bound), (0.0, LARGEST_SHARE)],
+        bounds=[(-bound, bound), (-LARGEST_SHARE, LARGEST_SHARE)],
     )
     return make(*best.x.tolist())
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.calibration import fit_temperature
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibration
 from polynsd.estimator.decision import Decision, check_costs, parse_rule
 from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
+from polynsd.estimator.judge import ClassJudge, Judge
 from polynsd.estimator.labels import UNLABELLED, Labels
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task
@@ -44,8 +44,10 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             elsewhere.
         positive: the one of two classes that F1, PR-AUC, precision and recall are of; None: the last in the
             order of `classes_`, such as 1, True or "yes".
-        class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
-            classes (1 where it names none), None weighs every node alike.
+        class_weight: `"balanced"` weighs every class alike, a mapping gives the weights of classes (1 where
+            it names none), None weighs every node alike. Weights count in the loss, and in what `predict`
+            says unless `decision` or the metric asks for another rule; `predict_proba` tells frequencies all
+            the same.
         decision: which class `predict` says: `argmax`, the most likely; `balanced_accuracy` or `f1`, learned
             on held-out nodes; `precision=0.9`, the largest recall of the positive class with that precision,
             or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row); `auto`: what
@@ -86,6 +88,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         val_mask_: the nodes that are held out from some model.
         test_mask_: the nodes that were kept apart for the estimate.
         temperature_: of the ensemble's probabilities; 1 if not calibrated.
+        calibration_: the temperature, and where classes have weights the offsets that undo the rest of them.
         decision_: the rule that `predict` follows, with its `threshold` where there are two classes.
         seed_: the seed that was used.
     """
@@ -177,6 +180,10 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return None if len(classes) != 2 else classes[-1] if given is None else given
 
     @property
+    def temperature_(self) -> float:
+        return self.calibration_.temperature
+
+    @property
     def _positive_number(self) -> int:
         """The number of the positive class; 1 where there are more than two."""
         return 1 if self.positive_ is None else self.classes_.tolist().index(self.positive_)
@@ -201,6 +208,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         self, sample_weight: Any, target: NDArray[Any], folds: Folds
     ) -> NDArray[np.float64] | None:
         given = super()._node_weights(sample_weight, target, folds)
+        self._log_weights: NDArray[np.float64] | None = None
         if self.class_weight is None:
             return given
         used = folds.used
@@ -209,6 +217,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             by_class = counts.sum() / (len(counts) * counts)
         else:
             by_class = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
+        self._log_weights = np.log(by_class)
         weights = np.where(used, by_class[np.maximum(target, 0)], 0.0) * (1.0 if given is None else given)
         return weights / weights[used].mean()
 
@@ -235,29 +244,37 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return counts / counts.sum()
 
     def _decide(self, judged: NDArray[np.float64], y: NDArray[Any]) -> None:
-        self.temperature_, self.decision_ = self._learn_decision(judged, y, warn=True)
+        self.calibration_, self.decision_ = self._learn_decision(judged, y, warn=True)
 
     def _learn_decision(
         self, judged: NDArray[np.float64], y: NDArray[Any], warn: bool = False
-    ) -> tuple[float, Decision]:
-        """The temperature of probabilities, and the decision that is best at it, on nodes of classes y."""
-        temperature = 1.0
+    ) -> tuple[Calibration, Decision]:
+        """The calibration of averaged probabilities and the best decision then, on nodes of classes y."""
+        calibration = UNCALIBRATED
         if self.calibrate is not None:
-            temperature = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
-        rule = self.decision
+            calibration = fit_calibration(np.log(np.maximum(judged, 1e-12)), y, self._log_weights)
+        return calibration, self._learn_rule(calibration.rescale(judged), y, warn)
+
+    def _learn_rule(self, p: NDArray[np.float64], y: NDArray[Any], warn: bool = False) -> Decision:
+        """The decision that the parameters ask for, on nodes of probabilities `[n, C]` and classes y."""
+        rule, positive = self.decision, self._positive_number
         if isinstance(rule, str) and rule == "auto":
             rule = self.metric_ if self.metric_ in DECIDED else "argmax"
-        p = sharpen(judged, temperature)
-        return temperature, Decision.learn(p, y, rule, self._positive_number, warn)
+            if rule == "argmax" and self._log_weights is not None:
+                return Decision("class_weight", np.diag(np.exp(self._log_weights)), positive)
+        return Decision.learn(p, y, rule, positive, warn)
+
+    def _make_judge(self, target: NDArray[Any], nodes: NDArray[np.bool_]) -> Judge:
+        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights)
 
     def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
-        temperature, decision = self._learn_decision(known, y)
-        p = sharpen(asked, temperature)
+        calibration, decision = self._learn_decision(known, y)
+        p = calibration.rescale(asked)
         classes = decision.predict(p)
         return Answers(p, asked if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sharpen(predictions, self.temperature_)
+        return self.calibration_.rescale(predictions)
 
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the metric sees: the predicted class, or probabilities where their order counts."""
@@ -265,14 +282,6 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             return predictions
         predicted = self.decision_.predict(self._rescale(predictions))
         return np.eye(len(self.classes_))[predicted]
-
-
-def sharpen(probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """p^(1/T), of sum 1."""
-    if temperature == 1:
-        return probabilities
-    sharpened: NDArray[np.float64] = softmax(np.log(np.maximum(probabilities, 1e-300)) / temperature, axis=1)
-    return sharpened
 
 
 def sort_classes(labels: Labels) -> NDArray[Any]:

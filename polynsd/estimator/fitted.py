@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from polynsd.data import Graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
@@ -37,7 +38,7 @@ class Chosen(NamedTuple):
 
     member: Member
     weight: float
-    temperature: float
+    calibration: Calibration = UNCALIBRATED
 
 
 class FittedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -69,8 +70,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         source = self._with_edges_of_fit(as_graph(self, graph, edges))
         inputs = self._inputs(source, get_device(self.device))
         means = [
-            as_predictions(member.outputs(inputs), temperature, self.is_regression).mean(0)
-            for member, _, temperature in self.members_
+            as_predictions(member.outputs(inputs), calibration, self.is_regression).mean(0)
+            for member, _, calibration in self.members_
         ]
         return average(means, np.array([chosen.weight for chosen in self.members_]))
 
