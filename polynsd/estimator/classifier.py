@@ -15,15 +15,15 @@ from polynsd.estimator.decision import Decision, check_costs, parse_rule
 from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import ClassJudge, Judge
-from polynsd.estimator.labels import UNLABELLED, Labels
+from polynsd.estimator.labels import Labels, encode_classes, sort_classes
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
 DECIDED = ("balanced_accuracy", "f1")  # metrics of predicted classes, for which a decision is learned
+BY_WEIGHT = "class_weight"  # the rule whose gains are the weights of the classes
 OF_ORDER = ("roc_auc", "pr_auc")  # metrics of probabilities, which no decision changes
-UNKNOWN = -2  # a label that is none of the classes: never right
 
 
 class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
@@ -257,15 +257,29 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
 
     def _learn_rule(self, p: NDArray[np.float64], y: NDArray[Any], warn: bool = False) -> Decision:
         """The decision that the parameters ask for, on nodes of probabilities `[n, C]` and classes y."""
-        rule, positive = self.decision, self._positive_number
-        if isinstance(rule, str) and rule == "auto":
-            rule = self.metric_ if self.metric_ in DECIDED else "argmax"
-            if rule == "argmax" and self._log_weights is not None:
-                return Decision("class_weight", np.diag(np.exp(self._log_weights)), positive)
-        return Decision.learn(p, y, rule, positive, warn)
+        name = self._rule_name
+        if name == BY_WEIGHT and self._log_weights is not None:
+            return Decision(name, np.diag(np.exp(self._log_weights)), self._positive_number)
+        rule = self.decision if name == "cost" else name
+        return Decision.learn(p, y, rule, self._positive_number, warn)
+
+    @property
+    def _rule_name(self) -> str:
+        """The rule of decisions that was given, or what the metric or the weights of classes ask for."""
+        if not isinstance(self.decision, str):
+            return "cost"
+        if self.decision != "auto":
+            return self.decision
+        if self.metric_ in DECIDED:
+            return self.metric_
+        return "argmax" if self._log_weights is None else BY_WEIGHT
 
     def _make_judge(self, target: NDArray[Any], nodes: NDArray[np.bool_]) -> Judge:
-        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights)
+        """Candidates are compared by the decision that each would come to, where that is learned quickly."""
+        name = self._rule_name
+        is_slow = name == "f1" and len(self.classes_) > 2
+        learn = None if is_slow or name == "argmax" or self.metric_ in OF_ORDER else self._learn_rule
+        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights, learn)
 
     def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
         calibration, decision = self._learn_decision(known, y)
@@ -282,26 +296,3 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             return predictions
         predicted = self.decision_.predict(self._rescale(predictions))
         return np.eye(len(self.classes_))[predicted]
-
-
-def sort_classes(labels: Labels) -> NDArray[Any]:
-    """The different labels in order, as strings if all of them are."""
-    try:
-        classes = np.unique(labels.values[labels.has_label])
-    except TypeError as error:
-        raise DataError("classes must be of one type, all strings or all numbers; they are mixed.") from error
-    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
-        raise DataError(
-            "Unknown label type: continuous. Classes are no fractions; use SheafRegressor for numbers."
-        )
-    is_text = classes.dtype.kind == "O" and all(isinstance(name, str) for name in classes)
-    return classes.astype(np.str_) if is_text else classes
-
-
-def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """The index of every label in `classes`; −1 without a label, −2 for others."""
-    number = {name: index for index, name in enumerate(classes.tolist())}
-    distinct, codes = np.unique(labels.values[labels.has_label], return_inverse=True)
-    numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
-    numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
-    return numbers

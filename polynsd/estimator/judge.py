@@ -8,6 +8,7 @@ much a prediction was right.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibration
+from polynsd.estimator.decision import Decision
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.labels import Mask
 from polynsd.estimator.members import Outputs
@@ -77,12 +79,15 @@ class ClassJudge:
         y: `[n]` their classes.
         task: its metric is that of the most likely class, or of the order of nodes.
         log_weights: `[C]` the logarithms of what the classes count in training; None: as much each.
+        learn: the decision that would be learned from probabilities and classes, which the metric is of;
+            None: the most likely class.
     """
 
     nodes: NDArray[np.int64]
     y: NDArray[np.int64]
     task: Task
     log_weights: NDArray[np.float64] | None = None
+    learn: Callable[[Predictions, NDArray[np.int64]], Decision] | None = None
 
     def predictions(self, outputs: Outputs, folds: Folds) -> tuple[Calibration, Outputs]:
         """Probabilities, calibrated so that the loss out of fold is as small as it can be."""
@@ -93,6 +98,9 @@ class ClassJudge:
         return calibration, as_predictions(outputs, calibration, is_regression=False)
 
     def score(self, predictions: Predictions) -> float:
+        if self.learn is not None:
+            decided = self.learn(predictions, self.y).predict(predictions)
+            predictions = np.eye(predictions.shape[1])[decided]
         logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
         everyone = torch.ones(1, len(self.y), dtype=torch.bool)
         return float(self.task.metrics(logits, torch.from_numpy(self.y), everyone))

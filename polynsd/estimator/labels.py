@@ -22,6 +22,7 @@ from polynsd.estimator.sklearn_compat import check_table_labels
 logger = logging.getLogger("polynsd")
 
 UNLABELLED = -1
+UNKNOWN = -2  # a label that is none of the classes: never right
 Mask = NDArray[np.bool_]
 
 
@@ -89,6 +90,29 @@ def labelled_mask(name: str, nodes: Any, has_label: Mask) -> Mask:
     if without:
         raise DataError(f"{name} holds {without} nodes without a label; leave them out.")
     return mask
+
+
+def sort_classes(labels: Labels) -> NDArray[Any]:
+    """The different labels in order, as strings if all of them are."""
+    try:
+        classes = np.unique(labels.values[labels.has_label])
+    except TypeError as error:
+        raise DataError("classes must be of one type, all strings or all numbers; they are mixed.") from error
+    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        raise DataError(
+            "Unknown label type: continuous. Classes are no fractions; use SheafRegressor for numbers."
+        )
+    is_text = classes.dtype.kind == "O" and all(isinstance(name, str) for name in classes)
+    return classes.astype(np.str_) if is_text else classes
+
+
+def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The index of every label in `classes`; −1 without a label, −2 for others."""
+    number = {name: index for index, name in enumerate(classes.tolist())}
+    distinct, codes = np.unique(labels.values[labels.has_label], return_inverse=True)
+    numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
+    numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
+    return numbers
 
 
 def _to_array(y: Any) -> NDArray[Any]:

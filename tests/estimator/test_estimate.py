@@ -50,3 +50,24 @@ def test_it_is_stored_with_what_was_predicted(tmp_path, make):
     for name in ("scored", "predictions", "classes"):
         np.testing.assert_array_equal(getattr(back, name), getattr(model.estimate_, name))
     assert back.to_dict() == model.estimate_.to_dict()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "f1"},
+        {"metric": "f1", "decision": "precision=0.6"},
+        {"metric": "balanced_accuracy"},
+        {"metric": "accuracy", "decision": [[0, 1], [9, 0]]},
+        {"metric": "accuracy", "class_weight": "balanced"},
+    ],
+    ids=str,
+)
+def test_a_candidate_is_compared_by_the_decision_that_it_would_come_to(options):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    y = (rng.random(300) < 1 / (1 + np.exp(3 - x[:, 0]))).astype(np.int64)  # hardly ever likelier than not
+    model = SheafClassifier(**options, calibrate=None, device="cpu").fit(x, y, candidates=[LINEAR])
+    assert model.candidates_[0]["val_score"] == pytest.approx(model.val_score_)
+    at_half = SheafClassifier(**options, calibrate=None, device="cpu").set_params(decision="argmax")
+    assert model.val_score_ != at_half.fit(x, y, candidates=[LINEAR]).val_score_
