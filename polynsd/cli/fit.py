@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
 from polynsd.cli.help import wrap_text
@@ -81,9 +80,10 @@ class Fit(MemoryOption):
     decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
     """What stands before the decimals of numbers in text files: a point or a comma."""
     group: Column = None
-    """A column of the node table; rows of one group, such as a customer, are held out together."""
+    """A column of the node table; rows of one group, such as a customer, are held out together, with few
+    labels every group in turn."""
     time: Column = None
-    """A column of dates or numbers of the node table; the latest rows are held out."""
+    """A column of dates or numbers of the node table; the latest rows are held out, once, however few."""
     metric: str = "auto"
     """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
     rare."""
@@ -203,25 +203,18 @@ class Fit(MemoryOption):
         return SheafRegressor(**common)
 
     def _split(self, tables: ReadResult) -> dict[str, Any]:
-        """The rows to fit, to choose on and to test on where groups or times say so; otherwise nothing."""
-        from polynsd.data.splits import split_by_group, split_by_time
+        """The groups of the rows, or by their times the rows to fit, to choose on and to test on."""
+        from polynsd.data.splits import split_by_time
 
         groups, times, labelled = tables.groups, tables.times, tables.graph.is_labelled
-        if groups is None and times is None:
-            return {}
         if groups is not None and times is not None:
             raise ConfigError(
                 "rows are held out by --group or by --time, not by both; leave out one of them."
             )
-
-        def hold_out(rows: NDArray[np.bool_], share: float) -> NDArray[np.bool_]:
-            if times is not None:
-                return split_by_time(times, rows, share)
-            assert groups is not None
-            return split_by_group(groups, rows, share, self.seed)
-
-        test = np.zeros_like(labelled) if self.test is None else hold_out(labelled, self.test)
-        val = hold_out(labelled & ~test, self.validation_fraction)
+        if times is None:
+            return {} if groups is None else {"groups": groups}
+        test = np.zeros_like(labelled) if self.test is None else split_by_time(times, labelled, self.test)
+        val = split_by_time(times, labelled & ~test, self.validation_fraction)
         return {"train": labelled & ~test & ~val, "val": val, "test": None if self.test is None else test}
 
     def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult, options: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
         "label": label,
         "task": tables.schema.task,
         "metric": estimator.metric_,
-        "positive": _positive(estimator),
+        "positive": positive_name(estimator),
         "rows": {
             "nodes": graph.num_nodes,
             "labelled": num_labelled,
@@ -46,7 +46,7 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
     }
 
 
-def _positive(estimator: SheafEstimator) -> str | None:
+def positive_name(estimator: SheafEstimator) -> str | None:
     """The name of the positive class; None where there are not two."""
     positive = getattr(estimator, "positive_", None)
     return None if positive is None else str(positive)

@@ -40,8 +40,9 @@ class Calibration(NamedTuple):
         scaled = logits / self.temperature
         if self.offsets is None:
             return scaled
-        is_tensor = isinstance(scaled, Tensor)
-        return scaled + (scaled.new_tensor(self.offsets) if is_tensor else np.array(self.offsets))
+        if isinstance(scaled, Tensor):
+            return scaled + scaled.new_tensor(self.offsets)
+        return scaled + np.array(self.offsets)
 
     def state(self) -> dict[str, Any]:
         """Plain data, from which `restore` makes the calibration again."""

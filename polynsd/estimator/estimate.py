@@ -175,12 +175,14 @@ def _answer_by_halves(search: CandidateSearch, answer: Answer, choose: Choose) -
     first, y = search.judge.half(search.data.seed), search.judge.y
     parts = []
     for half in (first, ~first):
-        predictions = choose(half)
-        parts.append(answer(predictions[half], y[half], predictions[~half]))
+        chosen = choose(half)
+        parts.append(answer(chosen[half], y[half], chosen[~half]))
     order = np.argsort(np.concatenate([np.flatnonzero(~first), np.flatnonzero(first)]))
-    return Answers(
-        *(None if a is None else np.concatenate([a, b])[order] for a, b in zip(*parts, strict=True))
+    predictions, scored, classes = (
+        [values for values in both if values is not None] for both in zip(*parts, strict=True)
     )
+    decided = np.concatenate(classes)[order] if classes else None
+    return Answers(np.concatenate(predictions)[order], np.concatenate(scored)[order], decided)
 
 
 def _choose_by(search: CandidateSearch, half: NDArray[np.bool_]) -> Predictions:

@@ -92,6 +92,24 @@ def labelled_mask(name: str, nodes: Any, has_label: Mask) -> Mask:
     return mask
 
 
+def read_groups(groups: Any, num_nodes: int, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """`[N]` the number of every node's group; −1 where it has none.
+
+    Args:
+        groups: numbers or names, of all nodes or of those in `rows`; a gap or −1 is no group.
+        num_nodes: N.
+        rows: the nodes that have one; all by default.
+    """
+    values = _to_array(groups)
+    places = np.arange(num_nodes) if rows is None else rows
+    if values.shape != places.shape:
+        raise ShapeError(f"groups must hold one group per node, [{len(places)}]; got {list(values.shape)}.")
+    has_group, numbers = _find_labels(values, is_regression=False), np.full(num_nodes, -1)
+    named = values[has_group].astype(np.str_) if values.dtype.kind == "O" else values[has_group]
+    numbers[places[has_group]] = np.unique(named, return_inverse=True)[1]
+    return numbers
+
+
 def sort_classes(labels: Labels) -> NDArray[Any]:
     """The different labels in order, as strings if all of them are."""
     try:

@@ -20,7 +20,7 @@ from polynsd.cli.options import parse_decision
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
-from polynsd.estimator import SheafClassifier, SheafRegressor, candidates, load_estimator
+from polynsd.estimator import SheafClassifier, SheafRegressor, base, candidates, load_estimator
 from polynsd.runs import RunParts, read_run
 
 FIT = ["--label", "kind", "--quiet", "--out"]
@@ -387,18 +387,28 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
         RunsCompare((runs[0], other)).run()
 
 
-@pytest.mark.parametrize("by", ["group", "time"])
-def test_groups_stay_together_and_the_future_is_held_out(by):
+def test_the_future_is_held_out():
     rng = np.random.default_rng(0)
-    values = rng.integers(0, 6, 60)
-    graph = SimpleNamespace(is_labelled=rng.random(60) < 0.8)
-    given = {"groups": None, "times": None, f"{by}s": values if by == "group" else values.astype(float)}
+    times, graph = rng.integers(0, 6, 60).astype(float), SimpleNamespace(is_labelled=rng.random(60) < 0.8)
     command = Fit(Path("e"), "kind", Path("r"), test=0.3)
-    parts = command._split(SimpleNamespace(graph=graph, **given))
+    parts = command._split(SimpleNamespace(graph=graph, groups=None, times=times))
     np.testing.assert_array_equal(np.sum(list(parts.values()), axis=0), graph.is_labelled)
-    train, val, test = (set(values[mask]) for mask in parts.values())
-    assert len(train | val | test) == len(train) + len(val) + len(test)
-    assert by == "group" or max(train) < min(val) <= max(val) < min(test)
+    train, val, test = (set(times[mask]) for mask in parts.values())
+    assert max(train) < min(val) <= max(val) < min(test)
+
+
+def test_groups_stay_together_and_each_is_judged(tmp_path, monkeypatch):
+    edges, nodes = tables()
+    seen, divide = [], base.divide_nodes
+    monkeypatch.setattr(base, "divide_nodes", lambda *given: seen.append(divide(*given)) or seen[-1])
+    nodes["owner"] = [f"P{i // 3}" for i in range(30)]
+    run = train(tmp_path, edges, nodes, group="owner", test=0.3)
+    folds, test = seen[-1]
+    owners, labelled = nodes["owner"].to_numpy(), (nodes["kind"] != "").to_numpy()
+    np.testing.assert_array_equal(folds.val.sum(0), labelled & ~test)
+    for one, other in [*zip(folds.train, folds.val, strict=True), (folds.used, test)]:
+        assert not set(owners[one]) & set(owners[other])
+    assert read_run(run).result["summary"]["rows"]["scored"] == test.sum() > 0
 
 
 def test_a_rival_is_fitted_to_the_same_rows(tmp_path, monkeypatch):
@@ -434,6 +444,8 @@ def test_the_positive_class_is_told(tmp_path, capsys, monkeypatch):
         told = " ".join(capsys.readouterr().out.split())
         name = positive or "small"
         assert f"F1 of '{name}'" in told
+        Predict(tmp_path / str(positive), out=tmp_path / "p.csv").run()
+        assert f"f1 of '{name}' on the 22 rows with a label" in capsys.readouterr().out
         assert f"positive class, of F1, precision and recall: '{name}', predicted from" in told
     paths = list(map(str, write(tmp_path / "train", *tables()).values()))
     with pytest.raises(SystemExit):

@@ -168,7 +168,7 @@ def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) ->
     p = estimator.predict_proba(graph)
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
     prediction = estimator.decision_.predict(p)
-    if estimate.predictions is not None:  # predicted before the label was seen
+    if estimate.predictions is not None and estimate.classes is not None:  # before the label was seen
         p[nodes], prediction[nodes] = estimate.predictions, estimate.classes
     confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
     tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
