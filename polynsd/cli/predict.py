@@ -157,8 +157,8 @@ def _format_summary(summary: dict[str, Any]) -> str:
         is_of_class = summary["metric"] in OF_POSITIVE and summary["positive"] is not None
         of_class = f" of '{summary['positive']}'" if is_of_class else ""
         lines.append(
-            f"{summary['metric']}{of_class} on the {summary['scored']} rows with a label: {score} (too good where the "
-            "model was fitted to them)"
+            f"{summary['metric']}{of_class} on the {summary['scored']} rows with a label: {score} (too good "
+            "where the model was fitted to them)"
         )
     where = f": {summary['predictions']}" if summary["predictions"] else ""
     return "\n".join([*lines, f"{summary['rows']} predictions{where}"])
