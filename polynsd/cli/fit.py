@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from tyro.conf import Positional, arg
 
 from polynsd.cli.help import wrap_text
@@ -40,8 +39,8 @@ class Fit(MemoryOption):
     """Fit a model to your own tables; rows without a label are predicted."""
 
     main_options: ClassVar[tuple[str, ...]] = (
-        *("edges", "nodes", "label", "out", "task", "exclude", "delimiter", "metric", "class_weight"),
-        *("test", "budget", "model"),
+        *("edges", "nodes", "label", "out", "task", "exclude", "delimiter", "metric", "positive"),
+        *("class_weight", "test", "budget", "model"),
     )
 
     edges: Annotated[Path, Positional, arg(metavar="EDGES")]
@@ -81,17 +80,22 @@ class Fit(MemoryOption):
     decimal: Annotated[str, arg(metavar="CHARACTER")] = "."
     """What stands before the decimals of numbers in text files: a point or a comma."""
     group: Column = None
-    """A column of the node table; rows of one group, such as a customer, are held out together."""
+    """A column of the node table; rows of one group, such as a customer, are held out together, with few
+    labels every group in turn."""
     time: Column = None
-    """A column of dates or numbers of the node table; the latest rows are held out."""
+    """A column of dates or numbers of the node table; the latest rows are held out, once, however few."""
     metric: str = "auto"
     """accuracy, balanced, F1, ROC-AUC or PR-AUC; auto is accuracy, or ROC-AUC where one of two classes is
     rare."""
+    positive: Annotated[str | None, arg(metavar="CLASS")] = None
+    """The one of two classes that F1, PR-AUC, precision and recall are of; the last in alphabetical order
+    unless given."""
     class_weight: Annotated[tuple[str, ...], arg(metavar="balanced|CLASS=NUMBER …")] = ()
     """What a class counts in training: balanced for all alike, or numbers such as yes=5 no=1."""
-    decision: Annotated[str, arg(metavar="RULE")] = "auto"
-    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision)
-    or recall=0.9; auto is what the metric asks for."""
+    decision: Annotated[tuple[str, ...], arg(metavar="RULE|TRUTH/ANSWER=COST …")] = ()
+    """Which class is predicted: argmax, balanced, F1, precision=0.9 (the largest recall with that precision),
+    recall=0.9, or the cheapest by costs: yes/no=10 is that of saying no where yes is true; pairs that are not
+    named cost 0 where the answer is right and 1 where it is wrong. What the metric asks for unless given."""
     test: Annotated[float | None, arg(metavar="SHARE")] = None
     """The share of labelled rows, e.g. 0.2, that is kept apart for the score; rows that are held out from
     training give it unless given."""
@@ -184,36 +188,33 @@ class Fit(MemoryOption):
             "device": self.device,
         }
         if tables.schema.task == "classification":
-            weights = parse_class_weight(self.class_weight, tables.graph.class_names or ())
-            metric, decision = parse_metric(self.metric), parse_decision(self.decision)
-            return SheafClassifier(metric=metric, class_weight=weights, decision=decision, **common)
-        if self.metric not in ("auto", "r2") or self.class_weight or self.decision != "auto":
+            names = tables.graph.class_names or ()
+            weights = parse_class_weight(self.class_weight, names)
+            metric, decision = parse_metric(self.metric), parse_decision(self.decision, names)
+            return SheafClassifier(
+                metric=metric, positive=self.positive, class_weight=weights, decision=decision, **common
+            )
+        of_classes = (self.class_weight, self.positive, self.decision)
+        if self.metric not in ("auto", "r2") or any(of_classes):
             raise ConfigError(
                 f"'{self.label}' is a number to predict, so there are no classes: leave out --metric, "
-                "--class-weight and --decision, or say --task classification."
+                "--positive, --class-weight and --decision, or say --task classification."
             )
         return SheafRegressor(**common)
 
     def _split(self, tables: ReadResult) -> dict[str, Any]:
-        """The rows to fit, to choose on and to test on where groups or times say so; otherwise nothing."""
-        from polynsd.data.splits import split_by_group, split_by_time
+        """The groups of the rows, or by their times the rows to fit, to choose on and to test on."""
+        from polynsd.data.splits import split_by_time
 
         groups, times, labelled = tables.groups, tables.times, tables.graph.is_labelled
-        if groups is None and times is None:
-            return {}
         if groups is not None and times is not None:
             raise ConfigError(
                 "rows are held out by --group or by --time, not by both; leave out one of them."
             )
-
-        def hold_out(rows: NDArray[np.bool_], share: float) -> NDArray[np.bool_]:
-            if times is not None:
-                return split_by_time(times, rows, share)
-            assert groups is not None
-            return split_by_group(groups, rows, share, self.seed)
-
-        test = np.zeros_like(labelled) if self.test is None else hold_out(labelled, self.test)
-        val = hold_out(labelled & ~test, self.validation_fraction)
+        if times is None:
+            return {} if groups is None else {"groups": groups}
+        test = np.zeros_like(labelled) if self.test is None else split_by_time(times, labelled, self.test)
+        val = split_by_time(times, labelled & ~test, self.validation_fraction)
         return {"train": labelled & ~test & ~val, "val": val, "test": None if self.test is None else test}
 
     def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult, options: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
         "label": label,
         "task": tables.schema.task,
         "metric": estimator.metric_,
+        "positive": positive_name(estimator),
         "rows": {
             "nodes": graph.num_nodes,
             "labelled": num_labelled,
@@ -43,6 +44,12 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
         "tried": len(estimator.candidates_),
         "files": files,
     }
+
+
+def positive_name(estimator: SheafEstimator) -> str | None:
+    """The name of the positive class; None where there are not two."""
+    positive = getattr(estimator, "positive_", None)
+    return None if positive is None else str(positive)
 
 
 def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
@@ -61,15 +68,13 @@ def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
 
 def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
     """Precision, recall and confusion on the rows that were scored; nothing for numbers."""
-    probabilities = estimator.scored_predictions()
-    if graph.class_names is None or graph.y is None or probabilities is None:
+    if graph.class_names is None or graph.y is None or estimator.estimate_.classes is None:
         return {"classes": None, "confusion": None, "decision": None}
     names = estimator.classes_.tolist()
     position = {name: number for number, name in enumerate(names)}
     truth = np.array([position[graph.class_names[number]] for number in graph.y[estimator.estimate_.scored]])
-    predicted = estimator.decision_.predict(probabilities)
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (truth, predicted), 1)
+    np.add.at(confusion, (truth, estimator.estimate_.classes), 1)
     right = np.diag(confusion)
     precision, recall = _share(right, confusion.sum(0)), _share(right, confusion.sum(1))
     classes = [

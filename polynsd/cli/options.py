@@ -4,12 +4,14 @@
 --degrees 8,16 --degrees 8 16       a list: separated by commas or spaces
 --metric ROC-AUC                    the estimator's `roc_auc`
 --class-weight yes=5 no=1           a number for every class
+--decision yes/no=10                costs, of saying no where yes is true
 
 `name_options` says the library's messages in the words of the command line.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -137,10 +139,33 @@ def parse_metric(name: str) -> str:
     return plain
 
 
-def parse_decision(rule: str) -> str:
-    """The estimator's name of a rule: `balanced_accuracy` for `balanced`."""
-    plain = rule.lower().replace("-", "_")
-    return METRIC_ALIASES.get(plain, plain)
+def parse_decision(words: Sequence[str], classes: Sequence[str]) -> str | list[list[float]]:
+    """The estimator's name of a rule, `balanced_accuracy` for `balanced`, or its matrix of costs.
+
+    Costs are given as TRUTH/ANSWER=COST; a pair that is not named costs 0 where it is right and 1 where not.
+    """
+    if not words:
+        return "auto"
+    if len(words) == 1 and "/" not in words[0]:
+        plain = words[0].lower().replace("-", "_")
+        return METRIC_ALIASES.get(plain, plain)
+    names = sorted(classes)  # as `classes_` of the estimator
+    pairs = {f"{truth}/{said}": (i, j) for i, truth in enumerate(names) for j, said in enumerate(names)}
+    costs = [[float(i != j) for j in range(len(names))] for i in range(len(names))]
+    for word in words:
+        pair, _, number = word.rpartition("=")
+        try:
+            cost = float(number)
+        except ValueError:
+            cost = math.nan
+        if pair not in pairs or not math.isfinite(cost):
+            raise ConfigError(
+                f"--decision is one rule, or costs as TRUTH/ANSWER=NUMBER with classes among "
+                f"{', '.join(names)}, such as {names[-1]}/{names[0]}=10; got {word}."
+            )
+        i, j = pairs[pair]
+        costs[i][j] = cost
+    return costs
 
 
 def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:

@@ -123,6 +123,8 @@ class Predict(MemoryOption):
 
 def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
     """What is worth knowing beside the predictions, as plain data."""
+    from polynsd.cli.fit_result import positive_name
+
     summary: dict[str, Any] = {
         "reading": str(tables.report),
         "isolated": tables.report.isolated,
@@ -130,6 +132,7 @@ def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
         "unseen": dict(tables.unseen),
         "foreign_labels": tables.unknown_labels,
         "metric": estimator.metric_,
+        "positive": positive_name(estimator),
         "scored": int(tables.graph.is_labelled.sum()),
         "score": None,
     }
@@ -142,6 +145,8 @@ def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
 
 
 def _format_summary(summary: dict[str, Any]) -> str:
+    from polynsd.report.fit_summary import OF_POSITIVE
+
     lines = [wrap_text(summary["reading"])]
     for column, count in summary["unseen"].items():
         lines.append(f"column '{column}': {count} rows with an unseen category")
@@ -149,9 +154,11 @@ def _format_summary(summary: dict[str, Any]) -> str:
         lines.append(f"{summary['foreign_labels']} labels are none of the model's classes and are not scored")
     if summary["scored"]:
         score = "undefined" if summary["score"] is None else f"{summary['score']:.4f}"
+        is_of_class = summary["metric"] in OF_POSITIVE and summary["positive"] is not None
+        of_class = f" of '{summary['positive']}'" if is_of_class else ""
         lines.append(
-            f"{summary['metric']} on the {summary['scored']} rows with a label: {score} (too good where the "
-            "model was fitted to them)"
+            f"{summary['metric']}{of_class} on the {summary['scored']} rows with a label: {score} (too good "
+            "where the model was fitted to them)"
         )
     where = f": {summary['predictions']}" if summary["predictions"] else ""
     return "\n".join([*lines, f"{summary['rows']} predictions{where}"])

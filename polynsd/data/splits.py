@@ -176,7 +176,22 @@ def split_by_group(
         seed: of the draw.
     """
     require_at_least("seed", seed, 0)
-    count = _held_out_count(candidates, fraction)
+    count, members = _held_out_count(candidates, fraction), number_groups(groups, candidates)
+    sizes, total = np.bincount(members), 0
+    held_out = np.zeros(sizes.size, dtype=bool)
+    for group in np.random.default_rng(seed).permutation(sizes.size):
+        is_closer = abs(total + sizes[group] - count) < abs(total - count)
+        if is_closer and held_out.sum() < sizes.size - 1:
+            held_out[group], total = True, total + sizes[group]
+    if not held_out.any():  # every group is too large: the smallest one
+        held_out[sizes.argmin()] = True
+    mask = np.zeros(groups.size, dtype=bool)
+    mask[candidates] = held_out[members]
+    return mask
+
+
+def number_groups(groups: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """`[n]` the group of every candidate, numbered from 0; the arguments are those of `split_by_group`."""
     own = np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
     names, members = np.unique(own[candidates], return_inverse=True)
     if names.size < 2:
@@ -184,16 +199,7 @@ def split_by_group(
             "a split by groups needs at least two groups with labels; all labels that are left to divide "
             "belong to one. A test part takes whole groups too: three are needed then."
         )
-    sizes, held_out, total = np.bincount(members), np.zeros(names.size, dtype=bool), 0
-    for group in np.random.default_rng(seed).permutation(names.size):
-        is_closer = abs(total + sizes[group] - count) < abs(total - count)
-        if is_closer and held_out.sum() < names.size - 1:
-            held_out[group], total = True, total + sizes[group]
-    if not held_out.any():  # every group is too large: the smallest one
-        held_out[sizes.argmin()] = True
-    mask = np.zeros(groups.size, dtype=bool)
-    mask[candidates] = held_out[members]
-    return mask
+    return members
 
 
 def split_by_time(

@@ -20,20 +20,19 @@ from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.ensemble import Predictions, average
-from polynsd.estimator.estimate import estimate_score
+from polynsd.estimator.estimate import Answers, estimate_score
 from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
-from polynsd.estimator.folds import Folds, hold_out, make_folds
+from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import make_judge
+from polynsd.estimator.judge import Judge, make_judge
 from polynsd.estimator.kinds import CandidateStore
-from polynsd.estimator.labels import Labels, Mask, labelled_mask
+from polynsd.estimator.labels import Labels, Mask, read_groups
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
-from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
 
@@ -93,6 +92,7 @@ class SheafEstimator(FittedEstimator):
         train: Any = None,
         val: Any = None,
         test: Any = None,
+        groups: Any = None,
         edges: Any = None,
         sample_weight: Any = None,
         on_epoch: OnEpoch | None = None,
@@ -113,6 +113,8 @@ class SheafEstimator(FittedEstimator):
             val: the nodes to choose on. By default a share of every class of the training nodes
                 (`validation_fraction`), or with few labels each of them in turn.
             test: the nodes that are kept apart for `estimate_`, in place of `test_fraction` of them.
+            groups: `[N]` a number or a name per node, e.g. of a customer; nodes of one group are held out
+                together, to choose on and for `test_fraction`. A gap or −1 is a group of its own.
             edges: with a table of features: an edge index `[2, E]` or SciPy's sparse adjacency matrix.
             sample_weight: `[N]` how much every node counts in the loss.
             on_epoch: called with what trains and its epoch, e.g. to move a progress bar.
@@ -123,7 +125,7 @@ class SheafEstimator(FittedEstimator):
         """
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
-        prepared = self._prepare(graph, y, (train, val, test), edges, sample_weight)
+        prepared = self._prepare(graph, y, GivenNodes(train, val, test, groups), edges, sample_weight)
         search = self._search(prepared, on_epoch, parts, on_candidate or self._print_candidate)
         attempts = search.run(prepared.candidates if candidates is None else candidates)
         self._keep_ensemble(prepared, search, attempts)
@@ -142,6 +144,7 @@ class SheafEstimator(FittedEstimator):
         train: Any = None,
         val: Any = None,
         test: Any = None,
+        groups: Any = None,
         edges: Any = None,
         sample_weight: Any = None,
     ) -> None:
@@ -149,13 +152,11 @@ class SheafEstimator(FittedEstimator):
         level = logger.level
         logger.setLevel(logging.ERROR)
         try:
-            copy.deepcopy(self)._prepare(graph, y, (train, val, test), edges, sample_weight)
+            copy.deepcopy(self)._prepare(graph, y, GivenNodes(train, val, test, groups), edges, sample_weight)
         finally:
             logger.setLevel(level)
 
-    def _prepare(
-        self, graph: Any, y: Any, given: tuple[Any, Any, Any], edges: Any, sample_weight: Any
-    ) -> _Prepared:
+    def _prepare(self, graph: Any, y: Any, given: GivenNodes, edges: Any, sample_weight: Any) -> _Prepared:
         """Reads what was given, with the nodes to train, choose and test on; what comes before training."""
         self._seconds()
         self._size()
@@ -172,7 +173,11 @@ class SheafEstimator(FittedEstimator):
             logger.warning("the splits of '%s' are not used; pass train=… and val=… to use one.", source.name)
         self._labels = self._read_labels(source, y, self._in_table, nodes)
         strata = self._make_strata(self._labels)
-        folds, test = self._divide(strata, *given)
+        if given.groups is not None:
+            rows = None if nodes is None else nodes.numbers
+            given = given._replace(groups=read_groups(given.groups, source.num_nodes, rows))
+        shares = as_python(self.test_fraction), as_python(self.validation_fraction)
+        folds, test = divide_nodes(given, self._labels.has_label, strata, *shares, self.seed_)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
         self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
         self._learn_target(self._labels)
@@ -188,31 +193,6 @@ class SheafEstimator(FittedEstimator):
         if self.inductive:
             candidates = [each for each in candidates if each.family not in TRANSDUCTIVE]
         return _Prepared(inputs, target, folds, test, weights, candidates)
-
-    def _divide(self, strata: NDArray[Any], train: Any, val: Any, kept: Any) -> tuple[Folds, Mask]:
-        """The folds, and the nodes that are kept for the estimate: those given, or `test_fraction` of all."""
-        has_label = self._labels.has_label
-        nodes = has_label.copy() if train is None else labelled_mask("train", train, has_label)
-        given = None if val is None else labelled_mask("val", val, has_label)
-        if given is not None and train is None:
-            nodes &= ~given
-        test = np.zeros_like(nodes) if kept is None else labelled_mask("test", kept, has_label)
-        share = as_python(self.test_fraction)
-        if share is not None and kept is None:
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-                raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {share!r}.")
-            test = hold_out(nodes, strata, float(share), self.seed_ + 1)
-        nodes &= ~test
-        if given is None:
-            return make_folds(nodes, strata, as_python(self.validation_fraction), self.seed_), test
-        shared = int((nodes & given).sum())
-        if shared:
-            raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
-        if not nodes.any() or not given.any():
-            raise DataError(
-                f"training and validation need a node each; got {int(nodes.sum())} and {int(given.sum())}."
-            )
-        return Folds.one(nodes, given), test
 
     def _learn_inputs(self, source: Graph) -> None:
         """Learns how features of nodes and edges are put on a common scale."""
@@ -240,10 +220,8 @@ class SheafEstimator(FittedEstimator):
         on_candidate: OnCandidate | None,
     ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
-        data = FitData(
-            *graph_and_labels, get_task(self.metric_), prepared.weights, self.seed_, on_epoch=on_epoch
-        )
-        judge = make_judge(self.metric_, prepared.target, prepared.folds.judged)
+        data = FitData(*graph_and_labels, self._task, prepared.weights, self.seed_, on_epoch=on_epoch)
+        judge = self._make_judge(prepared.target, prepared.folds.judged)
         return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep_ensemble(
@@ -252,21 +230,27 @@ class SheafEstimator(FittedEstimator):
         """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [
-            Chosen(attempt.member, attempt.weight, attempt.temperature)
+            Chosen(attempt.member, attempt.weight, attempt.calibration)
             for attempt in chosen
             if attempt.member is not None
         ]
         weights = np.array([attempt.weight for attempt in chosen])
         judged = average([a.judged for a in chosen if a.judged is not None], weights)
-        everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
-        self._everywhere = everywhere
+        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
         order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
-        self._decide(judged, prepared.target[prepared.folds.judged])
-        self.val_score_ = search.judge.score(self._scored(judged))
-        test = make_judge(self.metric_, prepared.target, prepared.test) if prepared.test.any() else None
-        guess = self._guess(prepared.target, prepared.folds)
-        self.estimate_ = estimate_score(search, self.metric_, everywhere, guess, test, self._scored)
+        self._decide(judged, search.judge.y)
+        is_apart, guess = bool(prepared.test.any()), self._guess(prepared.target, prepared.folds)
+        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
+        self.val_score_ = judge.score(self._scored(judged))
+        if is_apart:
+            judge = make_judge(self._task, prepared.target, prepared.test)
+        ensemble = Attempt("ensemble", "ensemble", 0.0, everywhere=self._everywhere, judged=judged)
+        self.estimate_ = estimate_score(search, judge, ensemble, guess, self._answer, is_apart)
+
+    def _make_judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+        """What compares candidates and ensembles on these nodes."""
+        return make_judge(self._task, target, nodes)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""
@@ -320,3 +304,7 @@ class SheafEstimator(FittedEstimator):
 
     def _decide(self, judged: Predictions, y: NDArray[Any]) -> None:
         """Learns how predictions become decisions, where there is something to learn."""
+
+    def _answer(self, known: Predictions, y: NDArray[Any], asked: Predictions) -> Answers:
+        """What is said of the predictions `asked`, by a decision that is learned on other nodes."""
+        return Answers(self._rescale(asked), asked, None)

@@ -7,19 +7,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
-from polynsd.estimator.decision import Decision, check_costs, fit_temperature, parse_rule
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibration
+from polynsd.estimator.decision import Decision, check_costs, parse_rule
+from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.labels import UNLABELLED, Labels
+from polynsd.estimator.judge import ClassJudge, Judge
+from polynsd.estimator.labels import Labels, encode_classes, sort_classes
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
+from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
 
 UNEQUAL = 0.25  # two classes, one of them with less than this share: accuracy flatters
 DECIDED = ("balanced_accuracy", "f1")  # metrics of predicted classes, for which a decision is learned
-UNKNOWN = -2  # a label that is none of the classes: never right
+BY_WEIGHT = "class_weight"  # the rule whose gains are the weights of the classes
+OF_ORDER = ("roc_auc", "pr_auc")  # metrics of probabilities, which no decision changes
 
 
 class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
@@ -35,14 +39,19 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         ensemble: the largest number of models in the ensemble; 1 for the best model alone; `"auto"`: as many
             as pay.
         metric: what candidates are compared by, and what `score` returns: `accuracy`, `balanced_accuracy`,
-            `f1` (of the second of two classes, or the mean over classes), `roc_auc`, `pr_auc`, or `auto`:
-            ROC-AUC where the rarer of two classes has less than a quarter of the labels, accuracy elsewhere.
-        class_weight: `"balanced"` weighs every class alike in the loss, a mapping gives the weights of
-            classes (1 where it names none), None weighs every node alike.
+            `f1` (of the positive one of two classes, or the mean over classes), `roc_auc`, `pr_auc`, or
+            `auto`: ROC-AUC where the rarer of two classes has less than a quarter of the labels, accuracy
+            elsewhere.
+        positive: the one of two classes that F1, PR-AUC, precision and recall are of; None: the last in the
+            order of `classes_`, such as 1, True or "yes".
+        class_weight: `"balanced"` weighs every class alike, a mapping gives the weights of classes (1 where
+            it names none), None weighs every node alike. Weights count in the loss, and in what `predict`
+            says unless `decision` or the metric asks for another rule; `predict_proba` tells frequencies all
+            the same.
         decision: which class `predict` says: `argmax`, the most likely; `balanced_accuracy` or `f1`, learned
-            on held-out nodes; `precision=0.9`, the largest recall of the second of two classes with that
-            precision, or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row);
-            `auto`: what the metric asks for.
+            on held-out nodes; `precision=0.9`, the largest recall of the positive class with that precision,
+            or `recall=0.9`; a matrix of costs, of saying k (column) where the class is c (row); `auto`: what
+            the metric asks for.
         calibrate: `"temperature"` rescales probabilities on held-out nodes; None leaves them as they are.
         features: the treatment of features: `standard`, `scaled`, `row`, `rank`, or `auto`, where validation
             chooses.
@@ -68,6 +77,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the classes, sorted.
+        positive_: the positive one of two classes; None where there are more.
         candidates_: everything that was tried: family, name, score on held-out nodes, seconds, weight in the
             ensemble; the members of the ensemble first.
         val_score_: `metric_` of the ensemble on held-out nodes, out of fold.
@@ -78,6 +88,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         val_mask_: the nodes that are held out from some model.
         test_mask_: the nodes that were kept apart for the estimate.
         temperature_: of the ensemble's probabilities; 1 if not calibrated.
+        calibration_: the temperature, and where classes have weights the offsets that undo the rest of them.
         decision_: the rule that `predict` follows, with its `threshold` where there are two classes.
         seed_: the seed that was used.
     """
@@ -87,6 +98,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         budget: Any = None,
         ensemble: Any = "auto",
         metric: str = "auto",
+        positive: Any = None,
         class_weight: Any = None,
         decision: Any = "auto",
         calibrate: str | None = "temperature",
@@ -127,7 +139,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             weight_decay=weight_decay,
             epochs=epochs,
         )
-        self.metric, self.class_weight = metric, class_weight
+        self.metric, self.positive, self.class_weight = metric, positive, class_weight
         self.decision, self.calibrate = decision, calibrate
 
     def predict(self, graph: Any = None, *, edges: Any = None) -> NDArray[Any]:
@@ -150,12 +162,35 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
                 f"classification needs at least two classes; got 1 class, {self.classes_.tolist()[0]!r}. "
                 "(A gap and, among whole numbers, −1 mean that there is no label.)"
             )
+        self.positive_ = self._find_positive()
         self._check_class_weight()
         if isinstance(self.decision, str) and self.decision != "auto":
             parse_rule(self.decision, len(self.classes_))
         elif not isinstance(self.decision, str):
             check_costs(self.decision, len(self.classes_))
         return self._as_target(labels)
+
+    def _find_positive(self) -> Any:
+        """The positive class, as it was given or the last one; None with more than two classes."""
+        classes, given = self.classes_.tolist(), as_python(self.positive)
+        if given is not None and len(classes) != 2:
+            raise ConfigError(f"positive needs two classes; there are {len(classes)}. Leave it out.")
+        if given is not None and given not in classes:
+            raise ConfigError(f"positive must be one of the classes {classes}, or None; got {given!r}.")
+        return None if len(classes) != 2 else classes[-1] if given is None else given
+
+    @property
+    def temperature_(self) -> float:
+        return self.calibration_.temperature
+
+    @property
+    def _positive_number(self) -> int:
+        """The number of the positive class; 1 where there are more than two."""
+        return 1 if self.positive_ is None else self.classes_.tolist().index(self.positive_)
+
+    @property
+    def _task(self) -> Task:
+        return super()._task.of_class(self._positive_number)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
         return encode_classes(labels, self.classes_)
@@ -173,6 +208,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         self, sample_weight: Any, target: NDArray[Any], folds: Folds
     ) -> NDArray[np.float64] | None:
         given = super()._node_weights(sample_weight, target, folds)
+        self._log_weights: NDArray[np.float64] | None = None
         if self.class_weight is None:
             return given
         used = folds.used
@@ -181,6 +217,7 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             by_class = counts.sum() / (len(counts) * counts)
         else:
             by_class = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
+        self._log_weights = np.log(by_class)
         weights = np.where(used, by_class[np.maximum(target, 0)], 0.0) * (1.0 if given is None else given)
         return weights / weights[used].mean()
 
@@ -207,51 +244,55 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return counts / counts.sum()
 
     def _decide(self, judged: NDArray[np.float64], y: NDArray[Any]) -> None:
-        self.temperature_ = 1.0
+        self.calibration_, self.decision_ = self._learn_decision(judged, y, warn=True)
+
+    def _learn_decision(
+        self, judged: NDArray[np.float64], y: NDArray[Any], warn: bool = False
+    ) -> tuple[Calibration, Decision]:
+        """The calibration of averaged probabilities and the best decision then, on nodes of classes y."""
+        calibration = UNCALIBRATED
         if self.calibrate is not None:
-            self.temperature_ = fit_temperature(np.log(np.maximum(judged, 1e-12)), y)
-        rule = self.decision
-        if isinstance(rule, str) and rule == "auto":
-            rule = self.metric_ if self.metric_ in DECIDED else "argmax"
-        self.decision_ = Decision.learn(sharpen(judged, self.temperature_), y, rule)
+            calibration = fit_calibration(np.log(np.maximum(judged, 1e-12)), y, self._log_weights)
+        return calibration, self._learn_rule(calibration.rescale(judged), y, warn)
+
+    def _learn_rule(self, p: NDArray[np.float64], y: NDArray[Any], warn: bool = False) -> Decision:
+        """The decision that the parameters ask for, on nodes of probabilities `[n, C]` and classes y."""
+        name = self._rule_name
+        if name == BY_WEIGHT and self._log_weights is not None:
+            return Decision(name, np.diag(np.exp(self._log_weights)), self._positive_number)
+        rule = self.decision if name == "cost" else name
+        return Decision.learn(p, y, rule, self._positive_number, warn)
+
+    @property
+    def _rule_name(self) -> str:
+        """The rule of decisions that was given, or what the metric or the weights of classes ask for."""
+        if not isinstance(self.decision, str):
+            return "cost"
+        if self.decision != "auto":
+            return self.decision
+        if self.metric_ in DECIDED:
+            return self.metric_
+        return "argmax" if self._log_weights is None else BY_WEIGHT
+
+    def _make_judge(self, target: NDArray[Any], nodes: NDArray[np.bool_]) -> Judge:
+        """Candidates are compared by the decision that each would come to, where that is learned quickly."""
+        name = self._rule_name
+        is_slow = name == "f1" and len(self.classes_) > 2
+        learn = None if is_slow or name == "argmax" or self.metric_ in OF_ORDER else self._learn_rule
+        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights, learn)
+
+    def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
+        calibration, decision = self._learn_decision(known, y)
+        p = calibration.rescale(asked)
+        classes = decision.predict(p)
+        return Answers(p, asked if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sharpen(predictions, self.temperature_)
+        return self.calibration_.rescale(predictions)
 
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the metric sees: the predicted class, or probabilities where their order counts."""
-        if self.metric_ in ("roc_auc", "pr_auc"):
+        if self.metric_ in OF_ORDER:
             return predictions
         predicted = self.decision_.predict(self._rescale(predictions))
         return np.eye(len(self.classes_))[predicted]
-
-
-def sharpen(probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """p^(1/T), of sum 1."""
-    if temperature == 1:
-        return probabilities
-    sharpened: NDArray[np.float64] = softmax(np.log(np.maximum(probabilities, 1e-300)) / temperature, axis=1)
-    return sharpened
-
-
-def sort_classes(labels: Labels) -> NDArray[Any]:
-    """The different labels in order, as strings if all of them are."""
-    try:
-        classes = np.unique(labels.values[labels.has_label])
-    except TypeError as error:
-        raise DataError("classes must be of one type, all strings or all numbers; they are mixed.") from error
-    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
-        raise DataError(
-            "Unknown label type: continuous. Classes are no fractions; use SheafRegressor for numbers."
-        )
-    is_text = classes.dtype.kind == "O" and all(isinstance(name, str) for name in classes)
-    return classes.astype(np.str_) if is_text else classes
-
-
-def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """The index of every label in `classes`; −1 without a label, −2 for others."""
-    number = {name: index for index, name in enumerate(classes.tolist())}
-    distinct, codes = np.unique(labels.values[labels.has_label], return_inverse=True)
-    numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
-    numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
-    return numbers

@@ -1,9 +1,9 @@
-"""From probabilities to decisions: calibration by a temperature, and the predicted class.
+"""From probabilities to decisions: which class is predicted.
 
 The most likely class is right most often. Where classes are unequal or errors have prices, another one may be
 better: it is the class k with the largest expected gain Σ_c p_c G[c, k], for a matrix G of gains that is
 given (costs with their sign changed) or learned from nodes whose classes are known. Diagonal gains move the
-threshold: with two classes, 1 is predicted from p₁ ≥ G₀₀ / (G₀₀ + G₁₁) on.
+threshold: of two classes, the positive one is predicted from p₁ ≥ G₀₀ / (G₀₀ + G₁₁) on, if that is 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
 
-LARGEST = 20.0  # a temperature lies in [1/20, 20]
 AT_LEAST = ("precision", "recall")
 RULES = ("argmax", "balanced_accuracy", "f1", *(f"{name}=…" for name in AT_LEAST))
 FACTORS = 2.0 ** np.linspace(-4, 4, 17)  # by which the gain of a class is changed in search of a better F1
@@ -40,63 +39,74 @@ class Decision:
     Args:
         rule: how it was learned.
         gains: G `[C, C]`, of saying k where the class is c.
+        positive: the number of the positive one of two classes, which `threshold` is of; with more classes
+            nothing depends on it.
     """
 
     rule: str
     gains: Numbers
+    positive: int = 1
 
     @classmethod
-    def learn(cls, probabilities: Numbers, y: Classes, rule: Any = "argmax") -> Decision:
+    def learn(
+        cls, probabilities: Numbers, y: Classes, rule: Any = "argmax", positive: int = 1, warn: bool = True
+    ) -> Decision:
         """The decision that is best on nodes `[n]` that the probabilities `[n, C]` were not trained on.
 
         Args:
             probabilities: of the classes.
             y: the classes.
-            rule: `argmax`; `balanced_accuracy`; `f1`; `precision=0.9`, the largest recall of class 1 with at
-                least that precision, or `recall=0.9`, the other way round; or a matrix `[C, C]` of costs, of
-                saying k (column) where the class is c (row).
+            rule: `argmax`; `balanced_accuracy`; `f1`; `precision=0.9`, the largest recall of the positive
+                class with at least that precision, or `recall=0.9`, the other way round; or a matrix `[C, C]`
+                of costs, of saying k (column) where the class is c (row).
+            positive: the number of the positive class, where there are two.
+            warn: whether a share that no threshold reaches is told.
         """
         count = probabilities.shape[1]
         if not isinstance(rule, str):
-            return cls("cost", -check_costs(rule, count))
+            return cls("cost", -check_costs(rule, count), positive)
         name, share = parse_rule(rule, count)
         if name == "argmax":
-            return cls(rule, np.eye(count))
+            return cls(rule, np.eye(count), positive)
         if name == "balanced_accuracy":
             sizes = np.bincount(y, minlength=count)
-            return cls(rule, np.diag(sizes.mean() / np.maximum(sizes, 1)))
+            return cls(rule, np.diag(sizes.mean() / np.maximum(sizes, 1)), positive)
         if count == 2:
-            threshold = _best_threshold(probabilities[:, 1], y, name, share)
-            return cls(rule, np.diag([threshold, 1 - threshold]))
-        return cls(rule, np.diag(_balance_f1(probabilities, y)))
+            threshold = _best_threshold(probabilities[:, positive], y == positive, name, share, warn)
+            gains = np.full(2, threshold)
+            gains[positive] = 1 - threshold
+            return cls(rule, np.diag(gains), positive)
+        return cls(rule, np.diag(_balance_f1(probabilities, y)), positive)
 
     @property
     def threshold(self) -> float | None:
-        """The probability from which on class 1 of two is predicted; None with more classes."""
+        """The probability from which on the positive one of two classes is predicted; None with more."""
         if len(self.gains) != 2:
             return None
-        (a, b), (c, d) = self.gains.tolist()
-        return (a - b) / ((a - b) + (d - c)) if (a - b) + (d - c) else None
+        lost_if_wrong = np.diag(self.gains) - np.diag(self.gains[:, ::-1])
+        total = float(lost_if_wrong.sum())
+        return float(lost_if_wrong[1 - self.positive]) / total if total else None
 
     def expected_gains(self, probabilities: Numbers) -> Numbers:
         """`[n, C]` → `[n, C]`; the largest one decides."""
         return probabilities @ self.gains
 
     def predict(self, probabilities: Numbers) -> Classes:
-        """The class of every node `[n]`; of two that gain as much, the higher number where there are two."""
+        """The class of every node `[n]`; of two that gain as much, the positive one where there are two."""
         gains = self.expected_gains(probabilities)
         if gains.shape[1] == 2 and self.rule != "argmax":
-            return (gains[:, 1] >= gains[:, 0]).astype(np.int64)
+            is_positive = gains[:, self.positive] >= gains[:, 1 - self.positive]
+            return np.where(is_positive, self.positive, 1 - self.positive)
         return np.asarray(gains.argmax(1), dtype=np.int64)
 
     def state(self) -> dict[str, Any]:
         """Plain data, from which `restore` makes the decision again."""
-        return {"rule": self.rule, "gains": self.gains.tolist()}
+        return {"rule": self.rule, "gains": self.gains.tolist(), "positive": self.positive}
 
     @classmethod
     def restore(cls, data: Mapping[str, Any]) -> Decision:
         """What `state` described."""
-        return cls(data["rule"], np.array(data["gains"], dtype=np.float64))
+        return cls(data["rule"], np.array(data["gains"], dtype=np.float64), data["positive"])
 
 
 def parse_rule(rule: str, num_classes: int) -> tuple[str, float]:
@@ -135,19 +145,21 @@ def check_costs(costs: Any, count: int) -> Numbers:
     return values
 
 
-def _best_threshold(p: Numbers, y: Classes, name: str, share: float) -> float:
+def _best_threshold(p: Numbers, is_positive: NDArray[np.bool_], name: str, share: float, warn: bool) -> float:
     """The threshold of p `[n]` that is best by a rule, half-way to the next probability."""
     order = np.argsort(-p, kind="stable")
     ends = np.flatnonzero(np.diff(p[order], append=-1.0))  # between equal ones there is no threshold
-    hits, predicted = np.cumsum(y[order] == 1)[ends], ends + 1.0
-    precision, recall = hits / predicted, hits / max(int((y == 1).sum()), 1)
+    hits, predicted, total = np.cumsum(is_positive[order])[ends], ends + 1.0, int(is_positive.sum())
+    precision, recall = hits / predicted, hits / max(total, 1)
     if name == "f1":
-        best = int(np.argmax(hits / (predicted + (y == 1).sum())))
+        best = int(np.argmax(hits / (predicted + total)))
     else:
         bounded, other = (precision, recall) if name == "precision" else (recall, precision)
         is_allowed = bounded >= share
         if not is_allowed.any():
-            logger.warning("no threshold reaches a %s of %g; the best has %.3f.", name, share, bounded.max())
+            if warn:
+                text = "no threshold reaches a %s of %g; the best has %.3f."
+                logger.warning(text, name, share, bounded.max())
             is_allowed = bounded == bounded.max()
         best = int(np.argmax(np.where(is_allowed, other, -1.0)))
     following = p[order[ends[best] + 1]] if best + 1 < len(ends) else 0.0
@@ -178,36 +190,3 @@ def _nearest_best(values: Numbers, middle: int) -> int:
     """The place of the largest value, the one nearest to the middle of equal ones."""
     best = np.flatnonzero(values == values.max())
     return int(best[np.abs(best - middle).argmin()])
-
-
-def fit_temperature(logits: Numbers, y: NDArray[Any]) -> float:
-    """T of softmax(z / T) with the smallest loss on these nodes; 1 where that would not lower the loss.
-
-    One node is added whose class is unknown (Laplace's rule): if all nodes are right, nothing else keeps T
-    from 0. The order of the classes, hence the most likely one, stays as it is.
-    """
-    from scipy.optimize import minimize_scalar
-
-    bound = math.log(LARGEST)
-    best = minimize_scalar(
-        lambda log_t: _smoothed_loss(logits / math.exp(log_t), y), bounds=(-bound, bound), method="bounded"
-    )
-    temperature = math.exp(float(best.x))
-    return temperature if mean_loss(logits / temperature, y) < mean_loss(logits, y) else 1.0
-
-
-def mean_loss(logits: Numbers, y: NDArray[Any]) -> float:
-    """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
-    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
-
-
-def _smoothed_loss(logits: Numbers, y: NDArray[Any]) -> float:
-    """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
-    unknown = float(-_log_softmax(logits).mean())
-    return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
-
-
-def _log_softmax(logits: Numbers) -> Numbers:
-    from scipy.special import log_softmax
-
-    return log_softmax(logits, axis=1)

@@ -2,23 +2,23 @@
 
 With a test part (`test_fraction`) nothing of the search has seen the nodes that are scored. Without one the
 held-out nodes are divided into two halves, and each half is scored by the ensemble that the other half
-chooses, so the choice of an ensemble does not flatter itself; the epoch at which a network stops has still
-seen all of them.
+chooses and by the decision that it learns, so neither choice flatters itself; the epoch at which a network
+stops has still seen all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.errors import DataError
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
+from polynsd.estimator.members import StoredTensors, check_range
 from polynsd.fields import require_fields
 from polynsd.stats import wilson_interval
 
@@ -28,11 +28,29 @@ if TYPE_CHECKING:
 
 RESAMPLES = 200
 FEWEST_EPOCHS = 30  # of a plain convolution, to be compared with
+MOST_NODES = 2**40
 STORED: dict[str, Any] = {
     **dict.fromkeys(("metric", "source"), str),
     "nodes": int,
     **dict.fromkeys(("score", "guess", "features", "convolution", "low", "high"), float | None),
 }
+
+
+class Answers(NamedTuple):
+    """What is said of some nodes."""
+
+    predictions: Predictions
+    """As users get them: calibrated probabilities `[n, C]`, or numbers `[n]`."""
+    scored: Predictions
+    """`[n, O]` what the metric sees."""
+    classes: NDArray[np.int64] | None
+    """`[n]` what is decided; None for numbers."""
+
+
+# the predictions `[n, O]` that some of the nodes choose
+Choose = Callable[[NDArray[np.bool_]], Predictions]
+# learns a decision from predictions `[m, O]` of nodes with targets `[m]`, and answers others `[n, O]` by it
+Answer = Callable[[Predictions, NDArray[Any], Predictions], Answers]
 
 
 @dataclass(frozen=True)
@@ -59,20 +77,18 @@ class Estimate:
     scored: NDArray[np.int64] | None = field(default=None, repr=False)
     """`[nodes]` the numbers of the nodes that were scored, in the graph of the fit."""
     predictions: Predictions | None = field(default=None, repr=False)
-    """`[nodes, O]` what was predicted for them: probabilities, or standardised targets."""
+    """What was predicted for them: probabilities `[nodes, C]`, or numbers `[nodes]`."""
+    classes: NDArray[np.int64] | None = field(default=None, repr=False)
+    """`[nodes]` the numbers of the classes that were decided for them; None for numbers."""
 
     def to_dict(self) -> dict[str, Any]:
         """The scores as plain data."""
-        return {name: value for name, value in vars(self).items() if name not in ("scored", "predictions")}
+        return {name: getattr(self, name) for name in STORED}
 
     def tensors(self) -> dict[str, Tensor]:
         """The numbers of the scored nodes and what was predicted of them, where that is known."""
-        if self.scored is None or self.predictions is None:
-            return {}
-        return {
-            "scored": torch.from_numpy(np.asarray(self.scored, dtype=np.int64)),
-            "predictions": torch.from_numpy(np.asarray(self.predictions, dtype=np.float64)),
-        }
+        values = {name: getattr(self, name) for name in ("scored", "predictions", "classes")}
+        return {name: torch.from_numpy(array) for name, array in values.items() if array is not None}
 
     @classmethod
     def restore(cls, data: Any, tensors: Mapping[str, Tensor]) -> Estimate:
@@ -80,63 +96,68 @@ class Estimate:
         require_fields(data, **STORED)
         if not tensors:
             return cls(**data)
-        scored, predictions = (tensors.get(name, torch.empty(0)) for name in ("scored", "predictions"))
-        is_list = scored.dtype == torch.int64 and scored.dim() == 1 and bool((scored >= 0).all())
-        is_table = predictions.dtype == torch.float64 and predictions.dim() == 2
-        if len(tensors) != 2 or not is_list or not is_table or len(scored) != len(predictions):
-            raise DataError(
-                "an estimate needs the numbers of the scored nodes and a row of predictions for each"
-            )
-        return cls(**data, scored=scored.numpy(), predictions=predictions.numpy())
+        stored, has_classes = StoredTensors(tensors), "classes" in tensors
+        scored = stored.take("scored", "n", torch.int64)
+        predictions = stored.take("predictions", "n C" if has_classes else "n")
+        classes = stored.take("classes", "n", torch.int64) if has_classes else None
+        stored.require_none_left()
+        check_range("scored", scored, 0, MOST_NODES)
+        if classes is not None:
+            check_range("classes", classes, 0, stored.size("C"))
+        decided = None if classes is None else classes.numpy()
+        return cls(**data, scored=scored.numpy(), predictions=predictions.numpy(), classes=decided)
 
 
 def estimate_score(
     search: CandidateSearch,
-    metric: str,
-    everywhere: Predictions,
+    judge: Judge,
+    ensemble: Attempt,
     guess: NDArray[np.float64],
-    test: Judge | None,
-    scored: Callable[[Predictions], Predictions],
+    answer: Answer,
+    is_apart: bool,
 ) -> Estimate:
     """Scores the ensemble and its rivals on nodes that the choice has not seen.
 
     Args:
         search: a search that has ended.
-        metric: its name.
-        everywhere: `[N, O]` the ensemble's predictions.
+        judge: judges what is answered for the nodes that were kept apart, or else for those of the search.
+        ensemble: the predictions of the ensemble.
         guess: `[O]` the prediction that looks at nothing.
-        test: judges the nodes that were kept apart, if there are any.
-        scored: what the metric sees of predictions, e.g. the classes that a decision says.
+        answer: from predictions to what is said and what the metric sees.
+        is_apart: whether the nodes of the judge were kept apart from the search.
     """
-    complete, judge = search.complete, test or search.judge
-    rivals = {
-        "features": _best([a for a in complete if a.family == "features"]),
-        "convolution": next(
-            (a for a in complete if a.family == "convolution" and _is_trained(a, len(search.data.folds))),
-            None,
-        ),
-    }
+    complete, metric = search.complete, search.data.task.metric
+    features = _best([a for a in complete if a.family == "features"])
+    convolutions = (
+        a for a in complete if a.family == "convolution" and _is_trained(a, len(search.data.folds))
+    )
 
-    def score_of(attempt: Attempt | None) -> float | None:
-        if attempt is None or attempt.judged is None or attempt.everywhere is None:
-            return None
-        predictions = attempt.judged if test is None else attempt.everywhere[judge.nodes]
-        return judge.score(scored(predictions))
+    def answer_for(attempt: Attempt, choose: Choose | None = None) -> Answers:
+        assert attempt.judged is not None
+        assert attempt.everywhere is not None
+        judged = attempt.judged
+        if is_apart:
+            return answer(judged, search.judge.y, attempt.everywhere[judge.nodes])
+        return _answer_by_halves(search, answer, choose or (lambda half: judged))
 
-    predictions = _predict_by_halves(search) if test is None else everywhere[judge.nodes]
-    low, high = _interval(judge, metric, scored(predictions), search.data.seed)
+    def score_of(rival: Attempt | None) -> float | None:
+        return None if rival is None else judge.score(answer_for(rival).scored)
+
+    answers = answer_for(ensemble, lambda half: _choose_by(search, half))
+    low, high = _interval(judge, metric, answers.scored, search.data.seed)
     return Estimate(
         metric,
-        judge.score(scored(predictions)),
-        "halves" if test is None else "test",
+        judge.score(answers.scored),
+        "test" if is_apart else "halves",
         len(judge.nodes),
         judge.score(np.tile(guess, (len(judge.nodes), 1))),
-        score_of(rivals["features"]),
-        score_of(rivals["convolution"]),
+        score_of(features),
+        score_of(next(convolutions, None)),
         low,
         high,
         judge.nodes,
-        predictions,
+        answers.predictions,
+        answers.classes,
     )
 
 
@@ -149,18 +170,27 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     return max(attempts, key=lambda attempt: attempt.objective, default=None)
 
 
-def _predict_by_halves(search: CandidateSearch) -> Predictions:
-    """Predictions, each of which comes from an ensemble that the other half has chosen."""
-    predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
-    first = search.judge.half(search.data.seed)
-    combined = np.empty_like(predictions[0])
+def _answer_by_halves(search: CandidateSearch, answer: Answer, choose: Choose) -> Answers:
+    """Answers for the held-out nodes, each by what the other half has chosen and learned."""
+    first, y = search.judge.half(search.data.seed), search.judge.y
+    parts = []
     for half in (first, ~first):
-        chooser = search.judge.on(half)
-        halves = [values[half] for values in predictions]
-        noise = chooser.noise(max(chooser.score(values) for values in halves))
-        weights = select_ensemble(halves, chooser.objective, search.size, noise)
-        combined[~half] = average([values[~half] for values in predictions], weights)
-    return combined
+        chosen = choose(half)
+        parts.append(answer(chosen[half], y[half], chosen[~half]))
+    order = np.argsort(np.concatenate([np.flatnonzero(~first), np.flatnonzero(first)]))
+    predictions, scored, classes = (
+        [values for values in both if values is not None] for both in zip(*parts, strict=True)
+    )
+    decided = np.concatenate(classes)[order] if classes else None
+    return Answers(np.concatenate(predictions)[order], np.concatenate(scored)[order], decided)
+
+
+def _choose_by(search: CandidateSearch, half: NDArray[np.bool_]) -> Predictions:
+    """`[n, O]` predictions of the ensemble that one half of the held-out nodes chooses."""
+    predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
+    chooser, halves = search.judge.on(half), [values[half] for values in predictions]
+    noise = chooser.noise(max(chooser.score(values) for values in halves))
+    return average(predictions, select_ensemble(halves, chooser.objective, search.size, noise))
 
 
 def _interval(

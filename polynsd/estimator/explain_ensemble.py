@@ -29,6 +29,7 @@ from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
+from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.explain import Score, assemble, log_odds, network_model
 from polynsd.estimator.explanation import Explanation, Names
 from polynsd.estimator.features import STANDARD
@@ -59,11 +60,11 @@ def explain_prediction(
     models: dict[str, LinearFirstModel] = {}
     lost_without: dict[str, dict[int, Tensor]] = {}
     shares, left_out = [], 0.0
-    for place, (member, weight, temperature) in enumerate(estimator.members_, 1):
+    for place, (member, weight, calibration) in enumerate(estimator.members_, 1):
         predicted = torch.from_numpy(member.outputs(inputs)[:, number])
         names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(predicted) + 1)]
         outputs.update(zip(names, predicted, strict=True))
-        shares += [Share(weight / len(predicted), temperature)] * len(predicted)
+        shares += [Share(weight / len(predicted), calibration)] * len(predicted)
         differentiable = find_models(member, inputs, topology, number)
         models.update(zip(names, differentiable, strict=False))
         if not differentiable:
@@ -120,10 +121,10 @@ def find_node(graph: Graph, node: Any) -> int:
 
 
 class Share(NamedTuple):
-    """The share of a model in the ensemble, and the temperature of its probabilities."""
+    """The share of a model in the ensemble, and the calibration of its probabilities."""
 
     weight: float
-    temperature: float
+    calibration: Calibration
 
 
 def make_score(
@@ -141,10 +142,10 @@ def make_score(
 
     def log_probabilities(predicted: Sequence[Tensor]) -> Tensor:
         each = [
-            (value / share.temperature).log_softmax(-1) + math.log(share.weight)
+            share.calibration.apply(value).log_softmax(-1) + math.log(share.weight)
             for share, value in zip(shares, predicted, strict=True)
         ]
-        return (torch.stack(each).logsumexp(0) / estimator.temperature_).log_softmax(-1)
+        return estimator.calibration_.apply(torch.stack(each).logsumexp(0)).log_softmax(-1)
 
     classes = estimator.classes_.tolist()
     if target is not None and target not in classes:

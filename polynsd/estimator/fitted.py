@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from polynsd.data import Graph
 from polynsd.devices import get_device
 from polynsd.errors import ConfigError, DataError
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
@@ -24,6 +25,7 @@ from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+from polynsd.training import Task, get_task
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
@@ -36,7 +38,7 @@ class Chosen(NamedTuple):
 
     member: Member
     weight: float
-    temperature: float
+    calibration: Calibration = UNCALIBRATED
 
 
 class FittedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -68,8 +70,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         source = self._with_edges_of_fit(as_graph(self, graph, edges))
         inputs = self._inputs(source, get_device(self.device))
         means = [
-            as_predictions(member.outputs(inputs), temperature, self.is_regression).mean(0)
-            for member, _, temperature in self.members_
+            as_predictions(member.outputs(inputs), calibration, self.is_regression).mean(0)
+            for member, _, calibration in self.members_
         ]
         return average(means, np.array([chosen.weight for chosen in self.members_]))
 
@@ -113,17 +115,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        judge = make_judge(self.metric_, self._as_target(labels), chosen)
+        judge = make_judge(self._task, self._as_target(labels), chosen)
         return judge.score(self._scored(predictions[chosen]))
-
-    def scored_predictions(self) -> Predictions | None:
-        """What was predicted of the nodes `estimate_.scored` before their labels were seen.
-
-        Probabilities `[n, C]`, or numbers `[n]`; None where a stored model does not hold them.
-        """
-        self._require_fitted()
-        predictions = self.estimate_.predictions
-        return None if predictions is None else self._rescale(predictions)
 
     def explain(
         self,
@@ -208,6 +201,11 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         if source.y is not None:
             data.y = torch.from_numpy(self._as_target(self._read_labels(source, None, False, None)))
         return data
+
+    @property
+    def _task(self) -> Task:
+        """What the metric is computed by."""
+        return get_task(self.metric_)
 
     def _as_target(self, labels: Labels) -> NDArray[Any]:
         """Labels as candidates are fitted to them `[N]`."""

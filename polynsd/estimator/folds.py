@@ -2,20 +2,21 @@
 
 With many labels a part of every class is held out once. With few, one such part would be a handful of nodes:
 then labelled nodes are held out in turn, and candidates are compared on the predictions that each node gets
-from the models that have not seen it.
+from the models that have not seen it. Nodes of one group are held out together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.splits import number_groups, split_by_group
 from polynsd.errors import ConfigError, DataError
-from polynsd.estimator.labels import HeldOut, Mask
+from polynsd.estimator.labels import HeldOut, Mask, labelled_mask
 
 FEW = 1000  # labelled nodes below which all folds are used
 MANY = 4000  # labelled nodes from which on one hold-out is enough
@@ -23,6 +24,8 @@ SOME = 3  # folds that are used between the two, and in large graphs with few la
 LARGE = 10_000  # nodes of a graph in which every model costs time
 TINY = 100  # labelled nodes below which the division into folds is repeated
 REPEATS = 2
+
+Groups = NDArray[np.int64]  # [N] the number of every node's group; −1 is a group of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,21 +64,68 @@ class Folds:
         return kept / np.maximum(times, 1)[:, None]
 
 
-def make_folds(labelled: Mask, strata: NDArray[Any], fraction: float, seed: int) -> Folds:
-    """The folds of these nodes, alike in every stratum.
+class GivenNodes(NamedTuple):
+    """What a caller of `fit` says of nodes: masks or numbers, and groups; None where nothing is said."""
 
-    A stratum of one node trains in every fold.
+    train: Any = None
+    val: Any = None
+    test: Any = None
+    groups: Any = None
+
+
+def divide_nodes(
+    given: GivenNodes,
+    has_label: Mask,
+    strata: NDArray[Any],
+    test_fraction: float | None,
+    validation_fraction: float,
+    seed: int,
+) -> tuple[Folds, Mask]:
+    """The folds, and the nodes that are kept for the estimate: those given, or `test_fraction` of all."""
+    nodes = has_label.copy() if given.train is None else labelled_mask("train", given.train, has_label)
+    val = None if given.val is None else labelled_mask("val", given.val, has_label)
+    if val is not None and given.train is None:
+        nodes &= ~val
+    test = np.zeros_like(nodes) if given.test is None else labelled_mask("test", given.test, has_label)
+    if test_fraction is not None and given.test is None:
+        is_number = isinstance(test_fraction, int | float) and not isinstance(test_fraction, bool)
+        if not is_number or not 0 < test_fraction < 1:
+            raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {test_fraction!r}.")
+        test = hold_out(nodes, strata, float(test_fraction), seed + 1, given.groups)
+    nodes &= ~test
+    if val is None:
+        return make_folds(nodes, strata, validation_fraction, seed, given.groups), test
+    shared = int((nodes & val).sum())
+    if shared:
+        raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
+    if not nodes.any() or not val.any():
+        raise DataError(
+            f"training and validation need a node each; got {int(nodes.sum())} and {int(val.sum())}."
+        )
+    return Folds.one(nodes, val), test
+
+
+def make_folds(
+    labelled: Mask, strata: NDArray[Any], fraction: float, seed: int, groups: Groups | None = None
+) -> Folds:
+    """The folds of these nodes, alike in every stratum, or as nearly as whole groups allow.
+
+    A stratum of one node trains in every fold, unless there are groups.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"validation_fraction must lie between 0 and 1; got {fraction!r}.")
     count, rng = int(labelled.sum()), np.random.default_rng(seed)
     most = _most_folds(count, len(labelled))
     if most == 1:
-        val = hold_out(labelled, strata, fraction, seed)
+        val = hold_out(labelled, strata, fraction, seed, groups)
         return _checked(Folds.one(labelled & ~val, val), count)
-    repeats, num_folds = REPEATS if count < TINY else 1, max(2, round(1 / fraction))
-    val = np.concatenate([_divide(labelled, strata, num_folds, rng)[:most] for _ in range(repeats)])
-    val = val[val.any(1)]  # there may be fewer nodes than folds
+    num_folds = max(2, round(1 / fraction))
+    if groups is not None:
+        val = _divide_groups(labelled, strata, groups, num_folds, rng)[:most]
+    else:
+        repeats = REPEATS if count < TINY else 1
+        val = np.concatenate([_divide(labelled, strata, num_folds, rng)[:most] for _ in range(repeats)])
+    val = val[val.any(1)]  # there may be fewer nodes than folds, or fewer groups
     return _checked(Folds(labelled & ~val, val), count)
 
 
@@ -95,8 +145,12 @@ def _checked(folds: Folds, count: int) -> Folds:
     return folds
 
 
-def hold_out(nodes: Mask, strata: NDArray[Any], share: float, seed: int) -> Mask:
-    """A share of every stratum, at least one of each that has two."""
+def hold_out(
+    nodes: Mask, strata: NDArray[Any], share: float, seed: int, groups: Groups | None = None
+) -> Mask:
+    """A share of every stratum, at least one of each that has two; or about that share in whole groups."""
+    if groups is not None:
+        return split_by_group(groups, nodes, share, seed)
     chosen, rng = np.zeros(len(nodes), dtype=bool), np.random.default_rng(seed)
     for members in _members(nodes, strata, rng):
         count = min(max(round(share * members.size), 1), members.size - 1)
@@ -111,6 +165,27 @@ def _divide(nodes: Mask, strata: NDArray[Any], num_folds: int, rng: np.random.Ge
         if members.size > 1:
             parts[(place + np.arange(members.size)) % num_folds, members] = True
             place += members.size
+    return parts
+
+
+def _divide_groups(
+    nodes: Mask, strata: NDArray[Any], groups: Groups, num_folds: int, rng: np.random.Generator
+) -> Mask:
+    """`[num_folds, N]` disjoint parts of whole groups, the largest first, each where its strata are few."""
+    rows, members = np.flatnonzero(nodes), number_groups(groups, nodes)
+    kinds = np.unique(strata[rows], return_inverse=True)[1]
+    counts = np.zeros((members.max() + 1, kinds.max() + 1))
+    np.add.at(counts, (members, kinds), 1)
+    shares = counts / counts.sum(0)  # of a stratum
+    loads, part_of = np.zeros((num_folds, shares.shape[1])), np.zeros(len(counts), dtype=np.int64)
+    order = rng.permutation(len(counts))
+    for group in order[np.argsort(-counts.sum(1)[order], kind="stable")]:
+        # Σ (load + share)² grows least; of equal ones the part that is smallest
+        part = int(np.lexsort((loads.sum(1), loads @ shares[group]))[0])
+        loads[part] += shares[group]
+        part_of[group] = part
+    parts = np.zeros((num_folds, len(nodes)), dtype=bool)
+    parts[part_of[members], rows] = True
     return parts
 
 

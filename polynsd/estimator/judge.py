@@ -8,6 +8,7 @@ much a prediction was right.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,11 +17,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from polynsd.estimator.decision import fit_temperature
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibration
+from polynsd.estimator.decision import Decision
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.labels import Mask
 from polynsd.estimator.members import Outputs
-from polynsd.training import Task, get_task
+from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.folds import Folds
@@ -38,8 +40,13 @@ class Judge(Protocol):
         """`[n]` their numbers."""
         ...
 
-    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
-        """The temperature of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
+    @property
+    def y(self) -> NDArray[Any]:
+        """`[n]` their targets."""
+        ...
+
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[Calibration, Outputs]:
+        """The calibration of a member, and its outputs `[R, N, O]` as what is averaged in an ensemble."""
         ...
 
     def score(self, predictions: Predictions) -> float:
@@ -71,21 +78,29 @@ class ClassJudge:
         nodes: see `Judge`.
         y: `[n]` their classes.
         task: its metric is that of the most likely class, or of the order of nodes.
+        log_weights: `[C]` the logarithms of what the classes count in training; None: as much each.
+        learn: the decision that would be learned from probabilities and classes, which the metric is of;
+            None: the most likely class.
     """
 
     nodes: NDArray[np.int64]
     y: NDArray[np.int64]
     task: Task
+    log_weights: NDArray[np.float64] | None = None
+    learn: Callable[[Predictions, NDArray[np.int64]], Decision] | None = None
 
-    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
-        """Probabilities, whose temperature makes the loss out of fold as small as it can be."""
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[Calibration, Outputs]:
+        """Probabilities, calibrated so that the loss out of fold is as small as it can be."""
         fold, node = np.nonzero(folds.val)
         place = np.full(outputs.shape[1], -1)
         place[self.nodes] = np.arange(len(self.nodes))
-        temperature = fit_temperature(outputs[fold, node], self.y[place[node]])
-        return temperature, as_predictions(outputs, temperature, is_regression=False)
+        calibration = fit_calibration(outputs[fold, node], self.y[place[node]], self.log_weights)
+        return calibration, as_predictions(outputs, calibration, is_regression=False)
 
     def score(self, predictions: Predictions) -> float:
+        if self.learn is not None:
+            decided = self.learn(predictions, self.y).predict(predictions)
+            predictions = np.eye(predictions.shape[1])[decided]
         logits = torch.from_numpy(np.log(np.maximum(predictions, SMALLEST_NUMBER)))[None]
         everyone = torch.ones(1, len(self.y), dtype=torch.bool)
         return float(self.task.metrics(logits, torch.from_numpy(self.y), everyone))
@@ -118,9 +133,9 @@ class NumberJudge:
     nodes: NDArray[np.int64]
     y: NDArray[np.float64]
 
-    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[float, Outputs]:
+    def predictions(self, outputs: Outputs, folds: Folds) -> tuple[Calibration, Outputs]:
         """Outputs are what is averaged."""
-        return 1.0, outputs
+        return UNCALIBRATED, outputs
 
     def score(self, predictions: Predictions) -> float:
         residual, total = self.y - predictions[:, 0], self.y - self.y.mean()
@@ -140,19 +155,19 @@ class NumberJudge:
         return replace(self, nodes=self.nodes[some], y=self.y[some])
 
 
-def make_judge(metric: str, target: NDArray[Any], nodes: Mask) -> Judge:
+def make_judge(task: Task, target: NDArray[Any], nodes: Mask) -> Judge:
     """The judge of some nodes, by their targets `[N]`: classes, or standardised numbers."""
-    task, numbers = get_task(metric), np.flatnonzero(nodes)
+    numbers = np.flatnonzero(nodes)
     if task.is_regression:
         return NumberJudge(numbers, target[nodes])
     return ClassJudge(numbers, target[nodes], task)
 
 
-def as_predictions(outputs: Outputs, temperature: float, is_regression: bool) -> Outputs:
-    """Outputs of a member as what is averaged: probabilities at its temperature, or standardised targets."""
+def as_predictions(outputs: Outputs, calibration: Calibration, is_regression: bool) -> Outputs:
+    """Outputs of a member as what is averaged: calibrated probabilities, or standardised targets."""
     if is_regression:
         return outputs
-    probabilities: Outputs = softmax(outputs / temperature, axis=-1)
+    probabilities: Outputs = softmax(calibration.apply(outputs), axis=-1)
     return probabilities
 
 

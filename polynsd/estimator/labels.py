@@ -22,6 +22,7 @@ from polynsd.estimator.sklearn_compat import check_table_labels
 logger = logging.getLogger("polynsd")
 
 UNLABELLED = -1
+UNKNOWN = -2  # a label that is none of the classes: never right
 Mask = NDArray[np.bool_]
 
 
@@ -89,6 +90,47 @@ def labelled_mask(name: str, nodes: Any, has_label: Mask) -> Mask:
     if without:
         raise DataError(f"{name} holds {without} nodes without a label; leave them out.")
     return mask
+
+
+def read_groups(groups: Any, num_nodes: int, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """`[N]` the number of every node's group; −1 where it has none.
+
+    Args:
+        groups: numbers or names, of all nodes or of those in `rows`; a gap or −1 is no group.
+        num_nodes: N.
+        rows: the nodes that have one; all by default.
+    """
+    values = _to_array(groups)
+    places = np.arange(num_nodes) if rows is None else rows
+    if values.shape != places.shape:
+        raise ShapeError(f"groups must hold one group per node, [{len(places)}]; got {list(values.shape)}.")
+    has_group, numbers = _find_labels(values, is_regression=False), np.full(num_nodes, -1)
+    named = values[has_group].astype(np.str_) if values.dtype.kind == "O" else values[has_group]
+    numbers[places[has_group]] = np.unique(named, return_inverse=True)[1]
+    return numbers
+
+
+def sort_classes(labels: Labels) -> NDArray[Any]:
+    """The different labels in order, as strings if all of them are."""
+    try:
+        classes = np.unique(labels.values[labels.has_label])
+    except TypeError as error:
+        raise DataError("classes must be of one type, all strings or all numbers; they are mixed.") from error
+    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        raise DataError(
+            "Unknown label type: continuous. Classes are no fractions; use SheafRegressor for numbers."
+        )
+    is_text = classes.dtype.kind == "O" and all(isinstance(name, str) for name in classes)
+    return classes.astype(np.str_) if is_text else classes
+
+
+def encode_classes(labels: Labels, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The index of every label in `classes`; −1 without a label, −2 for others."""
+    number = {name: index for index, name in enumerate(classes.tolist())}
+    distinct, codes = np.unique(labels.values[labels.has_label], return_inverse=True)
+    numbers = np.full(len(labels.has_label), UNLABELLED, dtype=np.int64)
+    numbers[labels.has_label] = np.array([number.get(name, UNKNOWN) for name in distinct.tolist()])[codes]
+    return numbers
 
 
 def _to_array(y: Any) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.errors import DataError
-from polynsd.estimator.decision import fit_temperature, mean_loss
+from polynsd.estimator.calibration import fit_temperature, mean_loss
 from polynsd.estimator.design import as_tensor, make_design, multiply_hops
 from polynsd.estimator.features import SCALED, STANDARD
 from polynsd.estimator.folds import Folds

@@ -19,6 +19,7 @@ import numpy as np
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.budget import Budget
+from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.kinds import CandidateStore, kind_of, restore_member
@@ -47,7 +48,7 @@ class Attempt:
     member: Member | None = None
     failure: str | None = None
     """Why there is no member."""
-    temperature: float = 1.0
+    calibration: Calibration = UNCALIBRATED
     everywhere: Predictions | None = None
     """`[N, O]` the mean over the folds on all nodes."""
     judged: Predictions | None = None
@@ -245,7 +246,7 @@ class CandidateSearch:
         if fitted is None:
             attempt.failure = "its loss was not finite"
             return
-        attempt.temperature, predictions = self.judge.predictions(fitted.outputs, self.data.folds)
+        attempt.calibration, predictions = self.judge.predictions(fitted.outputs, self.data.folds)
         if not np.isfinite(predictions).all():
             attempt.failure = "its predictions are not finite"
             return
@@ -288,7 +289,7 @@ class CandidateSearch:
                 return
             attempt.member = member
             outputs, is_regression = member.outputs(self.data.inputs), self.data.task.is_regression
-            attempt.everywhere = as_predictions(outputs, attempt.temperature, is_regression).mean(0)
+            attempt.everywhere = as_predictions(outputs, attempt.calibration, is_regression).mean(0)
 
     def _data_in_time(self) -> FitData:
         """What the next candidate is fitted to, with the end of its share of the budget."""

@@ -20,6 +20,7 @@ from polynsd.data.tables import ReadResult, TableSchema, read_tables_like
 from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.estimator.base import SheafEstimator
+from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
@@ -38,7 +39,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-FORMAT = 3  # of what `learned_values` and `model_weights` hold
+FORMAT = 4  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES: dict[str, Any] = {
     "n_features_in_": int,
@@ -50,11 +51,10 @@ VALUES: dict[str, Any] = {
     "has_edge_weights_": bool,
     "candidates_": list[dict[str, Any]],
 }
-OF_CLASSIFIERS: dict[str, Any] = {**VALUES, "temperature_": float}
 LEARNED: dict[str, Any] = {
     **dict.fromkeys(("members", "column_encoders"), list[dict[str, Any]]),
     **dict.fromkeys(("treatments", "values", "estimate", "scalings"), dict[str, Any]),
-    **dict.fromkeys(("decision", "classes"), dict[str, Any] | None),
+    **dict.fromkeys(("decision", "calibration", "classes"), dict[str, Any] | None),
     "feature_names": list[str] | None,
     "format": int,
 }
@@ -138,15 +138,16 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
         "members": [
             {
                 "weight": weight,
-                "temperature": temperature,
+                "calibration": calibration.state(),
                 "data": {"kind": kind_of(member), **member.state()[0]},
             }
-            for member, weight, temperature in estimator.members_
+            for member, weight, calibration in estimator.members_
         ],
         "treatments": estimator.treatments_.state()[0],
-        "values": {name: state[name] for name in _value_types(estimator)},
+        "values": {name: state[name] for name in VALUES},
         "estimate": estimator.estimate_.to_dict(),
         "decision": None if "decision_" not in state else state["decision_"].state(),
+        "calibration": None if "calibration_" not in state else state["calibration_"].state(),
         "scalings": {name: state[name].state() for name in SCALINGS if state.get(name) is not None},
         "classes": _classes(state.get("classes_")),
         "feature_names": None if names is None else names.tolist(),
@@ -169,7 +170,7 @@ def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
 def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
     require_fields({name: result.get(name) for name in LEARNED}, **LEARNED)
     estimator.edge_scaling_ = estimator._everywhere = None
-    require_fields(result["values"], **_value_types(estimator))
+    require_fields(result["values"], **VALUES)
     for name, value in result["values"].items():
         setattr(estimator, name, value)
     for name in SCALINGS:
@@ -182,9 +183,10 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     if result["column_encoders"]:
         estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
     estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
-    if result["decision"] is not None:
-        require_fields(result["decision"], rule=str, gains=list[list[float]])
+    if isinstance(estimator, SheafClassifier):
+        require_fields(result["decision"], rule=str, gains=list[list[float]], positive=int)
         estimator.decision_ = Decision.restore(result["decision"])
+        estimator.calibration_ = Calibration.restore(result["calibration"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
     parts = [f"member{i}" for i in range(len(result["members"]))]
     estimator.members_ = [
@@ -196,16 +198,10 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     _check_agreement(estimator)
 
 
-def _value_types(estimator: SheafEstimator) -> dict[str, Any]:
-    """The names and types of the values that an estimator has learned."""
-    return OF_CLASSIFIERS if isinstance(estimator, SheafClassifier) else VALUES
-
-
 def _restore_chosen(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Chosen:
-    require_fields(stored, data=dict[str, Any], weight=float, temperature=float)
-    if not stored["temperature"] > 0:
-        raise DataError(f"the temperature of a member must be positive; got {stored['temperature']}")
-    return Chosen(restore_member(stored["data"], tensors), stored["weight"], stored["temperature"])
+    require_fields(stored, data=dict[str, Any], weight=float, calibration=dict[str, Any])
+    calibration = Calibration.restore(stored["calibration"])
+    return Chosen(restore_member(stored["data"], tensors), stored["weight"], calibration)
 
 
 def _check_agreement(estimator: SheafEstimator) -> None:
@@ -213,12 +209,21 @@ def _check_agreement(estimator: SheafEstimator) -> None:
     columns, classes = len(estimator.treatments_.columns), vars(estimator).get("classes_")
     if not estimator.members_:
         raise DataError("a model has one or more members")
-    for chosen in estimator.members_:
-        check_member(chosen.member, columns, 1 if classes is None else len(classes))
+    count = 1 if classes is None else len(classes)
+    for member, _, calibration in estimator.members_:
+        check_member(member, columns, count)
+        calibration.require_classes(count)
     if isinstance(estimator, SheafClassifier):
-        count = len(estimator.classes_)
-        if estimator.decision_.gains.shape != (count, count) or not estimator.temperature_ > 0:
-            raise DataError(f"there must be a decision between {count} classes and a positive temperature")
+        decision, names = estimator.decision_, estimator.classes_.tolist()
+        estimator.calibration_.require_classes(count)
+        if decision.gains.shape != (count, count):
+            raise DataError(f"there must be a decision between {count} classes; got {decision.gains.shape}")
+        if decision.positive not in (0, 1):
+            raise DataError(f"the positive class is number 0 or 1 of two; got {decision.positive}")
+        predicted = estimator.estimate_.predictions
+        if predicted is not None and predicted.shape[1:] != (count,):
+            raise DataError(f"an estimate holds probabilities of {count} classes; got {predicted.shape}")
+        estimator.positive_ = names[decision.positive] if count == 2 else None
 
 
 def _restore_classes(stored: Any) -> NDArray[Any]:

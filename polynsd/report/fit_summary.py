@@ -3,11 +3,12 @@
 The summary is plain data, as `result.json` keeps it and `--json` prints it:
 
     dataset, label, task, metric           what was to be predicted, and how it is scored
+    positive  the one of two classes that F1, PR-AUC, precision=… and recall=… are of; otherwise None
     rows      {nodes, labelled, fitted, scored, predicted}
     estimate  {score, low, high, source, guess, features, convolution}: on rows that the choice has not seen
     classes   [{name, rows, precision, recall}], None for numbers
     confusion [[rows of class i that were predicted as class j]]
-    decision  rule, and the threshold of the second of two classes
+    decision  rule, and the threshold of the positive class
     ensemble  [{name, family, weight, val_score}], and `tried`, the number of candidates
     files     {name: what is in it}
 """
@@ -25,7 +26,7 @@ NARROWEST, WIDEST = 60, 100
 MAX_CLASSES = 6  # in the table of classes; the largest
 MAX_MEMBERS = 3
 NAME = 16  # characters of the name of a class
-OF_SECOND = ("f1", "pr_auc")  # metrics of the second of two classes
+OF_POSITIVE = ("f1", "pr_auc")  # metrics of the positive one of two classes
 
 
 def format_fit(summary: Mapping[str, Any], folder: str, seconds: float | None = None) -> str:
@@ -53,8 +54,8 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     value = score_with_unit(metric, estimate["score"])
     is_apart = estimate["source"] == "test"
     unseen = "that were kept apart" if is_apart else "by models that were not trained on them"
-    names = [each["name"] for each in summary.get("classes") or ()]
-    of_class = f" of '{names[1]}'" if metric in OF_SECOND and len(names) == 2 else ""
+    positive = summary.get("positive")
+    of_class = f" of '{_shorten(positive)}'" if metric in OF_POSITIVE and positive is not None else ""
     line = f"{metric_name(metric)}{of_class} {value} on {rows:,} rows {unseen}"
     if estimate.get("low") is not None:
         line += f" (95 %: {score_text(metric, estimate['low'])} to {score_text(metric, estimate['high'])})"
@@ -116,12 +117,14 @@ def _shorten(name: str) -> str:
 
 
 def _decision(summary: Mapping[str, Any]) -> list[str]:
-    """From which probability on the second of two classes is predicted, where a rule has moved that."""
-    decision = summary.get("decision") or {}
-    if decision.get("threshold") is None or decision["rule"] == "argmax":
+    """Which of two classes is the positive one, and where a rule has moved its threshold, to what."""
+    name, decision = summary.get("positive"), summary.get("decision") or {}
+    if name is None:
         return []
-    name, rule = summary["classes"][1]["name"], decision["rule"]
-    return _wrap(f"'{name}' is predicted from a probability of {decision['threshold']:.3g} on ({rule})")
+    line = f"positive class, of F1, precision and recall: '{_shorten(name)}'"
+    if decision.get("threshold") is not None and decision["rule"] != "argmax":
+        line += f", predicted from a probability of {decision['threshold']:.3g} on ({decision['rule']})"
+    return _wrap(line)
 
 
 def _choice(summary: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ outputs are `[R, n, O]`, labels `[n]` or `[n, O]`, masks `[R, n]`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -43,6 +43,13 @@ class Task:
             return y.size(-1) if y.dim() > 1 else 1
         return int(y.max()) + 1
 
+    def of_class(self, positive: int) -> Task:
+        """The task whose metric is of this one of two classes, where it is of one: F1 and PR-AUC."""
+        if positive == 1 or self.metric not in OF_POSITIVE:
+            return self
+        metrics = self.metrics
+        return replace(self, metrics=lambda output, y, mask: metrics(output.flip(-1), _swap(y), mask))
+
     def losses(self, output: Tensor, y: Tensor, mask: Tensor) -> Tensor:
         """`[R]` means over the nodes of the masks."""
         return _mean(self.node_losses(output, y), mask)
@@ -55,6 +62,11 @@ class Task:
         """The metric of one model's outputs `[n, O]` over all nodes."""
         self.check(y)
         return float(self.metrics(output[None], y, torch.ones(1, len(y), dtype=torch.bool, device=y.device)))
+
+
+def _swap(y: Tensor) -> Tensor:
+    """0 for 1 and 1 for 0; what is no class stays."""
+    return torch.where((y == 0) | (y == 1), 1 - y, y)
 
 
 def _mean(per_node: Tensor, mask: Tensor) -> Tensor:
@@ -191,6 +203,7 @@ TASKS = {
     "pr_auc": Task("pr_auc", cross_entropies, pr_aucs, _require_two_classes),
     "r2": Task("r2", squared_errors, r_squareds, _require_variation, is_regression=True),
 }
+OF_POSITIVE = ("f1", "pr_auc")  # metrics of one of two classes, the second unless `Task.of_class` is asked
 CLASS_METRICS = tuple(name for name, task in TASKS.items() if not task.is_regression)
 
 

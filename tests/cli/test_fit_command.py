@@ -16,10 +16,11 @@ from polynsd import ConfigError, DataError, GraphError
 from polynsd.cli import main, parse_command
 from polynsd.cli.explain import Explain
 from polynsd.cli.fit import Fit
+from polynsd.cli.options import parse_decision
 from polynsd.cli.predict import Predict
 from polynsd.cli.runs import RunsCompare, RunsShow
 from polynsd.data import Graph
-from polynsd.estimator import SheafClassifier, SheafRegressor, candidates, load_estimator
+from polynsd.estimator import SheafClassifier, SheafRegressor, base, candidates, load_estimator
 from polynsd.runs import RunParts, read_run
 
 FIT = ["--label", "kind", "--quiet", "--out"]
@@ -79,9 +80,20 @@ def test_options_reach_the_estimator(tmp_path):
     assert model.random_state == 7
     with pytest.raises(ConfigError, match="'kind' is a number to predict"):
         MAKE_ESTIMATOR(command, numbers)
+    assert model.decision == "auto"
+    assert MAKE_ESTIMATOR(replace(command, decision=("Balanced",)), classes).decision == "balanced_accuracy"
     for wrong in ({"class_weight": ("maybe=2",)}, {"class_weight": ("yes=no",)}, {"metric": "acuracy"}):
         with pytest.raises(ConfigError, match=r"--class-weight is balanced|--metric acuracy.*Did you mean"):
             MAKE_ESTIMATOR(replace(command, **wrong), classes)
+
+
+def test_costs_are_of_pairs_of_classes():
+    # the order is that of the estimator's classes, not of the table
+    assert parse_decision(["9/10=8"], ["9", "10"]) == [[0, 1], [8, 0]]
+    assert parse_decision(["a/b=3", "b/b=-1"], ["a", "b", "a/b"])[0] == [0, 1, 3]
+    for wrong in (["yes/maybe=2"], ["yes/no"], ["yes/no=many"], ["f1", "balanced"]):
+        with pytest.raises(ConfigError, match=r"--decision is one rule.*among no, yes, such as yes/no=10"):
+            parse_decision(wrong, ["no", "yes"])
 
 
 @pytest.fixture(autouse=True)
@@ -375,18 +387,28 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
         RunsCompare((runs[0], other)).run()
 
 
-@pytest.mark.parametrize("by", ["group", "time"])
-def test_groups_stay_together_and_the_future_is_held_out(by):
+def test_the_future_is_held_out():
     rng = np.random.default_rng(0)
-    values = rng.integers(0, 6, 60)
-    graph = SimpleNamespace(is_labelled=rng.random(60) < 0.8)
-    given = {"groups": None, "times": None, f"{by}s": values if by == "group" else values.astype(float)}
+    times, graph = rng.integers(0, 6, 60).astype(float), SimpleNamespace(is_labelled=rng.random(60) < 0.8)
     command = Fit(Path("e"), "kind", Path("r"), test=0.3)
-    parts = command._split(SimpleNamespace(graph=graph, **given))
+    parts = command._split(SimpleNamespace(graph=graph, groups=None, times=times))
     np.testing.assert_array_equal(np.sum(list(parts.values()), axis=0), graph.is_labelled)
-    train, val, test = (set(values[mask]) for mask in parts.values())
-    assert len(train | val | test) == len(train) + len(val) + len(test)
-    assert by == "group" or max(train) < min(val) <= max(val) < min(test)
+    train, val, test = (set(times[mask]) for mask in parts.values())
+    assert max(train) < min(val) <= max(val) < min(test)
+
+
+def test_groups_stay_together_and_each_is_judged(tmp_path, monkeypatch):
+    edges, nodes = tables()
+    seen, divide = [], base.divide_nodes
+    monkeypatch.setattr(base, "divide_nodes", lambda *given: seen.append(divide(*given)) or seen[-1])
+    nodes["owner"] = [f"P{i // 3}" for i in range(30)]
+    run = train(tmp_path, edges, nodes, group="owner", test=0.3)
+    folds, test = seen[-1]
+    owners, labelled = nodes["owner"].to_numpy(), (nodes["kind"] != "").to_numpy()
+    np.testing.assert_array_equal(folds.val.sum(0), labelled & ~test)
+    for one, other in [*zip(folds.train, folds.val, strict=True), (folds.used, test)]:
+        assert not set(owners[one]) & set(owners[other])
+    assert read_run(run).result["summary"]["rows"]["scored"] == test.sum() > 0
 
 
 def test_a_rival_is_fitted_to_the_same_rows(tmp_path, monkeypatch):
@@ -412,6 +434,33 @@ def test_the_tables_of_the_fit_are_predicted_unless_they_have_changed(tmp_path, 
     write(tmp_path / "train", edges, nodes.iloc[::-1])
     with pytest.raises(DataError, match="has changed since the fit"):
         Predict(run).run()
+
+
+def test_the_positive_class_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Fit, "_make_estimator", MAKE_ESTIMATOR)
+    quick = {"budget": 1e-3, "quiet": False, "report": False}
+    for positive in ("big", None):
+        train(tmp_path, *tables(), out=tmp_path / str(positive), metric="f1", positive=positive, **quick)
+        told = " ".join(capsys.readouterr().out.split())
+        name = positive or "small"
+        assert f"F1 of '{name}'" in told
+        Predict(tmp_path / str(positive), out=tmp_path / "p.csv").run()
+        assert f"f1 of '{name}' on the 22 rows with a label" in capsys.readouterr().out
+        assert f"positive class, of F1, precision and recall: '{name}', predicted from" in told
+    paths = list(map(str, write(tmp_path / "train", *tables()).values()))
+    with pytest.raises(SystemExit):
+        main(["fit", *paths, *FIT, str(tmp_path / "run"), "--positive", "huge"])
+    assert "--positive must be one of the classes ['big', 'small']; got 'huge'" in capsys.readouterr().err
+
+
+def test_costs_decide_what_is_predicted(tmp_path, monkeypatch):
+    monkeypatch.setattr(Fit, "_make_estimator", MAKE_ESTIMATOR)
+    paths = list(map(str, write(tmp_path / "train", *tables()).values()))
+    words = ["--decision", "big/small=50", "small/big=2", "--budget", "0.001"]
+    main(["fit", *paths, *FIT, str(tmp_path / "run"), *words])
+    model, table = load_estimator(tmp_path / "run"), Predict(tmp_path / "run", quiet=True).run()
+    assert model.decision_.threshold == pytest.approx(50 / 52)  # of 'small'
+    assert (table["prediction"] == "big").equals(table["big"] > 2 / 52)
 
 
 @pytest.mark.parametrize(

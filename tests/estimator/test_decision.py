@@ -49,6 +49,16 @@ def test_a_share_that_can_be_reached_is_reached(seed, name):
 
 
 @settings(max_examples=20)
+@given(st.integers(0, 10_000), st.sampled_from(["f1", "precision=0.6", "recall=0.7", "balanced_accuracy"]))
+def test_the_positive_class_may_be_either_of_two(seed, rule):
+    p, y = sample(seed)
+    second = Decision.learn(p, y, rule)
+    first = Decision.learn(p[:, ::-1], 1 - y, rule, positive=0)
+    assert first.threshold == pytest.approx(second.threshold)
+    np.testing.assert_array_equal(first.predict(p[:, ::-1]), 1 - second.predict(p))
+
+
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_f1_of_many_classes_never_falls(seed):
     p, y = sample(seed, 4, 40)

@@ -11,6 +11,7 @@ from polynsd import PolyNSD, SheafClassifier, SheafRegressor, kernels
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
+from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.decision import Decision
 from polynsd.estimator.explain_ensemble import tree_slopes
 from polynsd.estimator.features import FeatureTreatments
@@ -76,7 +77,11 @@ def make_members(treatments, width, with_opaque):
     configuration = Configuration(ModelConfig(), TrainConfig())
     network = NetworkMember("sheaf", "sheaf", configuration, "standard", models, 1, (columns, width), (1, 1))
     members = [*linear, network, *([Opaque(width=width)] if with_opaque else [])]
-    return [Chosen(member, 1 / len(members), 0.5 + 0.3 * i) for i, member in enumerate(members)]
+    offsets = (0.3, -0.2, 0.1) if width == 3 else None
+    return [
+        Chosen(member, 1 / len(members), Calibration(0.5 + 0.3 * i, offsets))
+        for i, member in enumerate(members)
+    ]
 
 
 def make_estimator(graph, with_opaque=False, regression=False):
@@ -88,7 +93,8 @@ def make_estimator(graph, with_opaque=False, regression=False):
     if regression:
         estimator.target_scaling_ = Scaling(np.array(3.0), np.array(2.0))
     else:
-        estimator.classes_, estimator.temperature_ = np.array(["x", "y", "z"]), 1.7
+        estimator.classes_ = np.array(["x", "y", "z"])
+        estimator.calibration_ = Calibration(1.7, (0.2, -0.1, 0.0))
         estimator.decision_ = Decision("argmax", np.eye(3))
     return estimator
 
@@ -141,7 +147,7 @@ def test_members_without_gradients_are_named_and_count_exactly():
 def test_members_without_gradients_show_what_is_lost_without_an_edge_of_the_node():
     graph = make_graph()
     estimator = make_estimator(graph, regression=True)
-    estimator.members_ = [Chosen(Opaque(width=1), 1.0, 1.0)]
+    estimator.members_ = [Chosen(Opaque(width=1), 1.0)]
     found = estimator.explain("n0", exact=5)
     assert found.left_out == 1
     own = found.edges[found.edges["contribution"] != 0]
@@ -166,7 +172,7 @@ def test_a_flag_contributes_to_trees_what_is_lost_without_it():
     estimator = make_estimator(graph, regression=True)
     column = estimator.treatments_.columns.tolist().index(1)
     forest = stump(column, 0.5)
-    estimator.members_ = [Chosen(TreesMember("trees", "features", 0, forest, np.zeros((1, 1))), 1.0, 1.0)]
+    estimator.members_ = [Chosen(TreesMember("trees", "features", 0, forest, np.zeros((1, 1))), 1.0)]
     found = estimator.explain("n3", exact=0)
     assert (found.score, found.left_out) == (3 + 2 * 5, 0)
     assert found.features["feature"].tolist() == ["b"]
@@ -181,7 +187,7 @@ def test_trees_on_neighbours_are_moved_by_neighbours():
     column = F + estimator.treatments_.columns.tolist().index(1)
     node = int(np.argmax(table[:, column]))
     forest = stump(column, table[node, column] / 2)
-    estimator.members_ = [Chosen(TreesMember("trees", "trees", 1, forest, np.zeros((1, 1))), 1.0, 1.0)]
+    estimator.members_ = [Chosen(TreesMember("trees", "trees", 1, forest, np.zeros((1, 1))), 1.0)]
     found = estimator.explain(f"n{node}", exact=0)
     assert found.features["feature"].tolist() == ["b"]
     assert found.others > 0
@@ -199,7 +205,7 @@ def test_trees_on_components_are_moved_by_the_features_that_these_add_up():
     node = int(np.argmax(np.abs(table[:, 0])))
     forest = stump(0, table[node, 0] / 2)
     member = TreesMember("trees", "features", 0, forest, np.zeros((1, 1)), components)
-    estimator.members_ = [Chosen(member, 1.0, 1.0)]
+    estimator.members_ = [Chosen(member, 1.0)]
     found = estimator.explain(f"n{node}", exact=0)
     assert set(found.features["feature"]) == {"a", "b"}
     assert found.others == 0

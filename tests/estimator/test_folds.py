@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from polynsd import ConfigError, DataError
+from polynsd.data.splits import split_by_group
 from polynsd.estimator.folds import FEW, LARGE, MANY, SOME, TINY, Folds, hold_out, make_folds
 
 
@@ -33,6 +34,34 @@ def test_large_graphs_with_few_labels_have_fewer_folds():
     y = np.zeros(LARGE, dtype=np.int64)
     y[:50] = 1
     assert len(make_folds(np.arange(LARGE) < 300, y, 0.2, seed=0)) == SOME
+
+
+@pytest.mark.parametrize("num_groups", [3, 12, 150])
+@pytest.mark.parametrize("count", [80, 600])
+def test_groups_are_never_divided_and_all_nodes_are_judged_once(num_groups, count):
+    rng = np.random.default_rng(num_groups)
+    y, groups = (rng.random(count) < 0.3).astype(int), rng.integers(-1, num_groups, count)
+    labelled = rng.random(count) < 0.8
+    folds = make_folds(labelled, y, 0.2, seed=0, groups=groups)
+    np.testing.assert_array_equal(folds.val.sum(0), labelled)
+    np.testing.assert_array_equal(folds.train, labelled & ~folds.val)
+    for train, val in zip(folds.train, folds.val, strict=True):
+        assert not set(groups[train]) & set(groups[val]) - {-1}
+    if num_groups == 150:  # small groups: parts are alike
+        assert len(folds) == 5
+        assert np.ptp(folds.val.sum(1)) <= 0.05 * count
+        assert np.ptp((folds.val & (y == 1)).sum(1)) <= 0.05 * count
+
+
+def test_many_nodes_in_groups_are_held_out_once():
+    y, groups = np.arange(MANY) % 2, np.arange(MANY) // 20
+    folds = make_folds(np.ones(MANY, bool), y, 0.2, seed=0, groups=groups)
+    np.testing.assert_array_equal(folds.val, [split_by_group(groups, folds.used, 0.2, 0)])
+
+
+def test_one_group_cannot_be_divided():
+    with pytest.raises(DataError, match="at least two groups"):
+        make_folds(np.ones(9, bool), np.arange(9) % 2, 0.2, seed=0, groups=np.zeros(9, int))
 
 
 def test_the_only_node_of_a_class_trains_in_every_fold():

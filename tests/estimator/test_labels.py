@@ -8,6 +8,8 @@ from scipy import sparse
 from toy import classifier, regressor, toy_graph
 
 from polynsd import DataError, ShapeError
+from polynsd.estimator import SheafClassifier
+from polynsd.estimator.labels import read_groups
 
 
 def labels(*values):
@@ -65,3 +67,20 @@ def test_an_adjacency_matrix_is_sparse():
     model = classifier(epochs=2).fit(graph.x, graph.y, edges=sparse.csr_array(dense))
     same = classifier(epochs=2).fit(replace(graph, x=graph.x.astype(np.float64)))
     np.testing.assert_allclose(model.predict_proba(), same.predict_proba())
+
+
+def test_groups_are_numbers_or_names_and_gaps_are_none():
+    assert read_groups(["b", None, "a", "b"], 4).tolist() == [1, -1, 0, 1]
+    assert read_groups([7, -1, 7], 3).tolist() == [0, -1, 0]
+    assert read_groups([3.0, np.nan], 4, rows=np.array([2, 0])).tolist() == [-1, -1, 0, -1]
+    with pytest.raises(ShapeError, match=r"one group per node, \[3\]; got \[2\]"):
+        read_groups([1, 2], 3)
+
+
+def test_a_class_that_lives_in_one_group_is_learned_all_the_same():
+    x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 10 == 0
+    model = classifier(epochs=2).fit(x, y, groups=np.where(y, 9, np.arange(60) // 12))
+    np.testing.assert_array_equal(model.val_mask_, np.ones(60, bool))
+    assert np.isfinite(model.predict_proba()).all()
+    model = SheafClassifier(budget=1e-3, device="cpu").fit(x, y, groups=np.where(y, 9, np.arange(60) // 12))
+    assert np.isfinite(model.predict_proba()).all()

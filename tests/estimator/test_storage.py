@@ -221,12 +221,14 @@ def limited_load(folder):
         (lambda r: r["classes"].update(dtype="O"), "classes cannot be of type"),
         (lambda r: r["classes"].update(names=["a", "b", "c"]), "outputs"),
         (lambda r: r["decision"].update(gains=[[1.0]]), "decision"),
-        (lambda r: r["values"].update(temperature_=0), "temperature"),
-        (lambda r: r["members"][0].update(temperature=0), "temperature"),
+        (lambda r: r["calibration"].update(temperature=0), "temperature"),
+        (lambda r: r["members"][0]["calibration"].update(temperature=0), "temperature"),
+        (lambda r: r["members"][0]["calibration"].update(offsets=[1.0]), "need 2 offsets"),
+        (lambda r: r["decision"].update(positive=2), "positive class is number 0 or 1"),
         (lambda r: r["treatments"].update(width=1), "must lie from 0 to 0"),
         (lambda r: r.pop("treatments"), "treatments must be"),
     ],
-    ids=range(26),
+    ids=range(28),
 )  # fmt: skip
 def test_a_forged_result_takes_neither_memory_nor_time(saved, change, message):
     forge(saved, change)

@@ -15,10 +15,12 @@ def summary(names=("no", "yes"), metric="accuracy", **estimate):
         "label": "kind",
         "task": "classification",
         "metric": metric,
+        "positive": names[0] if len(names) == 2 else None,
         "rows": {"nodes": 999, "labelled": 500, "fitted": 400, "scored": 100, "predicted": 499},
         "estimate": {**scores, "convolution": 0.85, **estimate},
         "classes": [{"name": n, "rows": 9, "precision": None, "recall": 0.5} for n in names],
         "confusion": [[7] * len(names) for _ in names],
+        "decision": {"rule": "f1", "threshold": 0.25 if len(names) == 2 else None},
         "ensemble": [member] * 10,
         "tried": 12,
         "files": {"model.safetensors": "the model", "predictions.parquet": "the 499 rows without a label"},
@@ -41,7 +43,9 @@ def test_the_worth_of_the_graph_and_of_the_sheaf_is_one_line(monkeypatch):
     assert worth in " ".join(format_fit(summary(), "run").split())
     text = format_fit(summary(convolution=None), "run")
     assert "features alone 60.0 → this model 90.0 (+30.0)" in text
-    assert "F1 of 'yes' 90.0 %" in format_fit(summary(metric="f1"), "run")
+    text = format_fit(summary(metric="f1"), "run")
+    assert "F1 of 'no' 90.0 %" in text
+    assert "recall: 'no', predicted from a probability of 0.25 on (f1)" in text
     assert "not trained on them" in format_fit(summary(source="halves"), "run")
 
 

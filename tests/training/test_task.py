@@ -52,6 +52,22 @@ def test_metrics_are_those_of_scikit_learn(metric, num_classes):
     assert float(get_task(metric).metrics(logits[None], without, mask)) == pytest.approx(alone)
 
 
+@pytest.mark.parametrize("metric", ["f1", "pr_auc"])
+def test_metrics_of_one_class_may_be_of_the_first(metric):
+    metrics, generator = pytest.importorskip("sklearn.metrics"), torch.Generator().manual_seed(0)
+    logits = torch.randn(60, 2, generator=generator).double()
+    y = torch.randint(2, (60,), generator=generator)
+    expected = {
+        "f1": metrics.f1_score(y, logits.argmax(1), pos_label=0),
+        "pr_auc": metrics.average_precision_score(y, logits[:, 0] - logits[:, 1], pos_label=0),
+    }
+    task = get_task(metric).of_class(0)
+    assert task.score(logits, y) == pytest.approx(expected[metric])
+    beside = torch.cat([y, torch.tensor([-1, -2])])  # without a label, and of no known class
+    both = torch.cat([logits, logits[:2]])
+    assert float(task.metrics(both[None], beside, beside[None] >= 0)) == pytest.approx(expected[metric])
+
+
 def test_accuracy():
     logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [0.0, 3.0]])
     assert accuracy(logits, torch.tensor([0, 1, 0])) == pytest.approx(2 / 3)

@@ -154,24 +154,22 @@ def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
     )
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
     if estimate.predictions is not None:  # predicted before the target was seen
-        prediction[nodes] = estimator.target_scaling_.undo(estimate.predictions)[:, 0]
+        prediction[nodes] = estimate.predictions
     unsure = np.full(graph.num_nodes, np.nan)
     tested = Tested(nodes, truth[nodes], prediction[nodes], unsure[nodes], _scored_note(estimate))
     return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested)
 
 
 def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
-    from polynsd.estimator.classifier import sharpen
-
     estimate, names = estimator.estimate_, [str(name) for name in estimator.classes_.tolist()]
     place = {name: number for number, name in enumerate(names)}
     known = np.array([*(place.get(str(name), -1) for name in graph.class_names or ()), -1])
     truth = known[np.maximum(np.asarray(graph.y), -1)]
     p = estimator.predict_proba(graph)
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # predicted before the label was seen
-        p[nodes] = sharpen(estimate.predictions, estimator.temperature_)
     prediction = estimator.decision_.predict(p)
+    if estimate.predictions is not None and estimate.classes is not None:  # before the label was seen
+        p[nodes], prediction[nodes] = estimate.predictions, estimate.classes
     confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
     tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
     return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested)
