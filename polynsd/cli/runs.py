@@ -12,8 +12,6 @@ from typing import Any
 from tyro.conf import Positional
 
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.report import print_table
-from polynsd.report.fit_summary import format_fit
 from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
 from polynsd.runs.files import flatten
 from polynsd.runs.record import RunRecord, find_runs, read_run
@@ -46,6 +44,8 @@ class RunsList:
     """Print JSON instead of a table."""
 
     def run(self) -> list[Row]:
+        from polynsd.report import print_table
+
         splits = split_rows(self.root)
         everything = summarise_runs(splits)
         rows = everything if self.where is None else filter_runs(splits, self.where)
@@ -83,6 +83,9 @@ class RunsShow:
     """Print JSON instead of tables."""
 
     def run(self) -> RunRecord:
+        from polynsd.report import print_table
+        from polynsd.report.fit_summary import format_fit
+
         record = read_run(self.folder)
         if self.json:
             keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
@@ -155,6 +158,8 @@ def _sort(rows: list[Row], column: str) -> list[Row]:
 
 
 def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
+    from polynsd.report import print_table
+
     columns = [*BLOCK, *(column for column in by if column not in BLOCK)]
     header = (*columns, "runs", "n", "val", "test", "difference", "splits", "wins", "against")
     rows = [
@@ -173,6 +178,8 @@ def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
 
 
 def _print_result(record: RunRecord) -> None:
+    from polynsd.report import print_table
+
     if record.result is None:
         return
     facts = {key: value for key, value in flatten(record.result).items() if key != "splits"}
@@ -186,6 +193,8 @@ def _print_result(record: RunRecord) -> None:
 
 def _print_curves(record: RunRecord) -> None:
     """First, least, greatest and last value of every number in the metrics log."""
+    from polynsd.report import print_table
+
     curves: dict[str, list[float]] = {}
     records = record.metrics()
     for entry in records:
@@ -202,6 +211,8 @@ def _print_curves(record: RunRecord) -> None:
 
 def _print_sessions(record: RunRecord) -> None:
     """A column per session: a resumed run shows what changed in between."""
+    from polynsd.report import print_table
+
     sessions = [
         {key: _format(value) for key, value in flatten(entry).items()} for entry in record.environment
     ]

@@ -10,8 +10,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from polynsd.documents import decode_json, read_bytes, read_json
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
@@ -38,6 +36,7 @@ from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
 load_package = partial(load_optional, purpose="tables of runs need", extra="runs")
 

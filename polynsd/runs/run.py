@@ -18,8 +18,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from polynsd.documents import read_bytes
 from polynsd.errors import ConfigError
 from polynsd.runs.environment import add_session, now, read_sessions
@@ -36,6 +34,7 @@ from polynsd.runs.files import (
     PREDICTIONS,
     RESULT,
     SNAPSHOT,
+    SNAPSHOT_SECONDS,
     StorageError,
     encode_json,
     find_differences,
@@ -54,8 +53,8 @@ from polynsd.runs.tensors import write_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
-SNAPSHOT_SECONDS = 5.0
 MAX_SHOWN = 10  # differences in a message
 
 

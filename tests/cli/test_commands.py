@@ -186,14 +186,37 @@ def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
     process.stderr.close()
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_load_no_torch(option):
-    code = (
-        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); "
-        f"from polynsd.cli import main; main(['{option}'])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.endswith("False\n")
+HELP_OF_ALL = """
+import sys
+from contextlib import suppress
+from polynsd.cli import main
+from polynsd.cli.commands import find_commands
+
+commands = find_commands()
+for name in ("", *commands, *{name.split()[0] for name in commands}):
+    for option in ("--help", "--help-all"):
+        with suppress(SystemExit):
+            main([*name.split(), option])
+main(["--version"])
+slow = {"torch", "torch_geometric", "scipy", "sklearn", "pandas", "numba", "optuna", "matplotlib"}
+print(len(commands), sorted(slow & set(sys.modules)))
+"""
+
+
+def test_help_and_version_load_no_torch():
+    """Of any command, those of other packages too: importing torch takes seconds."""
+    result = subprocess.run([sys.executable, "-c", HELP_OF_ALL], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith(f"{len(find_commands())} []\n")
+
+
+def test_help_shows_the_defaults_that_a_command_begins_with(capsys):
+    """Help is made without the instance that `default_for` builds; both have the same values."""
+    with pytest.raises(SystemExit):
+        main(["train", "--help-all"])
+    plain = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "--rules", "default", "--help-all"])
+    assert capsys.readouterr().out == plain
 
 
 def test_a_command_imports_only_what_it_needs():
