@@ -11,6 +11,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
+from polynsd.cli.compare_fits import are_fits, pair_fits, print_fits
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
 from polynsd.runs.files import flatten
@@ -58,7 +59,7 @@ class RunsList:
             (
                 row["folder"],
                 *(row[key] or "" for key in texts),
-                _format_mean(row),
+                _format_spread(row["test"], row["std"]),
                 _format_number(row["val"]),
                 str(row["splits"] or ""),
                 (row["started"] or "")[:16].replace("T", " "),
@@ -108,7 +109,7 @@ class RunsShow:
 
 @dataclass(frozen=True)
 class RunsCompare:
-    """Compare runs: mean ± std per group, and paired differences over the splits they share."""
+    """Compare runs: mean ± std per group, and paired differences over the splits or rows they share."""
 
     folders: Positional[tuple[Path, ...]]
     """Two or more runs, or folders that hold many."""
@@ -134,9 +135,17 @@ class RunsCompare:
         if single:
             require_comparable(rows)
         table = compare_rows(rows, by, self.baseline or first)
+        about = None
+        if single and by == ["folder"] and are_fits(rows):
+            table, about = pair_fits(table, {name: folder for folder, name in names.items()})
         if self.out is not None:
             write_rows(self.out, table)
-        _print_json(table) if self.json else _print_comparison(table, by)
+        if self.json:
+            _print_json(table)
+        elif about is None:
+            _print_comparison(table, by)
+        else:
+            print_fits(table, about)
         return table
 
 
@@ -167,8 +176,8 @@ def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
             *(row[column] or "" for column in columns),
             *(str(row[key]) for key in ("runs", "n")),
             _format_number(row["val"]),
-            _format_mean(row),
-            "" if row["difference"] is None else f"{row['difference']:+.4f} ± {row['difference_std']:.4f}",
+            _format_spread(row["test"], row["std"]),
+            _format_spread(row["difference"], row["difference_std"], "+"),
             *("" if row[key] is None else str(row[key]) for key in ("pairs", "wins")),
             row["against"] or "",
         )
@@ -233,8 +242,11 @@ def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _format_mean(row: Row) -> str:
-    return "" if row["test"] is None else f"{row['test']:.4f} ± {row['std']:.4f}"
+def _format_spread(value: float | None, std: float | None, sign: str = "") -> str:
+    """`0.8125 ± 0.0312`; a single value has no spread."""
+    if value is None:
+        return ""
+    return f"{value:{sign}.4f}" + ("" if std is None else f" ± {std:.4f}")
 
 
 def _print_json(value: Any) -> None:

@@ -369,10 +369,33 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
     edges, nodes = tables()
     runs = [train(tmp_path, edges, nodes, out=tmp_path / name, test=0.3) for name in ("a", "b")]
     (row,) = [row for row in RunsCompare(tuple(runs), json=True).run() if row["against"]]
-    assert (row["pairs"], row["difference"]) == (1, 0.0)
+    assert (row["pairs"], row["difference"], row["only_this"], row["only_other"]) == (1, 0.0, 0, 0)
+    assert row["difference_low"] == -row["difference_high"] < 0  # equal on a few rows is not equal on all
     other = train(tmp_path, edges, nodes, out=tmp_path / "c", test=0.3, seed=1)
     with pytest.raises(ConfigError, match="tested on different rows"):
         RunsCompare((runs[0], other)).run()
+
+
+@pytest.mark.parametrize("label", ["kind", "size"])
+def test_two_fits_are_compared_row_by_row(tmp_path, monkeypatch, capsys, label):
+    """The interval holds the difference, and turns round with the two; without the tables there is none."""
+    monkeypatch.setattr(candidates, "ZOO_EPOCHS", 5)
+    edges, nodes = tables()
+    runs = [
+        train(tmp_path, edges, nodes, out=tmp_path / name, test=0.3, model=name, label=label)
+        for name in ("gcn", "mlp")
+    ]
+    capsys.readouterr()
+    (row,) = [row for row in RunsCompare(tuple(runs)).run() if row["against"]]
+    (turned,) = [row for row in RunsCompare(tuple(runs[::-1])).run() if row["against"]]
+    assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+    assert row["difference_low"] == pytest.approx(-turned["difference_high"])
+    assert (row["only_this"], row["only_other"]) == (turned["only_other"], turned["only_this"])
+    assert "±" not in capsys.readouterr().out
+    next(tmp_path.rglob("edges.csv")).unlink()
+    (row,) = [row for row in RunsCompare(tuple(runs)).run() if row["against"]]
+    assert row["difference_low"] is None
+    assert "The rows cannot be paired" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("by", ["group", "time"])
