@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -134,6 +135,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         target: Any = None,
         top: int = 10,
         exact: int = 3,
+        dates: Mapping[str, str] | None = None,
     ) -> Explanation:
         """Which features, neighbours and edges moved the prediction of a node.
 
@@ -144,7 +146,10 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             target: the class to explain; the predicted one by default.
             top: rows of every table.
             exact: of how many of the top edges the prediction is made again without the edge.
+            dates: the format of every feature that holds days since 1970, by its name: `ISO8601` or one of
+                strftime's. The dates of a DataFrame are known.
         """
+        from polynsd.estimator.explain_dates import find_date_formats
         from polynsd.estimator.explain_ensemble import explain_prediction
 
         self._require_fitted()
@@ -153,7 +158,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         source = known if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
         if source is None:
             raise ConfigError("the graph of fit is not stored with a model; pass the graph to explain.")
-        return explain_prediction(self, source, node, target, top, exact)
+        formats = find_date_formats(getattr(self, "column_encoders_", ())) if dates is None else dates
+        return explain_prediction(self, source, node, target, top, exact, formats)
 
     def _read_labels(self, graph: Graph, y: Any, in_table: bool, nodes: GraphNodes | None) -> Labels:
         """Labels that were given, or else the graph's own; of some nodes only, where these are."""
