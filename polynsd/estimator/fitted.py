@@ -25,6 +25,7 @@ from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+from polynsd.threads import PASS_BYTES, use_threads_for
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
@@ -68,10 +69,11 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             return self._everywhere
         source = self._with_edges_of_fit(as_graph(self, graph, edges))
         inputs = self._inputs(source, get_device(self.device))
-        means = [
-            as_predictions(member.outputs(inputs), temperature, self.is_regression).mean(0)
-            for member, _, temperature in self.members_
-        ]
+        with use_threads_for(source.num_nodes * PASS_BYTES):
+            means = [
+                as_predictions(member.outputs(inputs), temperature, self.is_regression).mean(0)
+                for member, _, temperature in self.members_
+            ]
         return average(means, np.array([chosen.weight for chosen in self.members_]))
 
     def _with_edges_of_fit(self, graph: Graph) -> Graph:
