@@ -113,7 +113,7 @@ class DataShow(MemoryOption):
             if not is_table:
                 raise
             names = {option.name for option in list_options(DataShow)}
-            print(f"As it is, no graph can be made of it: {name_options(str(error), names)}")
+            print(wrap_text(f"As it is, no graph can be made of it: {name_options(str(error), names)}"))
             return None
         description = describe_graph(graph)
         _print_description(graph, description)
@@ -141,9 +141,12 @@ class DataShow(MemoryOption):
                 print_table(title, ("column", "kind", "different", "missing", "values"), rows)
         if self.tables.nodes is None and not looks_like_edges(read_table(self.name, self.tables.text_format)):
             print(
-                "Its first two columns do not name the same things, so it is not shown as a table of edges. "
-                f"If its rows are nodes: polynsd data show EDGES --nodes {self.name}"
+                wrap_text(
+                    "Its first two columns do not name the same things, so it is not shown as a table of "
+                    "edges. If its rows are nodes:"
+                )
             )
+            print(f"polynsd data show EDGES --nodes {self.name}")
             return False
         return True
 

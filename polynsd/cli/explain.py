@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from polynsd.cli.options import MemoryOption
+from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Explain(MemoryOption):
         from polynsd.estimator.storage import read_schema, read_tables_for, restore_estimator
         from polynsd.runs import read_run
 
+        if self.out is not None and self.out.suffix not in PICTURES:
+            raise ConfigError(f"pictures are {', '.join(PICTURES)} files; got {self.out}. Name such a file.")
         record = read_run(self.run_folder)
         estimator = restore_estimator(record)
         graph = read_tables_for(record, self.edges, self.nodes).graph

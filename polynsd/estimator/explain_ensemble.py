@@ -158,7 +158,7 @@ def make_score(
 
     classes = estimator.classes_.tolist()
     if target is not None and target not in classes:
-        raise ConfigError(f"target must be one of the classes {classes}; got {target!r}.")
+        raise ConfigError(f"target must be one of the classes {', '.join(map(str, classes))}; got {target}.")
     if target is None:
         (chosen,) = estimator.decision_.predict(log_probabilities(outputs).exp()[None].numpy()).tolist()
     else:

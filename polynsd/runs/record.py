@@ -186,6 +186,8 @@ def read_run(folder: str | Path) -> RunRecord:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no run: there is no such folder.")
+    if not (folder / CONFIG).exists():
+        raise DataError(f"{folder} is no run: it has no {CONFIG}. Runs below it: polynsd runs list {folder}")
     identity = RunIdentity.read(folder / CONFIG)
     sessions = tuple(read_sessions(folder / ENVIRONMENT))
     outcome = Outcome.read(folder)

@@ -540,3 +540,29 @@ def test_a_prediction_is_explained_under_the_ids_of_the_tables(tmp_path, capsys)
     assert (tmp_path / "a.svg").exists()
     with pytest.raises(GraphError, match="no node '7'"):
         Explain(run, "7").run()
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("empty", "'empty' has no value in any row.*name another column with label=…"),
+        ("name", "'name' has a label of its own in each of 30 rows.*task='regression'"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused_before_there_is_a_folder(tmp_path, label, message):
+    edges, nodes = tables()
+    with pytest.raises(DataError, match=message):
+        train(tmp_path, edges, nodes.assign(empty="", name="n" + nodes["id"]), label=label)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_changed_table_is_said_to_be_one(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(ConfigError, match=r"inputs\.nodes: the content is another one"):
+        train(tmp_path, edges, nodes.iloc[::-1])
+
+
+def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
+    with pytest.raises(ConfigError, match=r"pictures are \.png, \.svg, \.pdf files; got why\.bmp"):
+        Explain(tmp_path / "no run", "n3", out=Path("why.bmp")).run()
