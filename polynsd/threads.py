@@ -2,7 +2,7 @@
 
 Two threads share the work of a small step, but wait for each other after every operation of it. Where the
 machine has other things to do, each of these waits may take a time slice, and a fit of seconds takes minutes.
-One thread is then as fast as two on a quiet machine, and many times faster on a busy one.
+For such work one thread is about as fast as two on a quiet machine, and many times faster on a busy one.
 
     with use_threads_for(num_bytes):
         train()
