@@ -14,19 +14,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from polynsd.documents import read_document, write_document
 from polynsd.errors import ConfigError, require_at_least, require_at_most, require_choice, require_fraction
 from polynsd.fields import check_fields, fit_fields
-from polynsd.sheaf.families import CHANNELS, Conformal, MapFamily, Orthogonal, get_family
-from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
-from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS, PLACES, TRUNKS
-from polynsd.spectral.bases import get_basis
-from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
+
+if TYPE_CHECKING:
+    from polynsd.sheaf.families import MapFamily
 
 FILTERS = ("polynomial", "diffusion")
 MIXINGS = ("both", "stalk", "channel", "full", "none", "idle")
@@ -139,7 +137,16 @@ class LayerConfig:
         require_at_least("learner_width", self.learner_width, 1)
         require_fraction("dropout", self.dropout)
         require_fraction("map_dropout", self.learner_dropout)
-        for option, choices in _CHOICES.items():
+        changed = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+        if changed - {"dropout", "map_dropout"}:  # the defaults fit together, and this needs torch
+            self.check_parts()
+
+    def check_parts(self) -> None:
+        """Raises unless every part exists and they fit together."""
+        from polynsd.sheaf.families import CHANNELS
+        from polynsd.spectral.bases import get_basis
+
+        for option, choices in _list_choices().items():
             require_choice(option, getattr(self, option), choices)
         for channel in self.fixed_channels:
             require_choice("fixed channel", channel, CHANNELS)
@@ -180,6 +187,8 @@ class LayerConfig:
 
     @property
     def family(self) -> MapFamily:
+        from polynsd.sheaf.families import get_family
+
         return get_family(self.maps)
 
     @property
@@ -190,15 +199,24 @@ class LayerConfig:
     @property
     def adds_trunk(self) -> bool:
         """Whether the learner has a trunk whose output is added to the state."""
-        return self.trunk != "maps" and self.learner in TRUNKS
+        return self.trunk != "maps" and self.has_trunk
 
     def trunk_sees(self, what: str) -> bool:
         """Whether there is a trunk that sees the `features` or the `degree` of a node."""
-        return self.learner in TRUNKS and what in self.learner_inputs
+        return self.has_trunk and what in self.learner_inputs
+
+    @property
+    def has_trunk(self) -> bool:
+        """Whether the learner has parameters between the state and its head."""
+        from polynsd.sheaf.learner import TRUNKS
+
+        return self.learner in TRUNKS
 
     @property
     def is_flat(self) -> bool:
         """Whether the sheaf is that of the plain graph up to a rotation of every stalk."""
+        from polynsd.sheaf.families import Conformal, Orthogonal
+
         return self.maps_on == "nodes" and isinstance(self.family, Orthogonal | Conformal)
 
     @property
@@ -207,25 +225,32 @@ class LayerConfig:
         return self.stalk_dim + len(self.fixed_channels)
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "normalization": (*NORMALIZATIONS, "random-walk"),
-    "maps_on": PLACES,
-    "learner": LEARNERS,
-    "trunk": TRUNK_USES,
-    "map_activation": tuple(ACTIVATIONS),
-    "map_start": MAP_STARTS,
-    "filter": FILTERS,
-    "coefficients": COEFFICIENTS,
-    "correction": tuple(CORRECTIONS),
-    "lambda_max": BOUNDS,
-    "mixing": MIXINGS,
-    "norm": NORMS,
-    "norm_position": ("before", "after"),
-    "gate": GATES,
-    "activation": UPDATES,
-    "dropout_position": ("before", "after", "last"),
-    "correction_state": ("filtered", "residual"),
-}
+@cache
+def _list_choices() -> dict[str, tuple[str, ...]]:
+    """The values of every option that is chosen from a list."""
+    from polynsd.sheaf.laplacian import BOUNDS, NORMALIZATIONS
+    from polynsd.sheaf.learner import ACTIVATIONS, LEARNERS, MAP_STARTS, PLACES
+    from polynsd.spectral.filter import COEFFICIENTS, CORRECTIONS
+
+    return {
+        "normalization": (*NORMALIZATIONS, "random-walk"),
+        "maps_on": PLACES,
+        "learner": LEARNERS,
+        "trunk": TRUNK_USES,
+        "map_activation": tuple(ACTIVATIONS),
+        "map_start": MAP_STARTS,
+        "filter": FILTERS,
+        "coefficients": COEFFICIENTS,
+        "correction": tuple(CORRECTIONS),
+        "lambda_max": BOUNDS,
+        "mixing": MIXINGS,
+        "norm": NORMS,
+        "norm_position": ("before", "after"),
+        "gate": GATES,
+        "activation": UPDATES,
+        "dropout_position": ("before", "after", "last"),
+        "correction_state": ("filtered", "residual"),
+    }
 
 
 class LayerOptions(TypedDict, total=False):

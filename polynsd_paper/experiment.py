@@ -14,7 +14,8 @@ from polynsd.errors import ConfigError, require_at_least
 from polynsd.published import PUBLISHED_LAYER, PUBLISHED_MODEL, PUBLISHED_ODE, PUBLISHED_TRAINING
 from polynsd.search.space import Fixed, Space
 from polynsd.training.configuration import Configuration, dotted
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
+from polynsd.training.source import Source
 
 Measure = Callable[[Problem, Sequence[nn.Module]], Mapping[str, Sequence[float]]]
 

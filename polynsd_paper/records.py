@@ -38,7 +38,7 @@ from polynsd.runs.files import make_folder, write_durably
 from polynsd.search.space import Space
 from polynsd.stats import Shares
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment, Matched, Procedure, cell_text
 
 if TYPE_CHECKING:

@@ -42,8 +42,9 @@ from polynsd.search.final import FINAL_SEED
 from polynsd.search.outcomes import FINISHED
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
 from polynsd.training.protocol import fit_splits, protocol_identity
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment, Matched, Procedure, Trained, published_space
 from polynsd_paper.records import (
     FIRST_SPLITS,

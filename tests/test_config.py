@@ -57,6 +57,12 @@ def test_json_round_trip(config):
     assert from_options(LayerConfig, json.loads(json.dumps(to_dict(config)))) == config
 
 
+def test_the_defaults_fit_together():
+    """They are not checked when a configuration is made of them."""
+    LayerConfig().check_parts()
+    ModelConfig().layer.check_parts()
+
+
 def test_nested_configurations_round_trip_too():
     config = ModelConfig("nsd", num_layers=3, layer=LayerConfig(maps="general", dropout=0.3))
     assert from_options(ModelConfig, json.loads(json.dumps(to_dict(config)))) == config

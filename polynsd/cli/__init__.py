@@ -80,7 +80,7 @@ def _in_words_of(command: Any, error: Exception) -> str:
 def parse_command(arguments: Sequence[str]) -> Any:
     """The command as an instance of its dataclass, with a `run` method; prints help where it is asked for."""
     from polynsd.cli.commands import find_commands, find_group, load_command
-    from polynsd.cli.help import describe_commands
+    from polynsd.cli.help import describe_commands, format_help
 
     commands = find_commands()
     words = 2 if " ".join(arguments[:2]) in commands else 1
@@ -96,6 +96,9 @@ def parse_command(arguments: Sequence[str]) -> Any:
     if name == "train" and any(option.split("=")[0] == "--edges" for option in options):
         name = "fit"  # its older form
     command, prog = load_command(name, commands), f"polynsd {name}"
+    if options and all(option in asks for option in options):
+        print(format_help(prog, command, None, HELP_ALL in options))
+        sys.exit(0)
     if hasattr(command, "rewrite"):
         options = command.rewrite(options)
     return _parse_options(command, options, prog)

@@ -13,17 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from polynsd.bench import filters, layers, results, steps
-from polynsd.bench.measures import describe_environment, require_device
-from polynsd.bench.protocols import WAYS, TimedProtocol, measure_protocol
-from polynsd.bench.samples import NAMES, Case, Row, load_sample, shape_of_size
 from polynsd.cli.options import Integers, Names
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.published import published_model
-from polynsd.report import ProgressReporter
 from polynsd.runs.files import require_file_name, write_json
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
+
+if TYPE_CHECKING:
+    from polynsd.bench.results import Columns, Measure
+    from polynsd.bench.samples import Case, Row
 
 GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
 FAST_BACKENDS = {"cpu": "cpu", "cuda": "gpu"}
@@ -61,6 +60,9 @@ class BenchOptions:
 
     def make_cases(self) -> list[Case]:
         """The grid; mistakes raise before anything is measured."""
+        from polynsd.bench.measures import require_device
+        from polynsd.bench.samples import NAMES, Case, shape_of_size
+
         require_device(self.device)
         require_at_least("repeats", self.repeats, 1)
         require_file_name(self.json)
@@ -79,12 +81,16 @@ class BenchOptions:
         return [Case(*values) for values in product((*graphs, *generated), *options, backends)]
 
     def describe_environment(self) -> Row:
+        from polynsd.bench.measures import describe_environment
+
         return {**describe_environment(self.device), "repeats": self.repeats}
 
-    def measure_all(
-        self, cases: Sequence[Case], about: Row, measure: results.Measure, fields: Sequence[str]
-    ) -> Row:
+    def measure_all(self, cases: Sequence[Case], about: Row, measure: Measure, fields: Sequence[str]) -> Row:
         """The record of all cases; the graph of a case is loaded when its turn comes."""
+        from polynsd.bench import results
+        from polynsd.bench.samples import load_sample
+        from polynsd.report import ProgressReporter
+
         rows: list[Row] = []
         sample = None
         with ProgressReporter(len(cases), unit="rows", quiet=self.quiet) as reporter:
@@ -111,6 +117,8 @@ class BenchKernels(BenchOptions):
     """Measure tile sizes of the GPU kernels first, and remember the fastest for this GPU."""
 
     def run(self) -> Row:
+        from polynsd.bench import filters, results
+
         cases, about = self.make_cases(), self.describe_environment()
         measure = partial(
             filters.measure_filter,
@@ -132,6 +140,8 @@ class BenchStep(BenchOptions):
     """Number of layers L."""
 
     def run(self) -> Row:
+        from polynsd.bench import results, steps
+
         require_at_least("layers", self.layers, 1)
         cases, about = self.make_cases(), self.describe_environment()
         measure = partial(steps.measure_step, layers=self.layers, device=self.device, repeats=self.repeats)
@@ -151,6 +161,8 @@ class BenchLayer(BenchOptions):
     """Timed runs per number; the median counts."""
 
     def run(self) -> Row:
+        from polynsd.bench import layers, results
+
         backends = self.backends or (FAST_BACKENDS[self.device],)
         cases, about = replace(self, backends=backends).make_cases(), self.describe_environment()
         measure = partial(
@@ -183,7 +195,7 @@ class BenchProtocol:
     """Number of layers L."""
     dropout: float = 0.5
     """Probability of dropout in the state."""
-    ways: tuple[str, ...] = tuple(WAYS)
+    ways: tuple[str, ...] = ("plain", "sequence", "replicas")
     """plain, sequence, replicas; speed-ups are over the first."""
     device: str = "cpu"
     """cpu or cuda."""
@@ -193,6 +205,10 @@ class BenchProtocol:
     """Show no progress."""
 
     def run(self) -> Row:
+        from polynsd.bench.measures import describe_environment, require_device
+        from polynsd.bench.protocols import WAYS
+        from polynsd.report import ProgressReporter
+
         require_device(self.device)
         require_file_name(self.json)
         require_at_least("splits", self.splits, 1)
@@ -213,6 +229,10 @@ class BenchProtocol:
         return record
 
     def _measure_graph(self, graph: str) -> list[Row]:
+        from polynsd.bench.protocols import TimedProtocol, measure_protocol
+        from polynsd.bench.samples import load_sample
+        from polynsd.published import published_model
+
         sample = load_sample(graph).to(self.device)
         layer = {"maps": self.maps, "degree": self.degree, "stalk_dim": self.stalk_dim}
         model = published_model(
@@ -227,7 +247,9 @@ class BenchProtocol:
         return [{**sample.facts, **facts, **row} for row in measure_protocol(protocol, self.ways)]
 
     def _print(self, record: Row) -> None:
-        columns: results.Columns = {
+        from polynsd.bench import results
+
+        columns: Columns = {
             "graph": results.graph_cell,
             "way": lambda row: row["way"],
             "seconds": results.number_cell("seconds", 2),
@@ -264,6 +286,7 @@ class BenchSearch:
     """A file for environment and rows."""
 
     def run(self) -> Row:
+        from polynsd.bench.measures import describe_environment, require_device
         from polynsd.bench.searches import TimedSearch, measure_search  # needs Optuna
         from polynsd.search import SearchConfig, get_space
 
@@ -283,7 +306,9 @@ class BenchSearch:
         return record
 
     def _print(self, record: Row) -> None:
-        columns: results.Columns = {
+        from polynsd.bench import results
+
+        columns: Columns = {
             "graph": lambda row: row["graph"],
             "s per cell": results.number_cell("seconds", 2),
             "again": results.number_cell("seconds_again", 2),

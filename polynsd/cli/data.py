@@ -10,16 +10,14 @@ from tyro.conf import Positional, arg
 
 from polynsd.cli.help import list_options, wrap_text
 from polynsd.cli.options import DELIMITERS, MemoryOption, name_options
-from polynsd.data.describe import Description, describe_graph
-from polynsd.data.tables.files import TABLE_EXTENSIONS, TextFormat, extension_of, read_table
-from polynsd.data.tables.summary import looks_like_edges, summarize_columns
 from polynsd.errors import ConfigError, PolyNSDError
-from polynsd.report import ProgressReporter, graph_figure, print_table
 
 if TYPE_CHECKING:
     from polynsd.data import Graph
     from polynsd.data.datasets.catalogue import OpenedGraph
     from polynsd.data.datasets.entries import DatasetEntry
+    from polynsd.data.describe import Description
+    from polynsd.data.tables import TextFormat
 
 MAX_CLASSES_SHOWN = 8
 
@@ -31,6 +29,7 @@ class DataList:
     def run(self) -> None:
         from polynsd.data.datasets.catalogue import locate
         from polynsd.data.datasets.entries import ENTRIES
+        from polynsd.report import print_table
 
         rows = []
         for entry in ENTRIES.values():
@@ -71,6 +70,8 @@ class TableOptions:
     @property
     def text_format(self) -> TextFormat:
         """How text files are written."""
+        from polynsd.data.tables import TextFormat
+
         return TextFormat(DELIMITERS.get(self.delimiter or "", self.delimiter), self.encoding, self.decimal)
 
     def open(self, name: str, extras: bool = False) -> OpenedGraph:
@@ -97,6 +98,10 @@ class DataShow(MemoryOption):
 
     def run(self) -> Description | None:
         """Prints what there is; the description of the graph, None where a table is not one."""
+        from polynsd.data import describe_graph
+        from polynsd.data.tables.files import TABLE_EXTENSIONS, extension_of
+        from polynsd.report import graph_figure
+
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
         is_table = extension_of(self.name) in TABLE_EXTENSIONS
@@ -108,7 +113,7 @@ class DataShow(MemoryOption):
             if not is_table:
                 raise
             names = {option.name for option in list_options(DataShow)}
-            print(f"As it is, no graph can be made of it: {name_options(str(error), names)}")
+            print(wrap_text(f"As it is, no graph can be made of it: {name_options(str(error), names)}"))
             return None
         description = describe_graph(graph)
         _print_description(graph, description)
@@ -121,6 +126,10 @@ class DataShow(MemoryOption):
 
     def _show_tables(self) -> bool:
         """Prints the columns of the tables; whether the first of them can be one of edges."""
+        from polynsd.data.tables.files import read_table
+        from polynsd.data.tables.summary import looks_like_edges, summarize_columns
+        from polynsd.report import print_table
+
         for path in (self.name, self.tables.nodes):
             if path is not None:
                 table = read_table(path, self.tables.text_format)
@@ -132,9 +141,12 @@ class DataShow(MemoryOption):
                 print_table(title, ("column", "kind", "different", "missing", "values"), rows)
         if self.tables.nodes is None and not looks_like_edges(read_table(self.name, self.tables.text_format)):
             print(
-                "Its first two columns do not name the same things, so it is not shown as a table of edges. "
-                f"If its rows are nodes: polynsd data show EDGES --nodes {self.name}"
+                wrap_text(
+                    "Its first two columns do not name the same things, so it is not shown as a table of "
+                    "edges. If its rows are nodes:"
+                )
             )
+            print(f"polynsd data show EDGES --nodes {self.name}")
             return False
         return True
 
@@ -193,6 +205,7 @@ class DataFetch:
 
     def run(self) -> Graph:
         from polynsd.data.datasets.catalogue import load, locate
+        from polynsd.report import ProgressReporter
 
         with ProgressReporter(None, unit="KiB", quiet=self.quiet) as reporter:
             graph = load(
@@ -217,6 +230,7 @@ class DataMake:
     """Where to write it (.npz, .csv, .parquet, .graphml); nothing is written unless given."""
 
     def run(self) -> Graph:
+        from polynsd.data import describe_graph
         from polynsd.data.generators import make_graph, parse_arguments
         from polynsd.data.tables import write_graph
 
@@ -228,6 +242,8 @@ class DataMake:
 
 
 def _print_description(graph: Graph, description: Description) -> None:
+    from polynsd.report import print_table
+
     d = description
     names = graph.class_names or tuple(str(c) for c in range(len(d.class_sizes)))
     sizes = [f"{name}: {size:,}" for name, size in zip(names, d.class_sizes, strict=False)]
@@ -256,6 +272,8 @@ def _print_description(graph: Graph, description: Description) -> None:
 
 
 def _print_splits(graph: Graph) -> None:
+    from polynsd.report import print_table
+
     rows = []
     for protocol, masks in graph.masks.items():
         for index in range(len(masks)):

@@ -10,20 +10,20 @@ settings of the generator an MLP wins (README), so do not read the table as a be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from polynsd.config import ModelConfig, TrainConfig, to_dict
-from polynsd.data import heterophilous_graph, heterophily, stratified_split
 from polynsd.errors import require_at_least
-from polynsd.nn import LayerResponse, PolyNSD
-from polynsd.published import published_model, published_training
-from polynsd.report import ProgressReporter, print_results, results_figure
-from polynsd.runs.files import write_json
-from polynsd.training import Callback, Configuration, Epoch, Problem, ProtocolResult, fit_splits, get_task
+from polynsd.training.callback import Callback
+
+if TYPE_CHECKING:
+    from polynsd.config import ModelConfig, TrainConfig
+    from polynsd.nn import LayerResponse
+    from polynsd.report import ProgressReporter
+    from polynsd.training import Epoch, Problem, ProtocolResult
+
+    Results = dict[str, ProtocolResult]
 
 GRAPH: dict[str, Any] = {
     "num_classes": 2,
@@ -32,24 +32,26 @@ GRAPH: dict[str, Any] = {
     "feature_noise": 0.5,
     "scaled_noise": False,
 }
-TRAINING = published_training(epochs=120, patience=40)
-
-Results = dict[str, ProtocolResult]
+EPOCHS, PATIENCE = 120, 40
 
 
 def _configure(model: str, hidden: int = 8, layers: int = 2, **layer: Any) -> ModelConfig:
+    from polynsd.published import published_model
+
     return published_model(model, hidden_channels=hidden, num_layers=layers, layer={"dropout": 0.2, **layer})
 
 
-MODELS = {
-    "PolyNSD, diagonal": _configure("polynsd", maps="diagonal"),
-    "PolyNSD, orthogonal": _configure("polynsd", maps="orthogonal", stalk_dim=3),
-    "PolyNSD, general": _configure("polynsd", maps="general", stalk_dim=3),
-    "NSD, diagonal": _configure("nsd", maps="diagonal"),
-    "identity sheaf": _configure("identity-sheaf", maps="identity"),
-    "GCN": _configure("gcn", hidden=64),
-    "MLP": _configure("mlp", hidden=64, layers=3),
-}
+def list_models() -> dict[str, ModelConfig]:
+    """The models that are compared, by the names they have in the table."""
+    return {
+        "PolyNSD, diagonal": _configure("polynsd", maps="diagonal"),
+        "PolyNSD, orthogonal": _configure("polynsd", maps="orthogonal", stalk_dim=3),
+        "PolyNSD, general": _configure("polynsd", maps="general", stalk_dim=3),
+        "NSD, diagonal": _configure("nsd", maps="diagonal"),
+        "identity sheaf": _configure("identity-sheaf", maps="identity"),
+        "GCN": _configure("gcn", hidden=64),
+        "MLP": _configure("mlp", hidden=64, layers=3),
+    }
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Demo:
 
     splits: int = 5
     """Number of random 60/20/20 splits."""
-    epochs: int = TRAINING.epochs
+    epochs: int = EPOCHS
     """Largest number of epochs per model and split."""
     nodes: int = 600
     """Number of nodes of the graph."""
@@ -72,12 +74,19 @@ class Demo:
     """Show no progress."""
 
     def run(self) -> Results:
+        from polynsd.config import to_dict
+        from polynsd.data import heterophilous_graph, heterophily, stratified_split
+        from polynsd.published import published_training
+        from polynsd.report import print_results, results_figure
+        from polynsd.runs.files import write_json
+        from polynsd.training import Problem, get_task
+
         require_at_least("splits", self.splits, 1)
         arguments = {**GRAPH, "num_nodes": self.nodes, "heterophily": self.heterophily, "seed": self.seed}
         graph = heterophilous_graph(**arguments)
         data, realised = graph.to_pyg(), heterophily(graph)
         splits = tuple(stratified_split(data.y, seed=self.seed + i) for i in range(self.splits))
-        training = replace(TRAINING, epochs=self.epochs)
+        training = published_training(epochs=self.epochs, patience=PATIENCE)
         results = _train(Problem(data, splits, get_task("accuracy"), self.seed), training, self.quiet)
         title = (
             f"{graph.num_nodes} nodes, {graph.num_edges} edges, {100 * realised:.0f} % of them "
@@ -111,10 +120,13 @@ class _EpochProgress(Callback):
 
 def _train(problem: Problem, training: TrainConfig, quiet: bool) -> Results:
     """Trains every model on every split, with one progress bar for all."""
-    budget = len(problem.splits) * training.epochs
+    from polynsd.report import ProgressReporter
+    from polynsd.training import Configuration, fit_splits
+
+    models, budget = list_models(), len(problem.splits) * training.epochs
     results: Results = {}
-    with ProgressReporter(len(MODELS) * budget, quiet=quiet) as progress:
-        for number, (name, model) in enumerate(MODELS.items(), 1):
+    with ProgressReporter(len(models) * budget, quiet=quiet) as progress:
+        for number, (name, model) in enumerate(models.items(), 1):
             callback = _EpochProgress(progress, f"{name}, {len(problem.splits)} splits")
             results[name] = fit_splits(problem, Configuration(model, training), callback=callback)
             progress.skip_to(number * budget)  # the epochs saved by stopping early
@@ -132,6 +144,10 @@ def _summarise(results: Results) -> str:
 
 def _responses(results: Results) -> dict[str, list[LayerResponse]]:
     """Frequency responses of the models with a learned filter, as trained on the first split."""
+    import torch
+
+    from polynsd.nn import PolyNSD
+
     lam = torch.linspace(0, 2, 201)
     models = {name: result.models[0] for name, result in results.items() if name.startswith("PolyNSD")}
     return {name: model.responses(lam) for name, model in models.items() if isinstance(model, PolyNSD)}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from polynsd.cli.options import MemoryOption
+from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,17 @@ class Explain(MemoryOption):
 
     def run(self) -> Explanation:
         """Explains, prints the tables and writes the picture."""
-        from polynsd.estimator.storage import read_tables_for, restore_estimator
+        from polynsd.estimator.explain_dates import find_date_formats
+        from polynsd.estimator.storage import read_schema, read_tables_for, restore_estimator
         from polynsd.runs import read_run
 
+        if self.out is not None and self.out.suffix not in PICTURES:
+            raise ConfigError(f"pictures are {', '.join(PICTURES)} files; got {self.out}. Name such a file.")
         record = read_run(self.run_folder)
         estimator = restore_estimator(record)
         graph = read_tables_for(record, self.edges, self.nodes).graph
-        found = estimator.explain(self.node, graph, target=self.target, top=self.top)
+        dates = find_date_formats(read_schema(record).node_features)
+        found = estimator.explain(self.node, graph, target=self.target, top=self.top, dates=dates)
         picture = self.out or self.run_folder / f"explain-{re.sub(r'[^A-Za-z0-9_.-]', '_', self.node)}.png"
         print(self._as_json(found) if self.json else str(found))
         found.plot(picture)
@@ -62,6 +69,7 @@ class Explain(MemoryOption):
                 "score": found.score,
                 "probability": found.probability,
                 "left_out": found.left_out,
+                "dates": {name: asdict(date) for name, date in found.dates.items()},
                 **{name: json.loads(getattr(found, name).to_json(orient="records")) for name in tables},
             },
             ensure_ascii=False,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from polynsd.cli.options import Numbers
 from polynsd.errors import ConfigError
-from polynsd.report import print_table
 
 if TYPE_CHECKING:
     from polynsd.federated.partition import Partition
@@ -44,6 +43,7 @@ class FederatedPartition:
 
     def run(self) -> Partition:
         from polynsd.federated.partition import partition_dataset
+        from polynsd.report import print_table
 
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")

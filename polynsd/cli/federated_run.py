@@ -15,8 +15,7 @@ from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.outcome import DELTA, Outcome, Privacy, RoundReport, ServerOptions
-from polynsd.report import ProgressReporter, print_table
-from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.runs.files import SNAPSHOT_SECONDS
 
 if TYPE_CHECKING:
     from polynsd.federated.partition import Partition
@@ -121,6 +120,8 @@ class RoundsView:
     """
 
     def __init__(self, training: FederatedConfig, quiet: bool = False, as_json: bool = False) -> None:
+        from polynsd.report import ProgressReporter
+
         self.training, self.rounds, self.quiet, self.as_json = training, training.rounds, quiet, as_json
         self._has_bar = sys.stderr.isatty() and not quiet and not as_json
         self._bar = ProgressReporter(self.rounds, unit="rounds", quiet=not self._has_bar)
@@ -186,6 +187,8 @@ def print_outcome(outcome: Outcome, config: FederatedConfig, options: ServerOpti
         choices = {kind: asdict(choice) for kind, choice in outcome.choices.items()}
         print(json.dumps({"event": "done", **choices, "sent": outcome.sent, "received": outcome.received}))
         return
+    from polynsd.report import print_table
+
     rows = [
         (
             f"{kind} model{'s' * (kind == 'local')}",

@@ -144,12 +144,14 @@ class Fit(MemoryOption):
     def run(self) -> Path:
         """Reads, fits, writes the run folder and prints a summary; returns the folder."""
         from polynsd.data.tables import read_tables
+        from polynsd.data.tables.labels import require_learnable
         from polynsd.estimator.candidates import zoo_candidates
         from polynsd.estimator.storage import KIND, describe_parameters, hash_file
         from polynsd.runs import Run
 
         options = self._read_options()
         tables = read_tables(self.edges, self.nodes, options)
+        require_learnable(tables.graph, self.label)
         estimator, split = self._make_estimator(tables), self._split(tables)
         estimator.check(
             tables.graph, **split

@@ -216,7 +216,11 @@ def _format_default(option: Option) -> str:
 
 
 def _get_default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    """The default of a field; MISSING for a dataclass of options that begins with its own defaults."""
+    factory: Any = field.default_factory
+    if isinstance(factory, type) and is_dataclass(factory):
+        return MISSING  # an instance would check its values, and may need torch for it
+    return field.default if factory is MISSING else factory()
 
 
 def _is_union(kind: Any) -> bool:

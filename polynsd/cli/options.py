@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args
 
 from tyro.conf import arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -24,6 +26,10 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from polynsd.errors import ConfigError, guess_name
 
 DELIMITERS = {"tab": "\t", "\\t": "\t"}  # characters that are awkward to type
+NUMBERS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
+    int: (int, "INT", "a whole number"),
+    float: (float, "FLOAT", "a number"),
+}
 BOOLEANS = {"True": True, "False": False}
 METRICS = ("auto", "accuracy", "balanced_accuracy", "f1", "roc_auc", "pr_auc")
 METRIC_ALIASES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_precision": "pr_auc"}
@@ -41,10 +47,35 @@ def mapping_registry() -> ConstructorRegistry:
     )
 
     @registry.primitive_rule
-    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, Any]] | None:
+    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        kinds = [kind for kind in get_args(info.type) or (info.type,) if kind is not type(None)]
+        if len(kinds) == 1 and kinds[0] in NUMBERS and info.type_origin in (None, Union, UnionType):
+            return _number_spec(*NUMBERS[kinds[0]], may_be_none=info.type not in NUMBERS)
         return spec if info.type_origin in (dict, Mapping) else None
 
     return registry
+
+
+def _number_spec(
+    kind: Callable[[str], Any], metavar: str, wanted: str, may_be_none: bool
+) -> PrimitiveConstructorSpec[Any]:
+    """How a number is read, and None where that is a value; a mistake is told without names of types."""
+
+    def parse(words: list[str]) -> Any:
+        if may_be_none and words[0] == "None":
+            return None
+        try:
+            return kind(words[0])
+        except ValueError as error:
+            raise ValueError(f"expected {wanted}; got {words[0]!r}.") from error
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=parse,
+        is_instance=lambda value: may_be_none if value is None else type(value) in (int, float),
+        str_from_instance=lambda value: [str(value)],
+    )
 
 
 def parse_mapping(words: list[str]) -> dict[str, Any]:
@@ -200,6 +231,7 @@ PYTHON_NAMES = {
     "random_state": "seed",
 }  # of arguments whose option is called otherwise
 ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']+)'|([\d.]+)|\[\.\.\.\]|…)")
+ORIGIN = re.compile(r"column '([^']+)'")  # the column that a message is about
 SUBJECT = re.compile(r"^([a-z_]+)(?= must\b| needs\b)", re.MULTILINE)
 NONE = re.compile(r",? or (be )?None\b")  # what an option is that is not given
 
@@ -219,6 +251,9 @@ def name_options(text: str, options: Collection[str], positionals: Collection[st
 
     def name_argument(match: re.Match[str]) -> str:
         value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
+        spoken_of = ORIGIN.findall(text[: match.start()])
+        if value == "COLUMN …" and len(set(spoken_of)) == 1:
+            value = shlex.quote(spoken_of[0])
         value = value if re.fullmatch(r"[\w.-]+", value) or not match[2] else f"'{value}'"
         if match[1] in positionals:
             return match[1].upper()

@@ -11,9 +11,8 @@ from typing import Any
 
 from tyro.conf import Positional
 
+from polynsd.cli.compare_fits import are_fits, pair_fits, print_fits
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.report import print_table
-from polynsd.report.fit_summary import format_fit
 from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
 from polynsd.runs.files import flatten
 from polynsd.runs.record import RunRecord, find_runs, read_run
@@ -46,6 +45,8 @@ class RunsList:
     """Print JSON instead of a table."""
 
     def run(self) -> list[Row]:
+        from polynsd.report import print_table
+
         splits = split_rows(self.root)
         everything = summarise_runs(splits)
         rows = everything if self.where is None else filter_runs(splits, self.where)
@@ -58,7 +59,7 @@ class RunsList:
             (
                 row["folder"],
                 *(row[key] or "" for key in texts),
-                _format_mean(row),
+                _format_spread(row["test"], row["std"]),
                 _format_number(row["val"]),
                 str(row["splits"] or ""),
                 (row["started"] or "")[:16].replace("T", " "),
@@ -83,6 +84,9 @@ class RunsShow:
     """Print JSON instead of tables."""
 
     def run(self) -> RunRecord:
+        from polynsd.report import print_table
+        from polynsd.report.fit_summary import format_fit
+
         record = read_run(self.folder)
         if self.json:
             keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
@@ -105,7 +109,7 @@ class RunsShow:
 
 @dataclass(frozen=True)
 class RunsCompare:
-    """Compare runs: mean ± std per group, and paired differences over the splits they share."""
+    """Compare runs: mean ± std per group, and paired differences over the splits or rows they share."""
 
     folders: Positional[tuple[Path, ...]]
     """Two or more runs, or folders that hold many."""
@@ -131,9 +135,17 @@ class RunsCompare:
         if single:
             require_comparable(rows)
         table = compare_rows(rows, by, self.baseline or first)
+        about = None
+        if single and by == ["folder"] and are_fits(rows):
+            table, about = pair_fits(table, {name: folder for folder, name in names.items()})
         if self.out is not None:
             write_rows(self.out, table)
-        _print_json(table) if self.json else _print_comparison(table, by)
+        if self.json:
+            _print_json(table)
+        elif about is None:
+            _print_comparison(table, by)
+        else:
+            print_fits(table, about)
         return table
 
 
@@ -155,6 +167,8 @@ def _sort(rows: list[Row], column: str) -> list[Row]:
 
 
 def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
+    from polynsd.report import print_table
+
     columns = [*BLOCK, *(column for column in by if column not in BLOCK)]
     header = (*columns, "runs", "n", "val", "test", "difference", "splits", "wins", "against")
     rows = [
@@ -162,8 +176,8 @@ def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
             *(row[column] or "" for column in columns),
             *(str(row[key]) for key in ("runs", "n")),
             _format_number(row["val"]),
-            _format_mean(row),
-            "" if row["difference"] is None else f"{row['difference']:+.4f} ± {row['difference_std']:.4f}",
+            _format_spread(row["test"], row["std"]),
+            _format_spread(row["difference"], row["difference_std"], "+"),
             *("" if row[key] is None else str(row[key]) for key in ("pairs", "wins")),
             row["against"] or "",
         )
@@ -173,6 +187,8 @@ def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
 
 
 def _print_result(record: RunRecord) -> None:
+    from polynsd.report import print_table
+
     if record.result is None:
         return
     facts = {key: value for key, value in flatten(record.result).items() if key != "splits"}
@@ -186,6 +202,8 @@ def _print_result(record: RunRecord) -> None:
 
 def _print_curves(record: RunRecord) -> None:
     """First, least, greatest and last value of every number in the metrics log."""
+    from polynsd.report import print_table
+
     curves: dict[str, list[float]] = {}
     records = record.metrics()
     for entry in records:
@@ -202,6 +220,8 @@ def _print_curves(record: RunRecord) -> None:
 
 def _print_sessions(record: RunRecord) -> None:
     """A column per session: a resumed run shows what changed in between."""
+    from polynsd.report import print_table
+
     sessions = [
         {key: _format(value) for key, value in flatten(entry).items()} for entry in record.environment
     ]
@@ -222,8 +242,11 @@ def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _format_mean(row: Row) -> str:
-    return "" if row["test"] is None else f"{row['test']:.4f} ± {row['std']:.4f}"
+def _format_spread(value: float | None, std: float | None, sign: str = "") -> str:
+    """`0.8125 ± 0.0312`; a single value has no spread."""
+    if value is None:
+        return ""
+    return f"{value:{sign}.4f}" + ("" if std is None else f" ± {std:.4f}")
 
 
 def _print_json(value: Any) -> None:

@@ -6,16 +6,17 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polynsd.cli.options import MemoryOption
 from polynsd.errors import ConfigError
 from polynsd.optional import load_yaml
-from polynsd.report import JsonLines, SearchView, print_table
-from polynsd.report.output import score_name, score_text
-from polynsd.search.study import SearchConfig
-from polynsd.training.callback import Callback, SearchPlan, TrialStatus
-from polynsd.training.problem import Source
+from polynsd.search.config import SearchConfig
+from polynsd.training.callback import SearchPlan, TrialStatus
+from polynsd.training.source import Source
+
+if TYPE_CHECKING:
+    from polynsd.training.callback import Callback
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class SearchCommand(MemoryOption):
 
     def run(self) -> dict[str, Any] | None:
         """Works until the trials are done; returns the result, or None with --no-final."""
+        from polynsd.report import JsonLines, SearchView
         from polynsd.search import (
             begin_with,
             conclude,
@@ -105,6 +107,8 @@ def _earlier_trials(rows: list[dict[str, Any]]) -> tuple[TrialStatus, ...]:
 
 
 def _print_result(out: Path, result: dict[str, Any]) -> None:
+    from polynsd.report.output import print_table, score_name, score_text
+
     chosen, final, finalists = result["chosen"], result["final"], result["finalists"]
     metric, text = score_name(result["metric"]), partial(score_text, result["metric"])
     numbers = ", ".join(str(each["trial"]) for each in finalists)

@@ -6,20 +6,18 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from polynsd.cli.options import MemoryOption, move_options
 from polynsd.cli.report import add_report
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.errors import ConfigError
-from polynsd.report import JsonLines, ProtocolView, TensorBoardLog, print_results
-from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.runs.files import SNAPSHOT_SECONDS
 from polynsd.training.callback import Callback, CallbackList
-from polynsd.training.configuration import Configuration, get_rules, read_configuration
-from polynsd.training.problem import Source
-from polynsd.training.protocol import fit_splits
-from polynsd.training.result import ProtocolResult
-from polynsd.zoo import ZOO, layer_defaults, model_options
+from polynsd.training.source import Source
+
+if TYPE_CHECKING:
+    from polynsd.training.result import ProtocolResult
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,9 @@ class Train(MemoryOption):
     @classmethod
     def rewrite(cls, arguments: Sequence[str]) -> list[str]:
         """`--degree 8` as `--options degree 8`, where the model is one of the zoo that has this option."""
+        from polynsd.training.configuration import read_configuration
+        from polynsd.zoo import ZOO, model_options
+
         named = _parse_known(arguments)
         if named is None:
             return list(arguments)
@@ -74,6 +75,9 @@ class Train(MemoryOption):
     @classmethod
     def default_for(cls, arguments: Sequence[str]) -> Train:
         """The defaults of the model under the rules that the arguments name, which options replace."""
+        from polynsd.training.configuration import get_rules, read_configuration
+        from polynsd.zoo import layer_defaults
+
         options = _parse_known(arguments)
         if options is None:
             return cls()
@@ -92,6 +96,10 @@ class Train(MemoryOption):
         return f"the same command goes on with {self.out}" if self.out.exists() else ""
 
     def run(self) -> ProtocolResult:
+        from polynsd.report import JsonLines, ProtocolView, TensorBoardLog
+        from polynsd.training.configuration import Configuration, get_rules
+        from polynsd.training.protocol import fit_splits
+
         callback: Callback = JsonLines() if self.json else ProtocolView(quiet=self.quiet)
         if self.tensorboard is not None:
             callback = CallbackList(callback, TensorBoardLog(self.tensorboard))
@@ -126,6 +134,8 @@ def _parse_known(arguments: Sequence[str]) -> argparse.Namespace | None:
 
 
 def _print_result(result: ProtocolResult, out: Path | None) -> None:
+    from polynsd.report import print_results
+
     about, splits = result.about, len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
     title = (

@@ -19,8 +19,9 @@ from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, DataError, PolyNSDError
 from polynsd.runs import RunRecord, read_run
 from polynsd.stats import Shares
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
 from polynsd.training.result import ProtocolResult
+from polynsd.training.source import Source
 from polynsd.zoo import build_model
 from polynsd.zoo.states import check_state
 

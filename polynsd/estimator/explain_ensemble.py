@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ from polynsd.data import Graph
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.explain import Score, assemble, log_odds, network_model
+from polynsd.estimator.explain_dates import describe_dates
 from polynsd.estimator.explanation import Explanation, Names
 from polynsd.estimator.features import STANDARD
 from polynsd.estimator.gradients import LinearFirstModel, Matrix, Numbers
@@ -50,7 +51,13 @@ MOST_REMOVED = 20  # edges of the node that are taken away; of more, those to th
 
 
 def explain_prediction(
-    estimator: SheafEstimator, graph: Graph, node: Any, target: Any, top: int, exact: int
+    estimator: SheafEstimator,
+    graph: Graph,
+    node: Any,
+    target: Any,
+    top: int,
+    exact: int,
+    dates: Mapping[str, str],
 ) -> Explanation:
     """See `SheafEstimator.explain`."""
     number = find_node(graph, node)
@@ -73,25 +80,28 @@ def explain_prediction(
     classes = getattr(estimator, "classes_", None)
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
-    def score_without(ends: tuple[int, int]) -> float:
-        rest = Inputs(_without_edge(graph, ends), inputs.treatments, inputs.edge_scaling, "cpu")
-        predicted = [torch.from_numpy(m.outputs(rest)[:, number]) for m, _, _ in estimator.members_]
+    def score_of(other: Graph) -> float:
+        changed = Inputs(other, inputs.treatments, inputs.edge_scaling, "cpu")
+        predicted = [torch.from_numpy(m.outputs(changed)[:, number]) for m, _, _ in estimator.members_]
         return float(score([row for rows in predicted for row in rows]))
 
+    labels = _names(estimator, graph, number)
     explanation = assemble(
         models=models,
         outputs=outputs,
         score=score,
         node=number,
-        names=_names(estimator, graph, number),
+        names=labels,
         target=None if classes is None or chosen is None else classes[chosen].item(),
         top=top,
         exact=exact,
-        score_without=score_without,
+        score_without=lambda ends: score_of(_without_edge(graph, ends)),
         topology=topology,
         lost_without=lost_without,
     )
-    return replace(explanation, left_out=left_out)
+    shown = explanation.features["feature"].tolist()
+    described = describe_dates(graph, number, labels, dates, shown, explanation.score, score_of)
+    return replace(explanation, left_out=left_out, dates=described)
 
 
 def remove_edges(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[dict[int, Tensor]]:
@@ -149,7 +159,7 @@ def make_score(
 
     classes = estimator.classes_.tolist()
     if target is not None and target not in classes:
-        raise ConfigError(f"target must be one of the classes {classes}; got {target!r}.")
+        raise ConfigError(f"target must be one of the classes {', '.join(map(str, classes))}; got {target}.")
     if target is None:
         (chosen,) = estimator.decision_.predict(log_probabilities(outputs).exp()[None].numpy()).tolist()
     else:
@@ -265,6 +275,9 @@ def _names(estimator: Any, graph: Graph, number: int) -> Names:
     row = graph.x[[number]]
     values = np.ravel(row.toarray() if hasattr(row, "toarray") else row).astype(np.float64)
     known = getattr(estimator, "feature_names_in_", graph.feature_names)
+    encoders = getattr(estimator, "column_encoders_", ())
+    if encoders:  # a column may have become several features
+        known = [name for encoder in encoders for name in encoder.names]
     features = [f"x{i}" for i in range(len(values))] if known is None else [str(name) for name in known]
     return Names(graph.ids, features, values)
 

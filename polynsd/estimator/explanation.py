@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from polynsd.estimator.explain_dates import DateFeature
 from polynsd.estimator.gradients import Effects, Transport
 from polynsd.optional import load_optional
 from polynsd.topology import Topology
@@ -49,6 +50,7 @@ class Explanation:
             what is lost without them, its features are left out.
         transports: for each network that learns maps, layer by layer, the transport to the node.
         links: all edges between the nodes of the tables.
+        dates: of features that are dates, the date of the node and the effect of a later one, by their names.
     """
 
     node: Any
@@ -63,6 +65,7 @@ class Explanation:
     left_out: float = 0.0
     transports: Mapping[str, Sequence[Transport]] = field(default_factory=dict)
     links: Sequence[tuple[Any, Any]] = ()
+    dates: Mapping[str, DateFeature] = field(default_factory=dict)
 
     def to_frame(self) -> pd.DataFrame:
         """One table: kind (feature, neighbour or edge), name, contribution; the largest first."""
@@ -116,9 +119,35 @@ class Explanation:
             ("edges", self.edges),
         ):
             if len(table):
+                if title == "features":
+                    table = table.assign(value=self.value_texts)
                 text = table.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="–")
                 lines += ["", title, text]
+                if title == "features":
+                    lines += self.date_lines
         return "\n".join(lines)
+
+    @property
+    def value_texts(self) -> list[str]:
+        """The values of the features at the node, as they are shown: dates as the table writes them."""
+        named = zip(self.features["feature"], self.features["value"], strict=True)
+        return [
+            self.dates[name].text if name in self.dates else _format_value(value) for name, value in named
+        ]
+
+    @property
+    def date_lines(self) -> list[str]:
+        """What a later date would change, a line for each."""
+        return [
+            f"{name}: one {date.unit} later {date.later:+.3g}"
+            for name, date in self.dates.items()
+            if date.later is not None
+        ]
+
+
+def _format_value(value: float) -> str:
+    """Three digits, or all of a large number."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 @dataclass(frozen=True, eq=False)

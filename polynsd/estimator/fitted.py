@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+from polynsd.threads import PASS_BYTES, use_threads_for
 from polynsd.training import Task, get_task
 
 if TYPE_CHECKING:
@@ -69,10 +71,11 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             return self._everywhere
         source = self._with_edges_of_fit(as_graph(self, graph, edges))
         inputs = self._inputs(source, get_device(self.device))
-        means = [
-            as_predictions(member.outputs(inputs), calibration, self.is_regression).mean(0)
-            for member, _, calibration in self.members_
-        ]
+        with use_threads_for(source.num_nodes * PASS_BYTES):
+            means = [
+                as_predictions(member.outputs(inputs), calibration, self.is_regression).mean(0)
+                for member, _, calibration in self.members_
+            ]
         return average(means, np.array([chosen.weight for chosen in self.members_]))
 
     def _with_edges_of_fit(self, graph: Graph) -> Graph:
@@ -127,6 +130,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         target: Any = None,
         top: int = 10,
         exact: int = 3,
+        dates: Mapping[str, str] | None = None,
     ) -> Explanation:
         """Which features, neighbours and edges moved the prediction of a node.
 
@@ -137,7 +141,10 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             target: the class to explain; the predicted one by default.
             top: rows of every table.
             exact: of how many of the top edges the prediction is made again without the edge.
+            dates: the format of every feature that holds days since 1970, by its name: `ISO8601` or one of
+                strftime's. The dates of a DataFrame are known.
         """
+        from polynsd.estimator.explain_dates import find_date_formats
         from polynsd.estimator.explain_ensemble import explain_prediction
 
         self._require_fitted()
@@ -146,7 +153,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         source = known if graph is None else self._with_edges_of_fit(as_graph(self, graph, edges))
         if source is None:
             raise ConfigError("the graph of fit is not stored with a model; pass the graph to explain.")
-        return explain_prediction(self, source, node, target, top, exact)
+        formats = find_date_formats(getattr(self, "column_encoders_", ())) if dates is None else dates
+        return explain_prediction(self, source, node, target, top, exact, formats)
 
     def _read_labels(self, graph: Graph, y: Any, in_table: bool, nodes: GraphNodes | None) -> Labels:
         """Labels that were given, or else the graph's own; of some nodes only, where these are."""

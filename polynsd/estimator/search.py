@@ -27,12 +27,14 @@ from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
 from polynsd.estimator.trees import TreesCandidate
+from polynsd.threads import PASS_BYTES, use_threads_for
 
 logger = logging.getLogger("polynsd")
 
 GROUPS_WITHOUT_GAIN = 3  # that end a search
 FAR_BEHIND = 0.05  # by which a family is behind another that is not tried by networks at all
 SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
+TABLE_BYTES = 24  # of a feature of a node and of its neighbours in the tables of cheap candidates
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
 
 OnCandidate = Callable[[dict[str, Any], float], None]
@@ -224,7 +226,9 @@ class CandidateSearch:
                     return []
                 fitted = self._with_outputs(fit_networks(networks, self._data_in_time()))
             else:
-                fitted = [candidate.fit(self._data_in_time()) for candidate in group]
+                rows, columns = self.data.inputs.graph.num_nodes, len(self.data.inputs.treatments.columns)
+                with use_threads_for(TABLE_BYTES * rows * max(columns, 1)):
+                    fitted = [candidate.fit(self._data_in_time()) for candidate in group]
             self._store([each.member for each in fitted if each is not None])
         self.budget.charge(
             [each.member for each in fitted if each and isinstance(each.member, NetworkMember)]
@@ -232,9 +236,9 @@ class CandidateSearch:
         return fitted
 
     def _with_outputs(self, members: Sequence[Member | None]) -> list[Fitted | None]:
-        return [
-            None if member is None else Fitted(member, member.outputs(self.data.inputs)) for member in members
-        ]
+        inputs = self.data.inputs
+        with use_threads_for(inputs.graph.num_nodes * PASS_BYTES):
+            return [None if member is None else Fitted(member, member.outputs(inputs)) for member in members]
 
     def _store(self, members: Sequence[Member]) -> None:
         for member in members if self.parts is not None else ():

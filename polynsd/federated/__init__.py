@@ -26,11 +26,14 @@
 Flower is needed by the last five lines alone, and by `train_federated` when it is called.
 """
 
-from polynsd.federated.branches import LocalGraph, LocalOutput
-from polynsd.federated.client import LocalClient, initial_payload
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import Method, ServerState, average, build_method, register_method
-from polynsd.federated.payload import ClientData, Payload
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from polynsd.federated.branches import LocalGraph, LocalOutput
+    from polynsd.federated.client import LocalClient, initial_payload
+    from polynsd.federated.config import FederatedConfig
+    from polynsd.federated.methods import Method, ServerState, average, build_method, register_method
+    from polynsd.federated.payload import ClientData, Payload
 
 __all__ = [
     "ClientData",
@@ -46,3 +49,17 @@ __all__ = [
     "initial_payload",
     "register_method",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
+    from polynsd.lazy import import_on_use as _import_on_use
+
+    __getattr__ = _import_on_use(
+        __name__,
+        {
+            "branches": ("LocalGraph", "LocalOutput"),
+            "client": ("LocalClient", "initial_payload"),
+            "config": ("FederatedConfig",),
+            "methods": ("Method", "ServerState", "average", "build_method", "register_method"),
+            "payload": ("ClientData", "Payload"),
+        },
+    )

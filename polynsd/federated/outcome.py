@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from polynsd.errors import ConfigError, PolyNSDError, require_at_least, require_choice
-from polynsd.federated.payload import Array
+
+if TYPE_CHECKING:
+    from polynsd.federated.payload import Array
 
 METRICS = ("accuracy", "roc_auc")
 KINDS = ("local", "global")

@@ -37,7 +37,7 @@ from polynsd.federated.runs import (
 )
 from polynsd.optional import load_optional
 from polynsd.runs import Run, RunSnapshots
-from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.runs.files import SNAPSHOT_SECONDS
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

@@ -16,7 +16,8 @@ It is called like a layer of PyG and stands wherever one does, but it is not a `
 * There is no `message`, `aggregate` or `update` to override, and no `aggr`; messages are never stored. The
   parts to change are the options: maps, normalization, basis, coefficients.
 * PyG's `GNNExplainer` and `CaptumExplainer` mask its edges; explainers that look into messages are refused.
-  So is `to_hetero`: make the graph one with `data.to_homogeneous()`, and give types as features.
+  So is `to_hetero`, also of one type of nodes: make the graph one with `data.to_homogeneous()`, and give
+  types as features.
 * A mini-batch of graphs needs `batch` where λ_max belongs to a graph: under the normalizations `none` and
   `degree`, and with `lambda_max="lanczos"`.
 """

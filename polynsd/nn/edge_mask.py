@@ -5,7 +5,7 @@ column of `edge_index`, by which its messages are to be multiplied. A sheaf laye
 weights of edges; so a model has one such module, which only holds the numbers, and multiplies its weights
 with them. The two directions of an edge have one weight and take the mean of their numbers.
 
-The other explainers look into single messages, which are never stored, and are refused.
+The other explainers look into single messages, which are never stored, and are refused; so is `to_hetero`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
-from polynsd.errors import ConfigError
-from polynsd.nn.inputs import GraphInput
+from polynsd.errors import ConfigError, ShapeError
+from polynsd.nn.inputs import ONE_KIND, GraphInput
 
 REFUSAL = (
     "this explainer looks into single messages or attention, which a sheaf layer does not have; use PyG's "
     "GNNExplainer or CaptumExplainer, or polynsd.estimator.explain_node."
 )
+
+
+def _is_traced_by_pyg(value: Proxy) -> bool:
+    return type(value.tracer).__module__.startswith("torch_geometric.")
 
 
 class MaskableEdges(nn.Module):
@@ -35,6 +40,16 @@ class MaskableEdges(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_module("edge_mask", None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As everywhere, but not while PyG takes the model around it apart by types (`to_hetero`).
+
+        There the arguments stand for features and edges of any type. PyG would take what comes out for values
+        of edges, as it knows no other module with edges than `MessagePassing`.
+        """
+        if any(isinstance(value, Proxy) and _is_traced_by_pyg(value) for value in (*args, *kwargs.values())):
+            raise ShapeError(ONE_KIND)
+        return super().__call__(*args, **kwargs)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True

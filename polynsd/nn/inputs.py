@@ -6,11 +6,18 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
 from polynsd.memo import TensorMemo, can_read_values
 from polynsd.sparse import stored_values
 from polynsd.topology import Topology, as_topology
+
+ONE_KIND = (
+    "A sheaf Laplacian is symmetric on one set of nodes, so there is neither bipartite input nor to_hetero; "
+    "use data.to_homogeneous(), with the type of a node as features and that of an edge as edge_attr "
+    "(edge_dim)."
+)
 
 
 class GraphInput(NamedTuple):
@@ -99,9 +106,9 @@ def check_features(model: nn.Module, x: Tensor) -> None:
     """Raises unless x is `[..., N, model.in_channels]`, finite and of the model's dtype."""
     if not isinstance(x, Tensor):
         raise ShapeError(
-            f"features must be a tensor [N, F]; got {type(x).__name__}. A sheaf Laplacian is symmetric on "
-            "one set of nodes, so there is neither bipartite input nor to_hetero; use data.to_homogeneous(), "
-            "with the type of a node as features and that of an edge as edge_attr (edge_dim)."
+            ONE_KIND
+            if isinstance(x, Proxy)
+            else f"features must be a tensor [N, F]; got {type(x).__name__}. {ONE_KIND}"
         )
     in_channels = cast(int, model.in_channels)
     if x.dim() < 2 or (in_channels >= 0 and x.size(-1) != in_channels):

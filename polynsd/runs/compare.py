@@ -55,7 +55,7 @@ class Group:
             "n": len(tests),
             "val": self.val,
             "test": fmean(tests),
-            "std": pstdev(tests),
+            "std": pstdev(tests) if len(tests) > 1 else None,
         }
 
     def compare_with(self, baseline: Group | None) -> Row:
@@ -66,8 +66,9 @@ class Group:
         differences = [test - baseline.tests[s] for s, test in self.tests.items() if s in baseline.tests]
         row |= {"against": baseline.name, "pairs": len(differences)}
         if differences:
-            wins = sum(difference > 0 for difference in differences)
-            row |= {"difference": fmean(differences), "difference_std": pstdev(differences), "wins": wins}
+            row |= {"difference": fmean(differences), "wins": sum(each > 0 for each in differences)}
+        if len(differences) > 1:  # one says nothing of its spread
+            row["difference_std"] = pstdev(differences)
         return row
 
 

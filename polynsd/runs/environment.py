@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from polynsd.documents import read_json
 from polynsd.errors import DataError
 from polynsd.runs.files import encode_json, write_durably
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("polynsd", "torch", "torch_geometric", "numpy", "scipy", "safetensors", "numba", "triton")
 GIT_SECONDS = 5.0
@@ -39,6 +40,8 @@ def read_sessions(path: Path) -> list[dict[str, Any]]:
 
 def session() -> dict[str, Any]:
     """Versions, machine, devices, threads, state of the repository, time."""
+    import torch
+
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else range(0)
     return {
         "started": now(),
@@ -86,6 +89,8 @@ def commit() -> str:
 
 def device_name(device: torch.device) -> str:
     """The name of a processor, and what its matrix products are rounded to, if they are."""
+    import torch
+
     if device.type != "cuda":
         return cpu_name()
     products = {"high": ", TF32", "medium": ", bf16 products"}.get(torch.get_float32_matmul_precision(), "")

@@ -36,6 +36,8 @@ MANIFEST = "manifest.json"
 LOCK = "lock"
 PARTS = "parts"
 
+SNAPSHOT_SECONDS = 5.0  # between two snapshots, at least
+
 FILES = (CONFIG, ENVIRONMENT, METRICS, SNAPSHOT, MODEL, PREDICTIONS, MANIFEST, RESULT)
 PARTIAL = ".partial"
 ABSENT = "(absent)"

@@ -10,8 +10,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from polynsd.documents import decode_json, read_bytes, read_json
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
@@ -38,6 +36,7 @@ from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
 load_package = partial(load_optional, purpose="tables of runs need", extra="runs")
 
@@ -187,6 +186,8 @@ def read_run(folder: str | Path) -> RunRecord:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no run: there is no such folder.")
+    if not (folder / CONFIG).exists():
+        raise DataError(f"{folder} is no run: it has no {CONFIG}. Runs below it: polynsd runs list {folder}")
     identity = RunIdentity.read(folder / CONFIG)
     sessions = tuple(read_sessions(folder / ENVIRONMENT))
     outcome = Outcome.read(folder)

@@ -13,14 +13,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from polynsd.documents import parse_json, read_bytes
 from polynsd.errors import DataError
 from polynsd.runs.files import FORMAT, METRICS, storage_errors, to_json
 from polynsd.runs.tensors import read_tensors, write_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WRITE_SHARE = 0.1  # of the time may go into writing snapshots
 

@@ -85,7 +85,7 @@ def read_rows(folder: Path, name: str) -> list[Row]:
 
 
 def summarise_runs(rows: Sequence[Row]) -> list[Row]:
-    """A row per run: means over its splits, and the population's standard deviation of `test`."""
+    """A row per run: means over its splits, and the population's std of `test`, where there are several."""
     summaries = []
     for _, group in groupby(rows, key=lambda row: row["folder"]):
         splits = list(group)
@@ -95,7 +95,7 @@ def summarise_runs(rows: Sequence[Row]) -> list[Row]:
             "splits": len(tests) or None,
             "val": fmean(vals) if vals else None,
             "test": fmean(tests) if tests else None,
-            "std": pstdev(tests) if tests else None,
+            "std": pstdev(tests) if len(tests) > 1 else None,
         }
         summaries.append({key: splits[0].get(key) for key in RUNS} | scores)
     return summaries

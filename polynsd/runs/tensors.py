@@ -12,14 +12,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from polynsd.documents import parse_json, read_bytes
 from polynsd.errors import DataError
 from polynsd.runs.files import compact_json, to_json, write_durably
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEY = "polynsd"  # the only entry of our metadata: the library writes several in random order
 FIELDS = {"dtype", "shape", "data_offsets"}
@@ -95,6 +95,8 @@ def _open_seal(text: str, tensors: Mapping[str, Tensor], path: Path) -> dict[str
 
 def _checksum(tensors: Mapping[str, Tensor], about: Any) -> str:
     """SHA-256 of metadata, names, dtypes, shapes and bytes."""
+    import torch
+
     state = hashlib.sha256(compact_json(about).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -12,7 +12,7 @@ from polynsd.stats.paired import (
     standard_errors,
 )
 from polynsd.stats.ranking import Friedman, Ranking, critical_difference, friedman, rank_models
-from polynsd.stats.scores import student_interval, wilson_interval
+from polynsd.stats.scores import paired_interval, student_interval, wilson_interval
 from polynsd.stats.signed_rank import SignedRank, signed_rank
 from polynsd.stats.significance import Significance, bold_rule, significance
 
@@ -36,6 +36,7 @@ __all__ = [
     "friedman",
     "holm",
     "judge_family",
+    "paired_interval",
     "rank_models",
     "signed_rank",
     "significance",

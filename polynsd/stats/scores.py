@@ -58,6 +58,23 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
     return (centre - reach) / scale, (centre + reach) / scale
 
 
+def paired_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of the difference of two shares of the same n rows, the first minus the second.
+
+    By Agresti and Min (2005): half a row is added to each of the four cells, so that it is not empty where
+    no row tells the two apart.
+
+    Args:
+        only_first: the rows on which only the first is right.
+        only_second: those on which only the second is.
+        n: the number of rows.
+    """
+    b, c, total = only_first + 0.5, only_second + 0.5, n + 2
+    difference = (b - c) / total
+    reach = Z * ((b + c) / total - difference**2) ** 0.5 / total**0.5
+    return difference - reach, difference + reach
+
+
 def round_scores(values: Array) -> Array:
     """The values without rounding errors, so that equal scores are ties."""
     return np.round(values, DECIMALS) + 0.0  # no negative zeros

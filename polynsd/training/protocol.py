@@ -30,8 +30,7 @@ from polynsd.data.splits import PARTS
 from polynsd.errors import ConfigError, require_at_least
 from polynsd.nn import SheafModel, count_parameters
 from polynsd.runs import Run, read_run
-from polynsd.runs.files import to_json
-from polynsd.runs.run import SNAPSHOT_SECONDS
+from polynsd.runs.files import SNAPSHOT_SECONDS, to_json
 from polynsd.training.callback import Callback, CallbackList, EventLog, ProtocolPlan
 from polynsd.training.configuration import Configuration
 from polynsd.training.problem import Problem

@@ -23,6 +23,7 @@ from polynsd.devices import on_device
 from polynsd.errors import ConfigError, DataError
 from polynsd.nn.integration import failures_as_nan
 from polynsd.nn.precision import exact_products
+from polynsd.threads import PASS_BYTES, use_threads_for
 from polynsd.training.capture import capture_step
 from polynsd.training.compiling import compile_step
 from polynsd.training.optimizer import trainable
@@ -97,9 +98,11 @@ def fit_replicas(
     """
     check_replicas(replicas, data, task, chunk)
     with torch.random.fork_rng(), on_device(data.x.device), failures_as_nan():
-        training = _Training(replicas, data, task, chunk)
-        training.run(on_epoch, stop, snapshots)
-        return training.results(score_test)
+        with use_threads_for(data.num_nodes * PASS_BYTES):
+            training = _Training(replicas, data, task, chunk)
+        with use_threads_for(training.step_bytes):
+            training.run(on_epoch, stop, snapshots)
+            return training.results(score_test)
 
 
 def fit(
@@ -161,6 +164,11 @@ class _Training:
         self.is_vectorised = is_vectorisable(self._population(first).try_pass)
         with exact_products():  # two ways to round would look like two models
             self._require_alike(probes)
+
+    @property
+    def step_bytes(self) -> float:
+        """What an epoch of the replicas that train at once goes through; infinite where a GPU does it."""
+        return self.bytes_each * min(self.size, len(self.replicas)) if self.device.type == "cpu" else math.inf
 
     def _build_models(self) -> list[nn.Module]:
         """One per replica. Where `start` allows, numbers are drawn once per seed, and modules made once."""

@@ -22,7 +22,7 @@ from polynsd.published import PUBLISHED_MODEL, published_model, published_traini
 from polynsd.search.space import Space
 from polynsd.search.spaces import DEFAULT, STARTS
 from polynsd.training.configuration import Configuration, dotted
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 
 POST_NORM: dict[str, Any] = {

@@ -38,7 +38,7 @@ from polynsd.federated.config import FederatedConfig
 from polynsd.federated.partition import Partition, partition_graph
 from polynsd.federated.payload import ClientData, pool_clients
 from polynsd.federated.replicas import can_train_side_by_side, train_side_by_side
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment, Procedure, Trained
 from polynsd_paper.experiments.models import FAMILIES
 

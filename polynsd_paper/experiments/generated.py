@@ -27,7 +27,8 @@ from polynsd.data import planted_sheaf
 from polynsd.nn import PolyNSD
 from polynsd.sheaf import transport_alignment, transports
 from polynsd.topology import as_topology
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.experiments.block import (
     IDENTITY,

@@ -38,8 +38,9 @@ from polynsd.diagnostics.energy import quotient
 from polynsd.published import published_model, published_training
 from polynsd.spectral import PolynomialFilter
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
 from polynsd.training.protocol import fit_splits
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.experiments.models import FAMILIES
 

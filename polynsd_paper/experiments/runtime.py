@@ -28,8 +28,9 @@ from polynsd.nn import PolyNSD
 from polynsd.published import published_model, published_training
 from polynsd.topology import as_topology
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Problem, Source
+from polynsd.training.problem import Problem
 from polynsd.training.replica import eval_mode
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.experiments.models import FAMILIES
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment, Matched
 from polynsd_paper.experiments.block import LONGEST, own_space, own_starts
 from polynsd_paper.experiments.models import (

@@ -20,7 +20,7 @@ from typing import Any
 
 from polynsd.published import PUBLISHED_MODEL, published_model, published_training
 from polynsd.training.configuration import Configuration, get_rules
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 from polynsd_paper.experiments.models import FAMILIES, RULES, WIKIPEDIA, fixed_model, fixed_sheaf
 from polynsd_paper.experiments.reference import reference_model

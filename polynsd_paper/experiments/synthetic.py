@@ -21,7 +21,7 @@ from typing import Any
 
 from polynsd.published import published_model, published_training
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment
 
 SEEDS = range(5)  # the paper averages over five graphs per cell

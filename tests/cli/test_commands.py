@@ -165,6 +165,8 @@ def test_an_unknown_option_suggests_the_one_that_was_meant(install, capsys):
         ("ask for missing='mean'", "ask for --missing mean"),
         ("say it: delimiter=';'.", "say it: --delimiter ';'."),
         ("leave it out with exclude=[...]", "leave it out with --exclude COLUMN …"),
+        ("t.csv, column 'a': drop it with exclude=[...]", "t.csv, column 'a': drop it with --exclude a"),
+        ("column 'a b': drop it with exclude=[...]", "column 'a b': drop it with --exclude 'a b'"),
         ("test_fraction must lie in (0, 1), or be None; got 2", "--test must lie in (0, 1); got 2"),
         ("label needs a table; pass nodes=….", "--label needs a table; pass NODES."),
         ("axis=1 is none of them, or None", "axis=1 is none of them, or None"),
@@ -173,6 +175,29 @@ def test_an_unknown_option_suggests_the_one_that_was_meant(install, capsys):
 def test_messages_speak_of_options(message, shown):
     options = ("missing", "delimiter", "exclude", "test", "label")
     assert name_options(message, options, ["nodes"]) == shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["fit", "e", "--label", "y", "--out", "r", "--seed", "x"], "expected a whole number; got 'x'"),
+        (["fit", "e", "--label", "y", "--out", "r", "--budget", "3x"], "expected a number; got '3x'"),
+        (["train", "--epochs", "2.5"], "expected a whole number; got '2.5'"),
+    ],
+)
+def test_a_number_that_is_none_is_told_in_words(arguments, shown, capsys):
+    with pytest.raises(SystemExit) as error:
+        parse_command(arguments)
+    assert error.value.code == 2
+    text = capsys.readouterr()
+    assert shown in " ".join((text.out + text.err).split())
+    assert not any(word in text.out + text.err for word in ("literal", "NoneType", "<class"))
+
+
+def test_numbers_are_read_as_their_options_say():
+    command = parse_command(["fit", "e", "--label", "y", "--out", "r", "--seed", "3", "--budget", "1e1"])
+    assert (command.seed, command.budget, command.test) == (3, 10.0, None)
+    assert parse_command(["fit", "e", "--label", "y", "--out", "r", "--budget", "None"]).budget is None
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
@@ -186,14 +211,37 @@ def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
     process.stderr.close()
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_load_no_torch(option):
-    code = (
-        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); "
-        f"from polynsd.cli import main; main(['{option}'])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.endswith("False\n")
+HELP_OF_ALL = """
+import sys
+from contextlib import suppress
+from polynsd.cli import main
+from polynsd.cli.commands import find_commands
+
+commands = find_commands()
+for name in ("", *commands, *{name.split()[0] for name in commands}):
+    for option in ("--help", "--help-all"):
+        with suppress(SystemExit):
+            main([*name.split(), option])
+main(["--version"])
+slow = {"torch", "torch_geometric", "scipy", "sklearn", "pandas", "numba", "optuna", "matplotlib"}
+print(len(commands), sorted(slow & set(sys.modules)))
+"""
+
+
+def test_help_and_version_load_no_torch():
+    """Of any command, those of other packages too: importing torch takes seconds."""
+    result = subprocess.run([sys.executable, "-c", HELP_OF_ALL], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith(f"{len(find_commands())} []\n")
+
+
+def test_help_shows_the_defaults_that_a_command_begins_with(capsys):
+    """Help is made without the instance that `default_for` builds; both have the same values."""
+    with pytest.raises(SystemExit):
+        main(["train", "--help-all"])
+    plain = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "--rules", "default", "--help-all"])
+    assert capsys.readouterr().out == plain
 
 
 def test_a_command_imports_only_what_it_needs():

@@ -381,10 +381,33 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
     edges, nodes = tables()
     runs = [train(tmp_path, edges, nodes, out=tmp_path / name, test=0.3) for name in ("a", "b")]
     (row,) = [row for row in RunsCompare(tuple(runs), json=True).run() if row["against"]]
-    assert (row["pairs"], row["difference"]) == (1, 0.0)
+    assert (row["pairs"], row["difference"], row["only_this"], row["only_other"]) == (1, 0.0, 0, 0)
+    assert row["difference_low"] == -row["difference_high"] < 0  # equal on a few rows is not equal on all
     other = train(tmp_path, edges, nodes, out=tmp_path / "c", test=0.3, seed=1)
     with pytest.raises(ConfigError, match="tested on different rows"):
         RunsCompare((runs[0], other)).run()
+
+
+@pytest.mark.parametrize("label", ["kind", "size"])
+def test_two_fits_are_compared_row_by_row(tmp_path, monkeypatch, capsys, label):
+    """The interval holds the difference, and turns round with the two; without the tables there is none."""
+    monkeypatch.setattr(candidates, "ZOO_EPOCHS", 5)
+    edges, nodes = tables()
+    runs = [
+        train(tmp_path, edges, nodes, out=tmp_path / name, test=0.3, model=name, label=label)
+        for name in ("gcn", "mlp")
+    ]
+    capsys.readouterr()
+    (row,) = [row for row in RunsCompare(tuple(runs)).run() if row["against"]]
+    (turned,) = [row for row in RunsCompare(tuple(runs[::-1])).run() if row["against"]]
+    assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+    assert row["difference_low"] == pytest.approx(-turned["difference_high"])
+    assert (row["only_this"], row["only_other"]) == (turned["only_other"], turned["only_this"])
+    assert "±" not in capsys.readouterr().out
+    next(tmp_path.rglob("edges.csv")).unlink()
+    (row,) = [row for row in RunsCompare(tuple(runs)).run() if row["against"]]
+    assert row["difference_low"] is None
+    assert "The rows cannot be paired" in capsys.readouterr().out
 
 
 def test_the_future_is_held_out():
@@ -566,3 +589,29 @@ def test_a_prediction_is_explained_under_the_ids_of_the_tables(tmp_path, capsys)
     assert (tmp_path / "a.svg").exists()
     with pytest.raises(GraphError, match="no node '7'"):
         Explain(run, "7").run()
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("empty", "'empty' has no value in any row.*name another column with label=…"),
+        ("name", "'name' has a label of its own in each of 30 rows.*task='regression'"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused_before_there_is_a_folder(tmp_path, label, message):
+    edges, nodes = tables()
+    with pytest.raises(DataError, match=message):
+        train(tmp_path, edges, nodes.assign(empty="", name="n" + nodes["id"]), label=label)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_changed_table_is_said_to_be_one(tmp_path):
+    edges, nodes = tables()
+    train(tmp_path, edges, nodes)
+    with pytest.raises(ConfigError, match=r"inputs\.nodes: the content is another one"):
+        train(tmp_path, edges, nodes.iloc[::-1])
+
+
+def test_a_picture_of_another_kind_is_refused_before_any_work(tmp_path):
+    with pytest.raises(ConfigError, match=r"pictures are \.png, \.svg, \.pdf files; got why\.bmp"):
+        Explain(tmp_path / "no run", "n3", out=Path("why.bmp")).run()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -10,9 +11,11 @@ from scipy import sparse
 from polynsd import PolyNSD, SheafClassifier, SheafRegressor, kernels
 from polynsd.config import ModelConfig, TrainConfig
 from polynsd.data import Graph
+from polynsd.data.tables.dates import text_days
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.decision import Decision
+from polynsd.estimator.explain_dates import format_days
 from polynsd.estimator.explain_ensemble import tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
@@ -226,3 +229,58 @@ def test_an_explanation_speaks_in_the_users_names():
     estimator._source = None
     with pytest.raises(ConfigError, match="pass the graph"):
         estimator.explain("n3")
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_date_is_shown_as_it_was_written_and_by_what_a_later_one_changes(tmp_path, is_sparse, regression):
+    graph = make_graph(is_sparse)
+    x = np.asarray(graph.x.todense() if is_sparse else graph.x)
+    x[:, 1] = 19000 + 1000 * np.arange(N)
+    graph = replace(graph, x=sparse.csr_array(x) if is_sparse else x)
+    estimator = make_estimator(graph, regression=regression)
+    why = estimator.explain("n3", top=4, dates={"b": "%d.%m.%Y", "no feature": "ISO8601"})
+    (date,) = why.dates.values()
+    assert (date.text, date.unit) == ("27.03.2030", "year")
+    later = x.copy()
+    later[3, 1] += 365.25
+    changed = score(
+        estimator, replace(graph, x=sparse.csr_array(later) if is_sparse else later), 3, why.target
+    )
+    assert date.later == pytest.approx(changed - score(estimator, graph, 3, why.target))
+    assert "27.03.2030" in str(why)
+    assert f"b: one year later {date.later:+.3g}" in str(why)
+    axis = why.plot(tmp_path / "why.png").axes[1]
+    assert "b = 27.03.2030" in [label.get_text() for label in axis.get_yticklabels()]
+
+
+@pytest.mark.parametrize(
+    ("days", "date_format", "text"),
+    [
+        (0, "ISO8601", "1970-01-01"),
+        (17389, "%d.%m.%Y", "11.08.2017"),
+        (-1.5, "ISO8601", "1969-12-30T12:00"),
+        (np.float32(17389.25), "ISO8601", "2017-08-11T06:00"),
+    ],
+)
+def test_days_are_written_in_the_format_of_their_column(days, date_format, text):
+    assert format_days(days, date_format) == text
+    assert text_days([text], date_format, "table").item() == days
+
+
+def test_columns_of_a_table_that_became_several_features_are_named():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "city": rng.choice(["Rome", "Oslo", "Lima"], 40),
+            "joined": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 60, 40), "D"),
+        }
+    )
+    edges, options = rng.integers(0, 40, (2, 80)), {"ensemble": 1, "epochs": 2, "hidden_channels": 2}
+    model = SheafClassifier(**options, num_layers=1, random_state=0).fit(
+        table, table["city"] == "Rome", edges=edges
+    )
+    why = model.explain(3, exact=0)
+    assert set(why.features["feature"]) <= {"city=Lima", "city=Oslo", "city=Rome", "joined"}
+    assert why.dates["joined"].text == str(table["joined"][3].date())
+    assert why.dates["joined"].unit == "day"

@@ -17,7 +17,7 @@ from polynsd.estimator import SheafClassifier
 from polynsd.published import published_model, published_training
 from polynsd.search import Space, heartbeat
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper import experiments
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.records import read_record

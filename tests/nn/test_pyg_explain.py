@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch_geometric.explain.algorithm import (
     PGExplainer,
 )
 from torch_geometric.explain.algorithm.captum import CaptumModel
-from torch_geometric.nn import to_hetero
+from torch_geometric.nn import to_hetero, to_hetero_with_bases
 
 from polynsd import PolyNSD, PolySheafConv, kernels
 from polynsd.errors import ConfigError, ShapeError
@@ -34,6 +35,17 @@ class Network(torch.nn.Module):
 
     def forward(self, x, edge_index):
         return self.linear(self.conv(x, edge_index).relu())
+
+
+class Around(torch.nn.Module):
+    """Another model around one of ours."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, edge_index):
+        return 2 * self.model(x, edge_index)
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +120,28 @@ def test_models_are_copied_and_pickled_as_before(model):
         assert torch.equal(other(torch.ones(N, 3), EDGES), model(torch.ones(N, 3), EDGES))
 
 
-def test_to_hetero_is_refused(model):
-    types = (["a", "b"], [("a", "to", "b"), ("b", "from", "a")])
-    x = {"a": torch.ones(2, 3), "b": torch.ones(2, 3)}
-    edges = {key: torch.tensor([[0], [1]]) for key in types[1]}
-    with pytest.raises(ShapeError, match="to_homogeneous"):
-        to_hetero(model, types)(x, edges)
+@pytest.mark.parametrize(
+    "types",
+    [
+        (["a", "b"], [("a", "to", "b"), ("b", "from", "a")]),
+        (["a"], [("a", "to", "a")]),
+        (["a"], [("a", "to", "a"), ("a", "knows", "a")]),
+    ],
+)
+@pytest.mark.parametrize(
+    "transform", [to_hetero, partial(to_hetero_with_bases, num_bases=2, in_channels={"x": 3})]
+)
+def test_to_hetero_is_refused(model, types, transform):
+    """Also of one type of nodes: what came out would be filed under edges."""
+    with pytest.raises(ShapeError, match=r"neither bipartite input nor to_hetero; use data\.to_homogeneous"):
+        transform(model, types)
+
+
+def test_other_tracers_take_a_convolution_as_a_whole(model):
+    class Tracer(torch.fx.Tracer):
+        def is_leaf_module(self, module, name):
+            return isinstance(module, PolySheafConv | PolyNSD)
+
+    whole = Around(model)
+    traced = torch.fx.GraphModule(whole, Tracer().trace(whole))
+    assert torch.equal(traced(torch.ones(N, 3), EDGES), whole(torch.ones(N, 3), EDGES))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from polynsd.published import published_model, published_training
 from polynsd.search.space import Space
 from polynsd.training.configuration import Configuration
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Budget, Cell, Experiment
 from polynsd_paper.runner import Runner
 

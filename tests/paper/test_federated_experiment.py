@@ -9,7 +9,7 @@ from polynsd.data.datasets.archive import save_graph
 from polynsd.data.generators import make_graph
 from polynsd.errors import DataError
 from polynsd.optional import load_optional
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Trained, fast
 from polynsd_paper.experiments.federated import (
     BACKBONES,

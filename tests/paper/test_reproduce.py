@@ -13,7 +13,7 @@ from small_experiment import SMALL, configure
 from polynsd.cli import main
 from polynsd.runs.lock import hold_lock
 from polynsd.training import protocol
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper import experiment, experiments
 from polynsd_paper import reproduction as command
 from polynsd_paper.experiment import Matched

@@ -15,7 +15,7 @@ from polynsd.search.final import RUN_OFF_SEED
 from polynsd.search.space import Space
 from polynsd.training import protocol
 from polynsd.training.configuration import plain_configuration
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 from polynsd_paper import runner as module
 from polynsd_paper.experiment import FAST, FAST_EPOCHS, Budget, Matched, fast, published_space, with_budget
 from polynsd_paper.records import cell_settings, differences, read_record

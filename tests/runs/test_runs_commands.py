@@ -72,7 +72,7 @@ def test_show_a_finished_run(root, capsys):
 def test_show_an_unfinished_run_and_none(root, capsys):
     RunsShow(root / "open").run()
     assert "start it again to go on" in capsys.readouterr().out
-    with pytest.raises(DataError, match=r"config\.json is missing"):
+    with pytest.raises(DataError, match=r"is no run: it has no config\.json"):
         RunsShow(root).run()
 
 

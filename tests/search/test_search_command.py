@@ -14,7 +14,7 @@ from polynsd.errors import ConfigError
 from polynsd.runs import read_run
 from polynsd.search import SearchConfig, conclude, work
 from polynsd.search.final import FINAL_SEED
-from polynsd.training.problem import Source
+from polynsd.training.source import Source
 
 CONFIG = SearchConfig(trials=5, batch=3, startup=2, prune_interval=2)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.dates import find_date_format, text_days
+from polynsd.data.tables.dates import ISO, find_date_format, text_days
 from polynsd.data.tables.table import MISSING, Column, is_number_text, load
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
@@ -92,7 +92,9 @@ class FeatureEncoder:
             missing: `error` or `mean`.
             most: features that it may become.
         """
-        date_format = None if is_categorical or column.numbers is not None else find_column_format(column)
+        date_format = None
+        if not is_categorical:
+            date_format = ISO if column.is_date else find_column_format(column)
         numbers = None if is_categorical else _read_numbers(column, date_format)
         if numbers is not None:
             is_missing = np.isnan(numbers)

@@ -60,9 +60,10 @@ def _require_distinct(nodes: NDArray[np.int64], ids: NDArray[Any], node_table: s
     """Raises if two rows have one id; `nodes` are the positions of their ids in `ids`."""
     is_repeated = nodes != np.arange(len(nodes))  # positions count the ids as they first appear
     if is_repeated.any():
-        row, num_distinct = int(is_repeated.argmax()), int(nodes.max()) + 1
+        row, repeated = int(is_repeated.argmax()), len(nodes) - int(nodes.max()) - 1
+        rows = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
         raise DataError(
-            f"{node_table} must name every id once; {len(nodes) - num_distinct} rows repeat one, the first "
+            f"{node_table} must name every id once; {rows} one, the first "
             f"{ids[nodes[row]].item()!r} in row {row + 1}. Remove or merge them."
         )
 
@@ -75,10 +76,12 @@ def _require_known(
     if is_unknown.any():
         edge = int(is_unknown.any(axis=0).argmax())
         missing = ids[pairs[is_unknown[:, edge].argmax(), edge]].item()
+        examples = f" Its ids are like {', '.join(map(repr, ids[:2].tolist()))}." if len(nodes) > 1 else ""
         raise GraphError(
             f"every edge must join ids of {node_table}; {int(is_unknown.any(axis=0).sum())} edges name an id "
-            f"that is missing there, the first {missing!r} (edge {edge + 1}). Add the nodes or drop these "
-            "edges; ids that are text are compared as they are written ('7' is neither '007' nor '7.0')."
+            f"that is missing there, the first {missing!r} (edge {edge + 1}).{examples} Add the nodes or "
+            "drop these edges; ids that are text are compared as they are written ('7' is neither '007' nor "
+            "'7.0')."
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polynsd.data.graph import Graph
 from polynsd.data.tables.table import MISSING, Column
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
@@ -93,3 +94,19 @@ def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str,
     classes = sorted(set(values) - {MISSING})
     rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
     return np.array([rank[value] for value in values] + [MISSING])[codes], tuple(map(str, classes))
+
+
+def require_learnable(graph: Graph, label: str) -> None:
+    """Raises where a column of labels holds nothing to learn from."""
+    labels = np.asarray(graph.y)[graph.is_labelled]
+    if not len(labels):
+        raise DataError(
+            f"the column '{label}' has no value in any row, and labels are needed to learn from. Fill in "
+            "some, or name another column with label=…."
+        )
+    if not graph.is_regression and len(labels) > 1 and len(np.unique(labels)) == len(labels):
+        raise DataError(
+            f"the column '{label}' has a label of its own in each of {len(labels):,} rows, and a class needs "
+            "two rows at least. Name another column with label=…, or, if these are numbers to predict, say "
+            "task='regression'."
+        )

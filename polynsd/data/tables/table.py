@@ -246,7 +246,7 @@ def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> tuple[pd.
     is_string = str(kind) in ("string", "large_string", "string_view")
     is_float = types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
     if types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind):
-        return pd.Series(arrow_days(array)), True
+        return pd.Series(arrow_days(array)), not types.is_duration(kind)
     if not (is_string or is_float or types.is_integer(kind) or types.is_boolean(kind)):
         raise DataError(
             f"{origin}: a column must hold integers, floats, booleans, strings or dates; got {kind}. Turn it "

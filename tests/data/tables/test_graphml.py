@@ -84,7 +84,7 @@ def test_a_document_type_is_refused_in_any_encoding(tmp_path, encoding):
 def test_what_a_graph_of_networkx_would_merge_or_invent(read):
     twice = GRAPH.replace('<node id="7">', '<node id="007"/><node id="7">')
     with pytest.raises(
-        DataError, match="must name every id once; 1 rows repeat one, the first '007' in row 2"
+        DataError, match="must name every id once; 1 row repeats one, the first '007' in row 2"
     ):
         read(f"{HEAD}{KEYS}{twice}</graphml>", features=())
     ghost = GRAPH.replace('<edge source="7', '<edge source="8')

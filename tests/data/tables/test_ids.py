@@ -53,7 +53,7 @@ def test_an_unknown_id_is_named(tmp_path):
     ("edges", "nodes", "fragment"),
     [
         ("s,t\n1,2\n", "id\n1\n2\n1\n2\n1\n", "3 rows repeat one, the first 1 in row 3"),
-        ("s,t\na,b\n", "id,x\na,1\nb,1\na,1\n", "1 rows repeat one, the first 'a' in row 3"),
+        ("s,t\na,b\n", "id,x\na,1\nb,1\na,1\n", "1 row repeats one, the first 'a' in row 3"),
         ("s,t\n1,2\n,2\n2,\n", None, "column 's'.*1 have none, the first is row 2"),
         ("s,t\n1,2\n", "id,x\n1,2\n ,2\n", "column 'id'.*every row needs an id"),
         ("s,t\na\x00b,2\n", None, "control characters; row 1"),

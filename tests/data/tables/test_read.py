@@ -151,7 +151,7 @@ def test_an_id_twice_and_an_unknown_one_are_told_together(files):
     nodes.write_text(NODES + "ann,32,ops,\n")
     with pytest.raises(DataError, match="problems") as error:
         read_graph(edges, nodes)
-    assert "1. nodes.csv must name every id once; 1 rows repeat one, the first 'ann' in row 5" in str(
+    assert "1. nodes.csv must name every id once; 1 row repeats one, the first 'ann' in row 5" in str(
         error.value
     )
     assert "2. every edge must join ids of nodes.csv; 1 edges name an id" in str(error.value)
