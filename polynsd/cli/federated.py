@@ -47,12 +47,12 @@ class FederatedPartition:
 
         if self.picture is not None and self.picture.suffix != ".png":
             raise ConfigError(f"pictures are PNG files; got {self.picture}. Let the name end in .png.")
-        partition = partition_dataset(
+        (partition,) = partition_dataset(
             self.dataset,
             self.features,
             clients=self.clients,
             method=self.method,
-            seed=self.seed,
+            seeds=(self.seed,),
             delta=self.delta,
             alpha=self.alpha,
             fractions=self.fractions or None,

@@ -13,8 +13,8 @@ from tyro.conf import Positional, arg
 from polynsd.cli.federated_run import RoundsView, print_outcome
 from polynsd.cli.options import Names
 from polynsd.errors import ConfigError
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import Outcome, Privacy, ServerOptions
+from polynsd.federated.config import FederatedConfig, Privacy, ServerOptions
+from polynsd.federated.scores import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,8 @@ class FederatedServe:
     metric: str = "accuracy"
     """accuracy, or roc_auc of two classes."""
     max_nodes: int = 10_000_000
-    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
+    """The most nodes that a client may say it has, by which it is weighted: the size of the largest that you
+    expect. Who says more is not let in."""
     certificate: Path | None = None
     """The server's certificate (PEM), for TLS."""
     key: Path | None = None
@@ -80,7 +81,7 @@ class FederatedServe:
                 self.training,
                 options,
                 self.out,
-                view,
+                view.tell,
                 name=self.name,
                 classes=self.classes,
                 host=self.host,
@@ -88,7 +89,7 @@ class FederatedServe:
                 certificates=certificates,
                 client_keys=self.client_keys,
             )
-        print_outcome(outcome, self.training, options, self.json)
+        print_outcome([outcome], self.training, options, self.json)
         if not self.json:
             print(f"run: {self.out}")
         return outcome
@@ -131,9 +132,9 @@ class FederatedJoin:
 
         require_flower()
         from polynsd.federated.client_app import LOCAL
+        from polynsd.federated.data import open_archive, open_tables
         from polynsd.federated.methods import describe_leaving
         from polynsd.federated.node import join
-        from polynsd.federated.sources import open_archive, open_tables
 
         settings = self._settings()
         site = open_archive(**settings) if "path" in settings else open_tables(**settings)

@@ -19,7 +19,7 @@ class Report(MemoryOption):
     """Write a report about finished runs that opens in any browser, without a network."""
 
     runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN …")]
-    """Run folders of polynsd train and polynsd fit; several are compared."""
+    """Run folders of polynsd train, polynsd fit and polynsd federated; several are compared."""
     out: Path = Path(NAME)
     """The file."""
     dataset: str | None = None

@@ -70,6 +70,11 @@ class OpenedRun:
         return self.record.kind == "model"
 
     @property
+    def is_federated(self) -> bool:
+        """Whether it is a run of `polynsd federated`."""
+        return self.record.kind == "federated"
+
+    @property
     def metric(self) -> str:
         return str(self.result["metric"])
 

@@ -1,7 +1,7 @@
 """Clients of one process that train together: replicas of the same networks, each with its own graph.
 
 Parameters and moments of Adam are rows `[R, P]`; `torch.vmap` runs the code of one client on all of them,
-dense layers as batched products, sparse operations on the block-diagonal graph (`stack.py`). Nothing couples
+dense layers as batched products, sparse operations on the block-diagonal graph. Nothing couples
 the clients, dropout depends on the client alone, so each gets the numbers that it gets by itself, up to
 rounding.
 
@@ -12,30 +12,100 @@ rounding.
 A client that nothing was sent to is computed with the others and left as it was. On a GPU an epoch of all is
 replayed as one CUDA graph. Clients of other methods, and on a CPU those of large graphs, where nothing is
 gained, train one after the other.
+
+`stack_graphs` pads graphs to one size. One with fewer nodes than the largest gets rows of zeros, one with
+fewer edges gets parallel edges between two nodes that belong to nobody. Nothing joins them to the client's
+nodes, and no loss counts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.nn import functional
 
 from polynsd.devices import on_device, wide_dtype
 from polynsd.errors import ConfigError
 from polynsd.federated.branches import LocalGraph
 from polynsd.federated.client import LocalClient, prepare_clients
-from polynsd.federated.payload import Payload
-from polynsd.federated.stack import stack_graphs
+from polynsd.federated.methods import Payload
+from polynsd.kernels.gpu.schedule import schedule
+from polynsd.kernels.ops.operator import Pattern, StackedPattern
 from polynsd.kernels.ops.training import adam
 from polynsd.memo import skip_value_checks
+from polynsd.topology import Topology, TopologyReport
 from polynsd.training.capture import capture_step
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.rows import Layout
 
 LARGE = 1000  # nodes of a client, from which on a CPU gains nothing from a batch
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StackedTopology(Topology):
+    """The block-diagonal graph of `count` graphs; sizes are those of one, padded.
+
+    For networks under `torch.vmap`, whose replicas have a graph each.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        rowptr, row, col, twin = (t.int() for t in (self.rowptr, self.row, self.col, self.twin))
+        whole = Pattern(rowptr, row, col, twin, *schedule(self.rowptr, self.row.numel()))
+        object.__setattr__(self, "pattern", StackedPattern.of(whole, self.count))
+
+    @property
+    def num_nodes(self) -> int:
+        return (self.rowptr.numel() - 1) // self.count
+
+    @property
+    def num_half_edges(self) -> int:
+        return self.row.numel() // self.count
+
+
+def stack_graphs(graphs: Sequence[LocalGraph]) -> LocalGraph:
+    """The graphs as one, whose tensors have a leading dimension of clients."""
+    N = max(graph.topology.num_nodes for graph in graphs) + 2  # the two that belong to nobody
+    H = max(graph.topology.num_half_edges for graph in graphs)
+    topology = _stack_topologies([graph.topology for graph in graphs], N, H)
+
+    def stack(name: str, size: int) -> Tensor:
+        return torch.stack([pad_rows(getattr(graph, name), size) for graph in graphs])
+
+    of_nodes = (stack(name, N) for name in ("x", "y", "train", "nodes"))
+    return LocalGraph(topology, *of_nodes, *(stack(name, H) for name in ("halves", "first", "transports")))
+
+
+def pad_rows(t: Tensor, size: int) -> Tensor:
+    """`[n, …]` with rows of zeros (False) up to `[size, …]`."""
+    return functional.pad(t, (0, 0) * (t.dim() - 1) + (0, size - len(t)))
+
+
+def _stack_topologies(topologies: Sequence[Topology], N: int, H: int) -> StackedTopology:
+    parts: dict[str, list[Tensor]] = {"degree": [], "row": [], "col": [], "twin": [], "edge": []}
+    for number, topology in enumerate(topologies):
+        h, missing = topology.num_half_edges, (H - topology.num_half_edges) // 2
+        nobody = torch.arange(missing, device=topology.row.device)
+        ends = torch.full_like(nobody, N - 2), torch.full_like(nobody, N - 1)
+        degree = pad_rows(topology.degree, N)
+        degree[-2:] = missing
+        parts["degree"].append(degree)
+        row, col = torch.cat([topology.row, *ends]), torch.cat([topology.col, *reversed(ends)])
+        parts["row"].append(row + number * N)
+        parts["col"].append(col + number * N)
+        twin = torch.cat([topology.twin, h + missing + nobody, h + nobody])
+        parts["twin"].append(twin + number * H)
+        parts["edge"].append(torch.cat([topology.edge, h // 2 + nobody, h // 2 + nobody]) + number * H // 2)
+    whole = {name: torch.cat(tensors) for name, tensors in parts.items()}
+    rowptr = functional.pad(whole.pop("degree").cumsum(0), (1, 0))
+    halves, report = torch.arange(len(whole["row"]), device=rowptr.device), TopologyReport(H, 0, 0, 0)
+    return StackedTopology(rowptr, half_of_input=halves, report=report, count=len(topologies), **whole)
 
 
 class ClientGroup:

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from polynsd.devices import get_device
 from polynsd.errors import DataError
-from polynsd.federated.backbones import Backbone
-from polynsd.federated.branches import Branches, LocalGraph, LocalOutput
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import build_method
-from polynsd.federated.payload import Array, ClientData, Payload, to_arrays
+from polynsd.federated.backbones import Backbone, SheafBackbone
+from polynsd.federated.branches import Branches, LocalGraph, LocalOutput, choose_sheaf, transport_features
+from polynsd.federated.config import SHEAVES, FederatedConfig
+from polynsd.federated.data import ClientData
+from polynsd.federated.methods import Array, Payload, build_method, to_arrays
 from polynsd.memo import skip_value_checks
 from polynsd.training.dropout import EndlessDropout
 from polynsd.training.replica import eval_mode
@@ -31,6 +32,7 @@ from polynsd.training.task import roc_aucs
 
 SEEDS = 2**32
 STRIDE = 1_000_003  # between the seeds of two trainings; clients lie between
+PRETRAINING_EPOCHS, PRETRAINING_STEP = 200, 5  # validation chooses the epoch, of every fifth
 
 
 class LocalClient:
@@ -200,17 +202,6 @@ class LocalClient:
         self.graph = self.graph._replace(transports=state["transports"].to(self.device))
 
 
-def prepare_clients(clients: Sequence[LocalClient]) -> None:
-    """Trains the sheaves whose maps masks load, of the clients that have none yet, together."""
-    waiting = [c for c in clients if c.config.masks == "loaded" and not c.graph.transports.size(-1)]
-    if not waiting:
-        return
-    from polynsd.federated.pretraining import load_transports  # which is made of clients itself
-
-    for client, transports in zip(waiting, load_transports(waiting), strict=True):
-        client.graph = client.graph._replace(transports=transports)
-
-
 def initial_payload(config: FederatedConfig, num_features: int, num_classes: int) -> Payload:
     """What the server sends in the first round: the shared parameters as the seed draws them."""
     method = build_method(config)
@@ -224,3 +215,59 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+# Masks that load maps: a sheaf model is trained on every client alone, before the rounds begin
+
+
+def prepare_clients(clients: Sequence[LocalClient]) -> None:
+    """Trains the sheaves whose maps masks load, of the clients that have none yet, together."""
+    waiting = [c for c in clients if c.config.masks == "loaded" and not c.graph.transports.size(-1)]
+    if not waiting:
+        return
+
+    for client, transports in zip(waiting, load_transports(waiting), strict=True):
+        client.graph = client.graph._replace(transports=transports)
+
+
+def load_transports(clients: Sequence[LocalClient]) -> list[Tensor]:
+    """`[H, m]` for every client the transports of its own sheaf at its best epoch on validation."""
+    from polynsd.federated.batch import ClientGroup  # which is made of clients itself
+
+    settings = configure_sheaf(clients[0].config)
+    members = [
+        LocalClient(client.data, replace(settings, seed=client.config.seed), client.number, client.device)
+        for client in clients
+    ]
+    group = ClientGroup(dict(enumerate(members)))
+    best, kept = [-1.0] * len(members), [torch.empty(0)] * len(members)
+    for number in range(1, PRETRAINING_EPOCHS // PRETRAINING_STEP + 1):
+        nothing = dict.fromkeys(range(len(members)), Payload())
+        group.fit(nothing, number)
+        for i, reply in group.evaluate(nothing, number).items():
+            if reply.numbers["local_val_correct"] >= best[i]:  # the later one where they are equal
+                best[i], kept[i] = reply.numbers["local_val_correct"], read_transports(members[i])
+    return kept
+
+
+def configure_sheaf(config: FederatedConfig) -> FederatedConfig:
+    """The training of the sheaf: the same rates and sizes, nothing shared, no masks."""
+    width = config.width if config.backbone in SHEAVES else None
+    return replace(
+        config,
+        backbone=choose_sheaf(config),
+        width=width,
+        masks="none",
+        method="local",
+        options={},
+        local_epochs=PRETRAINING_STEP,
+    )
+
+
+@torch.no_grad()
+def read_transports(client: LocalClient) -> Tensor:
+    """The transports of a client's causal branch."""
+    graph, model = client.graph, client.causal
+    assert isinstance(model, SheafBackbone)
+    with eval_mode(model):
+        return transport_features(model.maps(graph.x, graph.topology), graph.topology, graph.first)

@@ -1,4 +1,4 @@
-"""Which nodes a client gets: four ways to divide a graph.
+"""Which nodes a client gets, and what it has of the graph then: four ways to divide one.
 
 louvain      communities of greatest modularity, packed into clients of nearly equal size (FedATH, OpenFGL)
 metis        parts of nearly equal size with few edges between them
@@ -12,12 +12,15 @@ community of the smallest number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS, ROUNDING
 from polynsd.errors import ConfigError, DataError, require_at_least, require_choice
 from polynsd.scale.partition import partition
 from polynsd.topology import Topology
@@ -215,3 +218,46 @@ def _divide_overlapping(graph: Graph, clients: int, seed: int) -> list[Nodes]:
         for part in _divide_by_metis(graph, clients // SHARED_BY, seed)
         for _ in range(SHARED_BY)
     ]
+
+
+# What a client has of the graph
+
+
+def induced_subgraph(graph: Graph, nodes: Nodes) -> tuple[Graph, int]:
+    """The graph on these nodes in their order, without masks, and how many edges lead out of it."""
+    position = np.full(graph.num_nodes, -1)
+    position[nodes] = np.arange(len(nodes))
+    ends = position[graph.edge_index]
+    inside, touched = (ends >= 0).all(axis=0), (ends >= 0).any(axis=0)
+
+    def rows(values: Any, chosen: NDArray[Any]) -> Any:
+        return None if values is None else values[chosen]
+
+    subgraph = replace(
+        graph,
+        edge_index=ends[:, inside].astype(np.int64),
+        num_nodes=len(nodes),
+        x=rows(graph.x, nodes),
+        y=rows(graph.y, nodes),
+        masks={},
+        edge_weight=rows(graph.edge_weight, inside),
+        edge_attr=rows(graph.edge_attr, inside),
+        node_ids=graph.ids[nodes],
+        class_names=graph.class_names,
+        extras={},
+    )
+    return subgraph, int(touched.sum() - inside.sum())
+
+
+def split_by_class(
+    graph: Graph, fractions: Sequence[float], rng: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Masks [n] of train, val, test; what rounding leaves goes to the test part."""
+    masks = [np.zeros(graph.num_nodes, dtype=bool) for _ in PARTS]
+    assert graph.y is not None
+    for label in range(graph.num_classes):
+        nodes = rng.permutation(np.flatnonzero(graph.y == label))
+        counts = [int(share * len(nodes) * (1 + ROUNDING)) for share in fractions[:2]]
+        for mask, some in zip(masks, np.split(nodes, np.cumsum(counts)), strict=True):
+            mask[some] = True
+    return masks

@@ -1,4 +1,4 @@
-"""`FederatedConfig`: what is trained over clients, by which method, for how long."""
+"""What is trained over clients (`FederatedConfig`), and what a server is told beside it (`ServerOptions`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from polynsd.config import LayerConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice, require_fraction
@@ -17,6 +19,9 @@ SHEAF_WIDTH = 20
 MASK_WIDTH = 64
 MASKS = ("none", "fedath", "current", "loaded", "full")
 ENTROPIES = ("mean", "sum")
+METRICS = ("accuracy", "roc_auc")
+DELTA = 1e-5  # of differential privacy
+FEWEST = 3  # clients of a secure sum: of two, each could subtract itself
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,83 @@ class FederatedConfig:
     def mask_width(self) -> int:
         """Of the network of fedath masks; the same for every backbone."""
         return MASK_WIDTH if self.width is None else self.width
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What the server may see of clients, and what a model may tell of them.
+
+    Differential privacy: the change of every client is clipped to norm C, the changes are averaged with equal
+    weights, and Gaussian noise of standard deviation z·C/n is added (McMahan et al., 2018), by Flower's
+    `DifferentialPrivacyServerSideFixedClipping`. What that promises after T rounds is `spent_epsilon`: a
+    client's whole graph, present or left out, changes the probability of any model by at most e^ε, up to δ.
+    """
+
+    secure_aggregation: bool = False
+    """The server sees the sum of the clients' weights alone (SecAgg+); needs three clients or more."""
+    dp_noise: float = 0.0
+    """z, the noise in units of the clipping norm over the number of clients; 0: no differential privacy."""
+    dp_clip: float = 1.0
+    """C, the norm to which the change of a client in a round is clipped."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.dp_noise < math.inf and 0 < self.dp_clip < math.inf):
+            raise ConfigError(
+                "dp_noise must be at least 0 and dp_clip positive; "
+                f"got {self.dp_noise!r} and {self.dp_clip!r}."
+            )
+        if self.secure_aggregation and self.is_noisy:
+            raise ConfigError(
+                "the server clips the change of every client before it adds noise, and secure aggregation "
+                "hides these changes from it; use one of the two."
+            )
+
+    @property
+    def is_noisy(self) -> bool:
+        return self.dp_noise > 0
+
+    def check_method(self, method: str) -> None:
+        """Raises unless the method averages weights, which is what these switches protect."""
+        if (self.secure_aggregation or self.is_noisy) and method not in ("fedavg", "fedprox"):
+            raise ConfigError(
+                "secure aggregation and differential privacy are for averages of weights, so the method must "
+                f"be fedavg or fedprox; got {method}."
+            )
+
+    def spent_epsilon(self, rounds: int) -> float:
+        """ε at δ = 1e-5 after so many rounds; infinite without noise.
+
+        The Gaussian mechanism has Rényi divergence T α / (2 z²) at order α; the conversion is that of
+        Canonne, Kamath and Steinke (2020).
+        """
+        if not self.is_noisy:
+            return math.inf
+        orders = 1 + np.geomspace(1e-3, 1e4, 4000)
+        divergence = rounds * orders / (2 * self.dp_noise**2)
+        loss = np.log1p(-1 / orders) - (math.log(DELTA) + np.log(orders)) / (orders - 1)
+        return float(max(0.0, np.min(divergence + loss)))
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What a server needs to know beside the training itself."""
+
+    clients: int = 10
+    """How many must be there before the first round."""
+    timeout: float = 600.0
+    """Seconds that clients have for a round; who is later is left out of it."""
+    metric: str = "accuracy"
+    """accuracy, or roc_auc of two classes."""
+    privacy: Privacy = field(default_factory=Privacy)
+    """Secure aggregation and differential privacy."""
+    max_nodes: int = 10_000_000
+    """The most nodes that a client may say it has: by them it is weighted. Who says more is not let in."""
+
+    def __post_init__(self) -> None:
+        require_at_least("clients", self.clients, 1)
+        require_at_least("max_nodes", self.max_nodes, 1)
+        require_choice("metric", self.metric, METRICS)
+        if not 0 < self.timeout < math.inf:
+            raise ConfigError(f"timeout must be a positive number of seconds; got {self.timeout!r}.")
+        if self.privacy.secure_aggregation and self.clients < FEWEST:
+            raise ConfigError(f"secure aggregation needs {FEWEST} clients or more; got {self.clients}.")

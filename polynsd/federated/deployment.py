@@ -3,6 +3,11 @@
 Flower's own programs are children, which end with us (`children.py`). A server opens one port, on which
 clients, the training and Flower's command line are served; with certificates it speaks TLS, and with keys of
 clients it lets only these in.
+
+The training itself is the ServerApp, in a process that the SuperLink starts. It finds its settings in a file
+that the environment names, and writes events to another, which `serve` reads. It holds the lock of their
+folder: Flower ends its programs one after the other and takes its time, so the training ends as soon as
+nobody holds it.
 """
 
 from __future__ import annotations
@@ -13,33 +18,39 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
-from polynsd.config import to_dict
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from polynsd.config import from_options, to_dict
 from polynsd.errors import ConfigError
 from polynsd.federated.children import read_tail, run_child
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import (
-    KINDS,
-    Choice,
-    FederationError,
-    Outcome,
-    RoundReport,
-    ServerOptions,
-    Watcher,
+from polynsd.federated.config import FederatedConfig, ServerOptions
+from polynsd.federated.runs import (
+    KIND,
+    SeedResult,
+    finish_run,
+    identify,
+    read_result,
+    restore_model,
+    summarise,
 )
-from polynsd.federated.runs import KIND, identify, read_result
-from polynsd.federated.server_app import SETTINGS
-from polynsd.federated.training import QUIET, require_flower
-from polynsd.runs.files import RESULT
-from polynsd.runs.lock import hold_lock
+from polynsd.federated.scores import Outcome
+from polynsd.federated.server import Event
+from polynsd.federated.training import QUIET, FederationError, SeedSnapshots, require_flower, serve_rounds
+from polynsd.runs import Run
+from polynsd.runs.files import RESULT, compact_json, to_json
+from polynsd.runs.lock import hold_lock, is_locked
 from polynsd.runs.record import RunIdentity
 from polynsd.runs.run import check_folder
 
+SETTINGS = "POLYNSD_FEDERATED"  # the variable that names the file of settings
 POLL_SECONDS = 0.2
 START_SECONDS = 60.0
 
@@ -61,7 +72,7 @@ clientapp = "polynsd_federated.apps:client_app"
 """
 APPS = """\
 from polynsd.federated import client_app as client
-from polynsd.federated import server_app as server
+from polynsd.federated import deployment as server
 
 client_app = client.client_app
 server_app = server.server_app
@@ -81,7 +92,7 @@ def serve(
     config: FederatedConfig,
     options: ServerOptions,
     out: Path,
-    watcher: Watcher,
+    tell: Callable[[Event], None] = lambda event: None,
     *,
     name: str = "clients",
     classes: Sequence[str] = (),
@@ -97,7 +108,7 @@ def serve(
         options: of the server.
         out: the run folder; started again after a kill, the training goes on from its last round, and a
             finished one is read.
-        watcher: gets told what happens.
+        tell: takes events (`polynsd.federated.server`); nobody is told unless given.
         name: under which the run is filed.
         classes: their names, for predictions; numbers unless given.
         host: the address to listen at.
@@ -134,7 +145,8 @@ def serve(
             for key in client_keys:
                 _call(["flwr", "supernode", "register", str(key.resolve()), "here"], environment)
             _call(["flwr", "run", str(_write_app(place)), "here"], environment)
-            return _follow(events, watcher, superlink, place / "log")
+            _follow(events, tell, superlink, place / "log")
+    return read_result(out).outcome
 
 
 def _require_free_port(host: str, port: int) -> None:
@@ -210,7 +222,7 @@ def _wait_for_port(host: str, port: int, process: subprocess.Popen[bytes], log: 
     )
 
 
-def _follow(events: Path, watcher: Watcher, process: subprocess.Popen[bytes], log: Path) -> Outcome:
+def _follow(events: Path, tell: Callable[[Event], None], process: subprocess.Popen[bytes], log: Path) -> None:
     """Passes the events of the training on until it is done."""
     with events.open(encoding="utf-8") as file:
         while True:
@@ -221,26 +233,60 @@ def _follow(events: Path, watcher: Watcher, process: subprocess.Popen[bytes], lo
                     raise FederationError(f"Flower's server ended:\n{read_tail(log)}")
                 time.sleep(POLL_SECONDS)
                 continue
-            record = json.loads(line)
-            kind = record.pop("event")
-            if kind == "done":
-                return read_outcome(record["outcome"])
-            if kind == "failed":
-                raise FederationError(f"the training failed: {record['reason']}")
-            if kind == "round":
-                watcher.report(RoundReport(**record))
-            elif kind == "fault":
-                watcher.fault(**record)
-            else:
-                watcher.waiting(**record)
-
-
-def read_outcome(record: Mapping[str, Any]) -> Outcome:
-    """The outcome in an event, without the weights, which are in the run folder."""
-    choices = {kind: Choice(**record["choices"][kind]) for kind in KINDS}
-    return Outcome(**{**record, "choices": choices})
+            event = json.loads(line)
+            if event["event"] == "done":
+                return
+            if event["event"] == "failed":
+                raise FederationError(f"the training failed: {event['reason']}")
+            tell(event)
 
 
 def _reachable(host: str) -> str:
     """An address of this machine at which a server that listens everywhere is reached."""
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host
+
+
+server_app = ServerApp()
+
+
+@server_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """The training, in the process that the SuperLink starts."""
+    if SETTINGS not in os.environ:
+        raise ConfigError("this server has no settings; start it with polynsd federated serve.")
+    path = Path(os.environ[SETTINGS])
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    Thread(target=_end_with_server, args=(path.parent,), daemon=True).start()
+
+    def tell(event: Event) -> None:
+        with Path(settings["events"]).open("a", encoding="utf-8") as file:
+            file.write(compact_json(to_json(dict(event), "event")) + "\n")
+
+    try:
+        train(grid, settings, tell)
+    except Exception as error:
+        tell({"event": "failed", "reason": f"{type(error).__name__}: {error}"})
+        raise
+    tell({"event": "done"})
+
+
+def _end_with_server(folder: Path) -> None:
+    """Ends this process, as a kill would, when the one that holds the lock of a folder is gone."""
+    while is_locked(folder):
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
+
+
+def train(grid: Grid, settings: Mapping[str, Any], tell: Callable[[Event], None]) -> Outcome:
+    """All rounds over the clients of a grid, and the run folder; settings are those that `serve` writes."""
+    config = from_options(FederatedConfig, settings["config"])
+    options = from_options(ServerOptions, settings["options"])
+    inputs = settings["inputs"]
+    with Run.start(settings["out"], KIND, identify(config, options), inputs, snapshot_seconds=0) as run:
+        outcome = serve_rounds(config, options, grid, tell, SeedSnapshots(run, state=run.snapshots.load()))
+        protocol = f"{len(outcome.names)} clients"
+        about = {"dataset": inputs["dataset"], "protocol": protocol, "features": "of the clients"}
+        model = restore_model(config, outcome.num_features, outcome.num_classes, outcome.arrays)
+        seed = SeedResult(outcome, model, {})
+        finish_run(run, config, options, [seed], summarise(config, options, [seed], about))
+    return outcome

@@ -1,4 +1,4 @@
-"""`Method`: what a client adds to its training, and how the server puts the replies together.
+"""`Method`: what a client adds to its training and sends, and how the server puts the replies together.
 
 FedAvg, FedProx and FedAdam are here; they train alike on a client, but for FedProx's proximal term, and
 replies are put together by Flower's strategies of these names. `local` shares nothing. A method of your own
@@ -10,21 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.errors import ConfigError, unknown_name
 from polynsd.federated.backbones import Backbone, build_backbone
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.payload import Array, Payload, to_arrays
 
 if TYPE_CHECKING:
     from polynsd.federated.branches import LocalOutput
     from polynsd.federated.client import LocalClient
 
+Array = NDArray[Any]
 CLIENTS = "num_clients"  # a number that every client is sent
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Named arrays and named numbers: all that ever travels, in either direction."""
+
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+    """Tensors as arrays of their own."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
 
 
 @dataclass

@@ -39,11 +39,10 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from polynsd.errors import ConfigError
 from polynsd.federated.children import read_tail, run_child
-from polynsd.federated.client_app import Keeper, build_client_app
+from polynsd.federated.client_app import ClientFiles, Order, Site, build_client_app
 from polynsd.federated.config import FederatedConfig
 from polynsd.federated.deployment import child_environment
-from polynsd.federated.outcome import FederationError
-from polynsd.federated.site import Order, Site
+from polynsd.federated.training import FederationError
 
 logger = logging.getLogger("polynsd")
 
@@ -83,7 +82,7 @@ def join(
             on_start(order.config)
 
     presence = _Presence(server, wait, authority)
-    app = build_client_app(lambda context: (site.afresh(), Keeper(state)), look, presence.close)
+    app = build_client_app(lambda context: (site.afresh(), ClientFiles(state)), look, presence.close)
     with TemporaryDirectory() as folder:  # open to its owner alone
         place, secret = Path(folder), secrets.token_bytes(32)
         (place / "secret").write_bytes(secret)

@@ -19,17 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.datasets.catalogue import open_graph
 from polynsd.data.describe import class_sizes, heterophily
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, ROUNDING, SUM_TOLERANCE, Fractions, Masks
+from polynsd.data.splits import PARTS, SUM_TOLERANCE, Fractions, Masks
 from polynsd.data.transforms import apply
 from polynsd.documents import read_bytes, read_json
 from polynsd.errors import ConfigError, DataError
-from polynsd.federated.communities import Nodes, divide_nodes
+from polynsd.federated.communities import Nodes, divide_nodes, induced_subgraph, split_by_class
 from polynsd.runs.files import encode_json, make_folder, to_json, write_durably
 
 if TYPE_CHECKING:
@@ -80,6 +79,18 @@ class Partition:
             found.update(np.ascontiguousarray(nodes, dtype="<i8").tobytes())
             for part in PARTS:
                 found.update(np.packbits(getattr(graph.masks["default"], part)).tobytes())
+        return found.hexdigest()
+
+    @property
+    def split_digest(self) -> str:
+        """SHA-256 of the nodes that are trained on, validated and tested, whichever client has them."""
+        found = hashlib.sha256()
+        for part in PARTS:
+            chosen = [
+                nodes[getattr(graph.masks["default"], part)[0]]
+                for nodes, graph in zip(self.nodes, self.graphs, strict=True)
+            ]
+            found.update(np.unique(np.concatenate(chosen)).astype("<i8").tobytes() + b"|")
         return found.hexdigest()
 
     def statistics(self) -> list[dict[str, Any]]:
@@ -190,18 +201,23 @@ def load_client(folder: str | Path, client: int) -> Graph:
     return _read_client(Path(folder), _read_manifest(Path(folder)), client)
 
 
-def partition_dataset(dataset: str, features: str | None = None, **options: Any) -> Partition:
-    """Divides a benchmark or a graph file among clients.
+def partition_dataset(
+    dataset: str, features: str | None = None, seeds: Sequence[int] = (0,), **options: Any
+) -> list[Partition]:
+    """Divides a benchmark or a graph file among clients, once for every seed.
 
     Args:
         dataset: a name, or a path that the partition remembers.
         features: how they are preprocessed; as the benchmark's are, or not at all, unless given.
+        seeds: of the partitions.
         options: of `partition_graph`.
     """
     graph, entry, _ = open_graph(dataset)
     rule = features or ("raw" if entry is None else entry.preprocessing)
-    partition = partition_graph(graph, features=rule, **options)
-    return partition if entry is not None else replace(partition, source=str(Path(dataset).resolve()))
+    source = None if entry is not None else str(Path(dataset).resolve())
+    return [
+        replace(partition_graph(graph, seed=seed, features=rule, **options), source=source) for seed in seeds
+    ]
 
 
 def partition_graph(
@@ -239,7 +255,7 @@ def partition_graph(
     _check_fractions(fractions)
     graph = graph if features is None else apply(features, graph)
     nodes = divide_nodes(graph, clients, method, seed, delta, alpha)
-    shared = _split_by_class(graph, fractions, np.random.default_rng([seed, clients]))
+    shared = split_by_class(graph, fractions, np.random.default_rng([seed, clients]))
     is_shared = sum(map(len, nodes)) > len(np.unique(np.concatenate(nodes)))
     graphs, cuts = [], []
     for client, some in enumerate(nodes):
@@ -248,7 +264,7 @@ def partition_graph(
             masks = Masks(*(mask[None, some] for mask in shared))
         else:
             rng = np.random.default_rng([seed, client])
-            masks = Masks(*(mask[None] for mask in _split_by_class(subgraph, fractions, rng)))
+            masks = Masks(*(mask[None] for mask in split_by_class(subgraph, fractions, rng)))
         _require_parts(client, masks)
         graphs.append(replace(subgraph, name=f"{graph.name}-{client}", masks={"default": masks}))
         cuts.append(cut)
@@ -261,52 +277,12 @@ def partition_graph(
     )
 
 
-def induced_subgraph(graph: Graph, nodes: Nodes) -> tuple[Graph, int]:
-    """The graph on these nodes in their order, without masks, and how many edges lead out of it."""
-    position = np.full(graph.num_nodes, -1)
-    position[nodes] = np.arange(len(nodes))
-    ends = position[graph.edge_index]
-    inside, touched = (ends >= 0).all(axis=0), (ends >= 0).any(axis=0)
-
-    def rows(values: Any, chosen: NDArray[Any]) -> Any:
-        return None if values is None else values[chosen]
-
-    subgraph = replace(
-        graph,
-        edge_index=ends[:, inside].astype(np.int64),
-        num_nodes=len(nodes),
-        x=rows(graph.x, nodes),
-        y=rows(graph.y, nodes),
-        masks={},
-        edge_weight=rows(graph.edge_weight, inside),
-        edge_attr=rows(graph.edge_attr, inside),
-        node_ids=graph.ids[nodes],
-        class_names=graph.class_names,
-        extras={},
-    )
-    return subgraph, int(touched.sum() - inside.sum())
-
-
 def _check_fractions(fractions: Sequence[float]) -> None:
     is_valid = len(fractions) == len(PARTS) and all(fraction > 0 for fraction in fractions)
     if not is_valid or abs(sum(fractions) - 1) > SUM_TOLERANCE:
         raise ConfigError(
             f"fractions must be three positive numbers (train, val, test) of sum 1; got {tuple(fractions)!r}."
         )
-
-
-def _split_by_class(
-    graph: Graph, fractions: Sequence[float], rng: np.random.Generator
-) -> list[NDArray[np.bool_]]:
-    """Masks [n] of train, val, test; what rounding leaves goes to the test part."""
-    masks = [np.zeros(graph.num_nodes, dtype=bool) for _ in PARTS]
-    assert graph.y is not None
-    for label in range(graph.num_classes):
-        nodes = rng.permutation(np.flatnonzero(graph.y == label))
-        counts = [int(share * len(nodes) * (1 + ROUNDING)) for share in fractions[:2]]
-        for mask, some in zip(masks, np.split(nodes, np.cumsum(counts)), strict=True):
-            mask[some] = True
-    return masks
 
 
 def _require_parts(client: int, masks: Masks) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from polynsd.federated.payload import Array as NumpyArray
-from polynsd.federated.payload import Payload
+from polynsd.federated.methods import Array as NumpyArray
+from polynsd.federated.methods import Payload
 
 ARRAYS, NUMBERS, SCORES, CONFIG = "arrays", "numbers", "scores", "config"
 WEIGHT = "num_nodes"  # the number by which replies are weighted

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from polynsd.devices import on_device, to_wide, wide_dtype
 from polynsd.errors import ConfigError
-from polynsd.federated.batch import Batch, trains_together
+from polynsd.federated.batch import Batch, pad_rows, trains_together
 from polynsd.federated.client import LocalClient, initial_payload, prepare_clients
-from polynsd.federated.outcome import weigh_scores
-from polynsd.federated.stack import pad_rows
+from polynsd.federated.scores import weigh_scores
 from polynsd.training.task import roc_aucs
 
 MEANS = ("fedavg", "fedprox")  # methods whose server takes the mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,12 @@ from polynsd.data.tables.files import read_table
 from polynsd.data.transforms import apply
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated.client import seeded
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import build_method
-from polynsd.federated.outcome import KINDS, Choice, Outcome, ServerOptions
-from polynsd.federated.partition import partition_graph
-from polynsd.federated.payload import to_arrays
-from polynsd.federated.sources import OWN_SPLIT, digest_columns, read_like
+from polynsd.federated.config import FederatedConfig, ServerOptions
+from polynsd.federated.data import OWN_SPLIT, digest_columns, read_like, repeat_partition
+from polynsd.federated.methods import build_method, to_arrays
+from polynsd.federated.scores import KINDS, Choice, Outcome
 from polynsd.nn import count_parameters
-from polynsd.runs import RunRecord, read_run
+from polynsd.runs import Run, RunRecord, read_run
 from polynsd.training.problem import Problem
 from polynsd.training.replica import call_model
 from polynsd.training.result import ProtocolResult, SplitResult
@@ -42,22 +40,43 @@ KIND = "federated"
 
 
 @dataclass(frozen=True, eq=False)
-class FederatedResult:
-    """A finished training: its outcome, models and record.
+class SeedResult:
+    """One finished training.
 
     Attributes:
         outcome: rounds chosen, scores, bytes.
         model: the chosen global model; None where the method shares no weights.
         local: by client, the networks of the local models of the round chosen for them.
-        result: the record, whose scores are those of the global model, or of the local ones if there is none.
-        seconds: of training.
     """
 
     outcome: Outcome
     model: nn.Module | None
     local: Mapping[str, Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedResult:
+    """A finished run: one training, or one for each of several seeds.
+
+    Attributes:
+        seeds: the trainings.
+        result: the record, whose scores are those of global models, or of local ones if there are none.
+        seconds: of training.
+    """
+
+    seeds: tuple[SeedResult, ...]
     result: ProtocolResult
     seconds: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the first seed."""
+        return self.seeds[0].outcome
+
+    @property
+    def model(self) -> nn.Module | None:
+        """Of the first seed."""
+        return self.seeds[0].model
 
 
 def identify(config: FederatedConfig, options: ServerOptions) -> dict[str, Any]:
@@ -71,31 +90,37 @@ def read_config(record: RunRecord) -> FederatedConfig:
 
 
 def summarise(
-    config: FederatedConfig, options: ServerOptions, outcome: Outcome, about: Mapping[str, Any]
-) -> tuple[nn.Module | None, ProtocolResult]:
-    """The global model, and the record of a training."""
-    model = restore_model(config, outcome.num_features, outcome.num_classes, outcome.arrays)
-    choice = outcome.choices["local" if model is None else "global"]
-    row = SplitResult(
-        split=0,
-        seed=config.seed,
-        fingerprint="",
-        val=choice.val,
-        val_loss=float("nan"),
-        test=choice.test,
-        best_epoch=choice.round,
-        epochs=config.rounds,
-    )
+    config: FederatedConfig, options: ServerOptions, seeds: Sequence[SeedResult], about: Mapping[str, Any]
+) -> ProtocolResult:
+    """The record of a run; its splits are the seeds."""
+    rows = []
+    for number, seed in enumerate(seeds):
+        choice = seed.outcome.choices["local" if seed.model is None else "global"]
+        rows.append(
+            SplitResult(
+                split=number,
+                seed=config.seed + number,
+                fingerprint="",
+                val=choice.val,
+                val_loss=math.nan,
+                test=choice.test,
+                best_epoch=choice.round,
+                epochs=config.rounds,
+            )
+        )
+    models = tuple(seed.model for seed in seeds if seed.model is not None)
     masks = "" if config.masks == "none" else f", masks {config.masks}"
-    return model, ProtocolResult(
+    pooled = {"union": "one client", "whole": "one client, cut edges"}
+    who = pooled.get(about.get("division", ""), "global model" if models else "local models")
+    return ProtocolResult(
         metric=options.metric,
-        rows=(row,),
+        rows=tuple(rows),
         about=dict(about),
-        model=f"{config.method} {config.backbone}{masks}",
+        model=f"{config.method} {config.backbone}{masks} ({who})",
         config=to_dict(config),
-        parameters=0 if model is None else count_parameters(model),
+        parameters=count_parameters(models[0]) if models else 0,
         rules="federated",
-        models=() if model is None else (model,),
+        models=models,
     )
 
 
@@ -115,55 +140,72 @@ def restore_model(
     return model.eval()
 
 
-def extras(outcome: Outcome, options: ServerOptions, config: FederatedConfig) -> dict[str, Any]:
-    """What the record of a federated training has beside that of any other."""
-    found: dict[str, Any] = {kind: asdict(choice) for kind, choice in outcome.choices.items()}
-    found |= {"clients": list(outcome.names), "faults": outcome.faults}
-    found |= {"bytes_to_clients": outcome.sent, "bytes_from_clients": outcome.received}
-    found |= {"num_features": outcome.num_features, "num_classes": outcome.num_classes}
-    found["columns"] = outcome.columns
+def finish_run(
+    run: Run,
+    config: FederatedConfig,
+    options: ServerOptions,
+    seeds: Sequence[SeedResult],
+    result: ProtocolResult,
+    timings: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the result of a run: that of any other training, what `encode_seeds` has, and ε."""
+    facts, weights = encode_seeds(seeds)
+    federation: dict[str, Any] = {"seeds": facts}
     if options.privacy.is_noisy:
-        found["epsilon"] = options.privacy.spent_epsilon(config.rounds)
-    return {"federation": found}
+        federation["epsilon"] = options.privacy.spent_epsilon(config.rounds)
+    run.finish({**result.to_dict(), "federation": federation}, weights, timings=timings)
 
 
-def collect_weights(model: nn.Module | None, local: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The global model as number 0, and those of clients by their place."""
-    weights = {} if model is None else {f"0.{name}": t for name, t in model.state_dict().items()}
-    for number, networks in enumerate(local.values()):
-        weights |= {f"clients.{number}.{name}": t for name, t in networks.items()}
-    return weights
+def encode_seeds(seeds: Sequence[SeedResult]) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+    """Finished trainings as data and tensors: `1.…` the global model of the second seed, `clients.1.0.…` the
+    networks of its first client.
+    """
+    facts, weights = [], dict[str, Tensor]()
+    for number, seed in enumerate(seeds):
+        outcome = seed.outcome
+        known = asdict(replace(outcome, arrays={}))
+        facts.append({name: value for name, value in known.items() if name != "arrays"})
+        if seed.model is not None:
+            weights |= {f"{number}.{name}": t for name, t in seed.model.state_dict().items()}
+        for client, name in enumerate(outcome.names):
+            networks = seed.local.get(name, {})
+            weights |= {f"clients.{number}.{client}.{key}": t for key, t in networks.items()}
+    return facts, weights
+
+
+def decode_seeds(
+    config: FederatedConfig, facts: Sequence[Mapping[str, Any]], weights: Mapping[str, Tensor]
+) -> list[SeedResult]:
+    """The inverse of `encode_seeds`."""
+    seeds = []
+    for number, known in enumerate(facts):
+        choices = {}
+        for kind in KINDS:
+            choice = known["choices"][kind]
+            values = {name: value for name, value in choice.items() if value is not None}  # null: NaN
+            choices[kind] = Choice(**{"val": math.nan, **values})
+        model = load_causal(config, known, weights, number)
+        arrays = {} if model is None else to_arrays(build_method(config).shared(model))
+        names = tuple(known["names"])
+        local = {name: _select(weights, f"clients.{number}.{i}.") for i, name in enumerate(names)}
+        outcome = Outcome(**{**known, "choices": choices, "names": names}, arrays=arrays)
+        seeds.append(SeedResult(outcome, model, local))
+    return seeds
+
+
+def _select(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: t for name, t in weights.items() if name.startswith(prefix)}
 
 
 def read_result(folder: str | Path) -> FederatedResult:
     """A finished run, as its training returned it."""
     record = read_run(folder)
     assert record.result is not None
-    facts = record.result["federation"]
-    config, choices = read_config(record), {}
-    for kind in KINDS:
-        known = {name: value for name, value in facts[kind].items() if value is not None}  # null: NaN
-        choices[kind] = Choice(**{"val": math.nan, **known})
-    local: dict[str, dict[str, Tensor]] = {name: {} for name in facts["clients"]}
-    for full, tensor in record.weights().items():
-        if full.startswith("clients."):
-            _, number, name = full.split(".", 2)
-            local[facts["clients"][int(number)]][name] = tensor
-    model = _load_causal(record, facts["num_features"], facts["num_classes"])
-    outcome = Outcome(
-        choices,
-        {} if model is None else to_arrays(build_method(config).shared(model)),
-        tuple(facts["clients"]),
-        facts["num_features"],
-        facts["num_classes"],
-        facts["columns"],
-        facts["bytes_to_clients"],
-        facts["bytes_from_clients"],
-        facts["faults"],
-    )
+    seeds = decode_seeds(read_config(record), record.result["federation"]["seeds"], record.weights())
     plain = {name: value for name, value in record.result.items() if name != "federation"}
-    result = replace(ProtocolResult.from_dict(plain), models=() if model is None else (model,))
-    return FederatedResult(outcome, model, local, result, record.timings.get("seconds", math.nan))
+    models = tuple(seed.model for seed in seeds if seed.model is not None)
+    result = replace(ProtocolResult.from_dict(plain), models=models)
+    return FederatedResult(tuple(seeds), result, record.timings.get("seconds", math.nan))
 
 
 def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, Problem]:
@@ -178,29 +220,27 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
     """
     inputs = record.inputs
     name = dataset or inputs.get("source") or inputs["dataset"]
-    if "partition" not in inputs and dataset is None:
+    if "partitions" not in inputs and dataset is None:
         raise DataError(
             f"the clients of {record.folder} kept their graphs; name a graph of your own with --dataset."
         )
     graph, entry, _ = open_graph(name)
-    rule = inputs.get("settings", {}).get("features")
+    rule = inputs["settings"][0].get("features") if "partitions" in inputs else None
     if rule is None:  # of clients that kept their graphs, or of graphs that were divided as they were given
         rule = inputs.get("features") or ("raw" if entry is None else entry.preprocessing)
     treated = apply(rule, graph)
-    if "partition" in inputs:
-        split = _join_parts(record, graph)
+    if "partitions" in inputs:
+        splits = tuple(_join_parts(record, graph, seed) for seed in range(len(inputs["partitions"])))
     else:
-        split = get_split(treated, "stored" if graph.masks else OWN_SPLIT, 0)
+        splits = (get_split(treated, "stored" if graph.masks else OWN_SPLIT, 0),)
     task, seed = get_task((record.result or {})["metric"]), read_config(record).seed
-    return graph, Problem(treated.to_pyg(), (split,), task, seed, {"dataset": graph.name, "features": rule})
+    return graph, Problem(treated.to_pyg(), splits, task, seed, {"dataset": graph.name, "features": rule})
 
 
-def _join_parts(record: RunRecord, graph: Graph) -> Split:
-    """The nodes that some client trained on, validated and tested."""
-    settings = dict(record.inputs["settings"])
-    fractions = tuple(settings.pop("fractions"))
-    partition = partition_graph(graph, fractions=fractions, **settings)
-    if partition.digest != record.inputs["partition"]:
+def _join_parts(record: RunRecord, graph: Graph, seed: int) -> Split:
+    """The nodes that some client of a seed trained on, validated and tested."""
+    partition = repeat_partition(graph, record.inputs["settings"][seed])
+    if partition.digest != record.inputs["partitions"][seed]:
         raise DataError(
             f"the model of {record.folder} belongs to another graph or partition: that of '{graph.name}' "
             "here is not the one of the run. Name the file of its graph with --dataset."
@@ -213,42 +253,47 @@ def _join_parts(record: RunRecord, graph: Graph) -> Split:
 
 
 def load_models(record: RunRecord, problem: Problem) -> tuple[nn.Module, ...]:
-    """The global model of a run, in evaluation mode: without a mask, so every edge counts in full."""
-    model = load_global(record, problem.data.num_features, (record.result or {})["federation"]["num_classes"])
-    return (getattr(model, "model", model),)  # of a sheaf backbone, the model that measures know
+    """The global models of a run, in evaluation mode: without a mask, so every edge counts in full."""
+    count = len((record.result or {})["federation"]["seeds"])
+    models = [load_global(record, seed) for seed in range(count)]
+    return tuple(getattr(m, "model", m) for m in models)  # of a sheaf backbone, the model that measures know
 
 
-def load_global(record: RunRecord, num_features: int, num_classes: int) -> nn.Module:
-    """The causal branch of a run.
+def load_global(record: RunRecord, seed: int = 0) -> nn.Module:
+    """The causal branch of a seed, counted from 0.
 
     Raises:
         DataError: the method shares no weights, or those of the run do not fit its configuration.
     """
-    model = _load_causal(record, num_features, num_classes)
+    config, facts = read_config(record), (record.result or {})["federation"]["seeds"][seed]
+    try:
+        model = load_causal(config, facts, record.weights(), seed)
+    except RuntimeError as error:
+        raise DataError(f"the weights of {record.folder} do not fit its configuration: {error}") from error
     if model is None:
-        method = read_config(record).method
-        raise DataError(f"{method} shares no weights, so {record.folder} holds the models of clients alone.")
+        raise DataError(
+            f"{config.method} shares no weights, so {record.folder} holds the models of clients alone."
+        )
     return model
 
 
-def _load_causal(record: RunRecord, num_features: int, num_classes: int) -> nn.Module | None:
-    config = read_config(record)
-    state = {n.partition(".")[2]: t for n, t in record.weights().items() if n.startswith("0.")}
+def load_causal(
+    config: FederatedConfig, facts: Mapping[str, Any], weights: Mapping[str, Tensor], seed: int
+) -> nn.Module | None:
+    """The global model of a seed, among the weights of a run; None where there is none."""
+    state = _select(weights, f"{seed}.")
     if not state:
         return None
-    model = build_method(config).build(config, num_features, num_classes)
-    try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        raise DataError(f"the weights of {record.folder} do not fit its configuration: {error}") from error
+    model = build_method(config).build(config, facts["num_features"], facts["num_classes"])
+    model.load_state_dict(state)
     return model.eval()
 
 
 def predict_nodes(
     record: RunRecord, edges: Path | None, nodes: Path | None, dataset: str | None = None
 ) -> pd.DataFrame:
-    """`id`, `prediction` and the probabilities of classes, for every node. No mask is used: every edge counts
-    in full.
+    """`id`, `prediction` and the probabilities of classes, for every node, by the global model (of several
+    seeds, the first). No mask is used: every edge counts in full.
 
     Args:
         record: of a finished run.
@@ -261,7 +306,7 @@ def predict_nodes(
     """
     if record.result is None:
         raise DataError(f"the run {record.folder} has not finished; start it again to go on.")
-    facts = record.result["federation"]
+    facts = record.result["federation"]["seeds"][0]
     if dataset is not None and (nodes or edges):
         raise ConfigError("name a graph with --dataset or tables with --nodes and --edges, not both.")
     if nodes is None:
@@ -272,7 +317,7 @@ def predict_nodes(
     else:
         graph = _read(record, edges, nodes)
         data = graph.to_pyg()
-    model = load_global(record, facts["num_features"], facts["num_classes"])
+    model = load_global(record)
     with torch.no_grad():
         probabilities = call_model(model, data).softmax(-1).numpy()
     names = graph.class_names or tuple(str(k) for k in range(facts["num_classes"]))
@@ -281,7 +326,7 @@ def predict_nodes(
 
 def _read(record: RunRecord, edges: Path | None, nodes: Path) -> Graph:
     """The graph of tables that have the columns of the clients, and perhaps one more, their labels."""
-    facts = (record.result or {})["federation"]
+    facts = (record.result or {})["federation"]["seeds"][0]
     columns = list(read_table(nodes, TextFormat()).frame.columns)[1:]
     has_names = facts["columns"] != digest_columns(())  # features of archives may have none
     for left_out in (None, *columns) if has_names else (None, "label"):

@@ -1,19 +1,24 @@
 """`FederatedServer`: the rounds of a federated training, over any of Flower's grids.
 
-    server = FederatedServer(config, ServerOptions(clients=10), LocalGrid(sites), watcher)
+    server = FederatedServer(config, ServerOptions(clients=10), LocalGrid(sites), print)
     outcome = server.run()
 
-A round sends every client one message and goes on with the replies that can be used; who is left out, and
-why, is told in one line. With the replies of round r come the scores of round r − 1, so the choice of a round
-by weighted validation costs no messages of its own, apart from one for the last round.
+A round sends every client one message and goes on with the replies that can be used. With the replies of
+round r come the scores of round r − 1, so the choice of a round by weighted validation costs no messages of
+its own, apart from one for the last round. What happens is told as events, plain data for JSON:
+
+| event   | beside `event`                                                                     |
+|---------|------------------------------------------------------------------------------------|
+| waiting | clients, wanted: fewer are there than are needed                                   |
+| fault   | round, client, reason: who is left out of a round (0: before the first), and why   |
+| scores  | round, local_val, local_test, global_val, global_test: means over clients          |
+| round   | round, clients (whose replies were used), invited, sent, received (bytes)          |
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,20 +31,17 @@ from torch import Tensor
 
 from polynsd.config import to_dict
 from polynsd.errors import ConfigError
-from polynsd.federated.client import initial_payload
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import (
-    FEWEST,
-    KINDS,
-    Choice,
-    Outcome,
-    RoundReport,
-    ServerOptions,
-    Watcher,
-    count_scored,
-    weigh_scores,
+from polynsd.federated.aggregation import (
+    MethodStrategy,
+    aggregate_securely,
+    build_strategy,
+    load_strategy_state,
+    strategy_state,
 )
-from polynsd.federated.payload import Array, Payload
+from polynsd.federated.client import initial_payload
+from polynsd.federated.client_app import Order
+from polynsd.federated.config import FEWEST, FederatedConfig, ServerOptions
+from polynsd.federated.methods import Array, Payload
 from polynsd.federated.records import (
     CONFIG,
     NUMBERS,
@@ -54,14 +56,9 @@ from polynsd.federated.records import (
     to_records,
 )
 from polynsd.federated.roster import MeteredGrid, Roster
-from polynsd.federated.secure import aggregate_securely
-from polynsd.federated.site import Order
-from polynsd.federated.strategies import (
-    MethodStrategy,
-    build_strategy,
-    load_strategy_state,
-    strategy_state,
-)
+from polynsd.federated.scores import KINDS, Choice, ClientScore, Outcome, RoundChoice, weigh_scores
+
+Event = Mapping[str, Any]
 
 
 class Snapshots(Protocol):
@@ -91,11 +88,10 @@ class FederatedServer:
         config: what is trained.
         options: for how many clients, and how.
         grid: to the clients.
-        watcher: gets told what happens.
+        tell: takes events, see the module; nobody is told unless given.
         run: names the training, so that clients know which of their states belongs to it.
         snapshots: a server that was killed goes on from the last; None keeps none.
         clients: the grid, where its clients' state must be kept with the server's.
-        log: takes a record of every round.
     """
 
     def __init__(
@@ -103,30 +99,28 @@ class FederatedServer:
         config: FederatedConfig,
         options: ServerOptions,
         grid: Grid,
-        watcher: Watcher,
+        tell: Callable[[Event], None] = lambda event: None,
         *,
         run: str = "run",
         snapshots: Snapshots | None = None,
         clients: KeepsClients | None = None,
-        log: Callable[[Mapping[str, Any]], None] = lambda record: None,
     ) -> None:
         options.privacy.check_method(config.method)
-        self.config, self.options, self.watcher, self.run_name = config, options, watcher, run
+        self.config, self.options, self.tell, self.run_name = config, options, tell, run
         self.grid = MeteredGrid(grid)
-        self.roster = Roster(self.grid, self._tell, options.timeout, options.max_nodes)
+        self.roster = Roster(self.grid, self._tell_fault, options.timeout, options.max_nodes)
         self.strategy = build_strategy(config, self.roster, options.privacy, options.clients)
         self.fewest = FEWEST if options.privacy.secure_aggregation else 1  # clients of a round
-        self.snapshots, self.clients, self.log = snapshots, clients, log
-        self.round = 0  # the last that was played
+        self.snapshots, self.clients = snapshots, clients
+        self.round = 0  # the last that was run
         self.arrays = ArrayRecord()  # the common model after it
         self.best: dict[str, Array] = {}  # the common model after the round that validation chose
-        self.choices = {kind: Choice() for kind in KINDS}
+        self.choices = {kind: RoundChoice(kind, options.metric) for kind in KINDS}
         self.faults = 0
 
     def run(self) -> Outcome:
         """All rounds that are left; what came out."""
-        wanted = self.options.clients
-        self.roster.wait_for(wanted, lambda present: self.watcher.waiting(present, wanted))
+        self._wait_for(self.options.clients)
         first = next(iter(self.roster.members.values()))
         if self.options.metric == "roc_auc" and first.num_classes != 2:
             raise ConfigError(
@@ -134,12 +128,12 @@ class FederatedServer:
             )
         self._begin(initial_payload(self.config, first.num_features, first.num_classes))
         while self.round < self.config.rounds:
-            self._play(self.round + 1)
+            self._run_round(self.round + 1)
             if self.snapshots is not None:
                 self.snapshots.offer(self._state)
         self._finish()
         return Outcome(
-            dict(self.choices),
+            {kind: choice.choice for kind, choice in self.choices.items()},
             self.best or to_arrays(self.arrays),
             tuple(self.roster.names),
             first.num_features,
@@ -160,10 +154,10 @@ class FederatedServer:
         if isinstance(self.strategy, MethodStrategy):
             self.strategy.common = initial
 
-    def _play(self, round_: int) -> None:
+    def _run_round(self, round_: int) -> None:
         """One round."""
         self.round = round_
-        self.roster.wait_for(self.fewest, lambda present: self.watcher.waiting(present, self.fewest))
+        self._wait_for(self.fewest)
         before, model = (self.grid.sent, self.grid.received), self.arrays
         drawn = self.strategy.configure_train(round_, self.arrays, ConfigRecord(), self.grid)
         messages = sorted(drawn, key=lambda message: self.roster.number(message.metadata.dst_node_id))
@@ -172,20 +166,25 @@ class FederatedServer:
             answers = self._average_securely(messages)
         else:
             answers = self._aggregate(messages)
-        scores = self._choose(round_ - 1, answers, model)
-        bytes_ = self.grid.sent - before[0], self.grid.received - before[1]
-        report = RoundReport(round_, len(answers), len(messages), *bytes_, scores)
-        self.log({"event": "round", **asdict(report)})
-        self.watcher.report(report)
+        self._choose(round_ - 1, answers, model)
+        traffic = {"sent": self.grid.sent - before[0], "received": self.grid.received - before[1]}
+        counts = {"clients": len(answers), "invited": len(messages)}
+        self.tell({"event": "round", "round": round_, **counts, **traffic})
 
-    def _aggregate(self, messages: Sequence[Message]) -> list[Mapping[str, Any]]:
-        """Sends the messages and puts the good replies together; the numbers in these."""
+    def _wait_for(self, wanted: int) -> None:
+        self.roster.wait_for(
+            wanted, lambda present: self.tell({"event": "waiting", "clients": present, "wanted": wanted})
+        )
+
+    def _aggregate(self, messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
+        """Sends the messages and puts the good replies together; the numbers in these, by client."""
         replies = self.grid.send_and_receive(messages, timeout=self.options.timeout)
         good = self._sift(messages, replies, choose_signature(replies, sign(self.arrays)))
-        answers: list[Mapping[str, Any]] = []
+        answers: dict[str, Mapping[str, Any]] = {}
         for reply in good:
             numbers = reply.content.metric_records[NUMBERS]
-            answers.append({**numbers, **reply.content.metric_records.get(SCORES, {})})
+            scored = reply.content.metric_records.get(SCORES, MetricRecord())
+            answers[self.roster.name(reply.metadata.src_node_id)] = {**numbers, **scored}
             reply.content.pop(SCORES, None)  # Flower's strategies take one record of numbers
             if self.options.privacy.is_noisy:  # whose promise is for equal weights
                 reply.content[NUMBERS] = MetricRecord({WEIGHT: 1.0})
@@ -193,26 +192,26 @@ class FederatedServer:
             self.strategy.num_sampled_clients = max(1, len(good))
         arrays = self.strategy.aggregate_train(self.round, good)[0] if good else None
         if arrays is None:
-            self._tell("nobody", "sent anything that could be used; the model stays as it is")
+            self._tell_fault("nobody", "sent anything that could be used; the model stays as it is")
         else:  # in the dtypes of before: Adam's step on the server is a float64
             dtypes = {name: array.dtype for name, array in self.arrays.items()}
             found = to_arrays(arrays).items()
             self.arrays = to_array_record({name: a.astype(dtypes.get(name, a.dtype)) for name, a in found})
         return answers
 
-    def _average_securely(self, messages: Sequence[Message]) -> list[Mapping[str, Any]]:
+    def _average_securely(self, messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
         """The same by a protocol that shows the server the mean alone."""
         contents = {message.metadata.dst_node_id: message.content for message in messages}
         largest = max(member.num_nodes for member in self.roster.members.values())
         found = aggregate_securely(self.grid, contents, self.round, largest, self.options.timeout)
         arrays, scores = found
         for node in sorted(contents.keys() - scores.keys(), key=self.roster.number):
-            self._tell(self.roster.name(node), "was not there until the end of the secure aggregation")
+            self._tell_fault(self.roster.name(node), "was not there until the end of the secure aggregation")
         if arrays is None:
-            self._tell("nobody", "got to the end of the secure aggregation; the model stays as it is")
-            return []
+            self._tell_fault("nobody", "got to the end of the secure aggregation; the model stays as it is")
+            return {}
         self.arrays = to_array_record(arrays)
-        return [scores[node] for node in sorted(scores, key=self.roster.number)]
+        return {self.roster.name(node): scores[node] for node in sorted(scores, key=self.roster.number)}
 
     def _address(self, messages: Iterable[Message], round_: int) -> None:
         """Gives every message the order of its client; arrays stay shared."""
@@ -223,7 +222,7 @@ class FederatedServer:
 
     def _order(self, node: int, round_: int) -> ConfigRecord:
         config = json.dumps(to_dict(self.config), sort_keys=True)
-        number, keep = self.roster.number(node), self.choices["local"].round
+        number, keep = self.roster.number(node), self.choices["local"].choice.round
         return ConfigRecord(
             {"run": self.run_name, "config": config, "number": number, "round": round_, "keep": keep}
         )
@@ -251,27 +250,20 @@ class FederatedServer:
             if fault is None:
                 good[node] = reply
             else:
-                self._tell(self.roster.name(node), fault)
+                self._tell_fault(self.roster.name(node), fault)
         for node in sorted(asked - heard, key=self.roster.number):
-            self._tell(self.roster.name(node), f"did not answer within {self.options.timeout:g} s")
+            self._tell_fault(self.roster.name(node), f"did not answer within {self.options.timeout:g} s")
         return [good[node] for node in sorted(good, key=self.roster.number)]
 
-    def _choose(
-        self, round_: int, answers: Sequence[Mapping[str, Any]], model: ArrayRecord
-    ) -> dict[str, float]:
-        """The scores of a round; remembers it, and its model, if validation is the best so far.
-
-        A mean over fewer clients is one over other nodes, so a round in which more were scored goes before.
-        """
-        scores = weigh_scores(answers, self.options.metric)
-        for kind in KINDS if round_ else ():
-            val = scores.get(f"{kind}_val", math.nan)
-            count, best = count_scored(answers, f"{kind}_val", self.options.metric), self.choices[kind]
-            if count and (count, val) > (best.clients, best.val):
-                self.choices[kind] = Choice(round_, val, scores.get(f"{kind}_test", math.nan), count)
-                if kind == "global":
-                    self.best = to_arrays(model)
-        return scores
+    def _choose(self, round_: int, answers: Mapping[str, Mapping[str, Any]], model: ArrayRecord) -> None:
+        """Tells the scores of a round; remembers it, and its model, if validation is the best so far."""
+        if round_ == 0:  # before the first round there is nothing to score
+            return
+        means = weigh_scores(list(answers.values()), self.options.metric)
+        self.tell({"event": "scores", "round": round_, **means})
+        for kind, choice in self.choices.items():
+            if choice.offer(round_, answers, self.roster.members) and kind == "global":
+                self.best = to_arrays(model)
 
     def _finish(self) -> None:
         """Scores the last round, and tells the clients which round's local models count."""
@@ -285,27 +277,30 @@ class FederatedServer:
         self._address(messages, self.round)
         replies = self.grid.send_and_receive(messages, timeout=self.options.timeout)
         good = self._sift(messages, replies, None)
-        answers: list[Mapping[str, Any]] = []
+        answers: dict[str, Mapping[str, Any]] = {}
         for reply in good:
-            weight = self.roster.num_nodes(reply.metadata.src_node_id)
-            answers.append({**reply.content.metric_records.get(SCORES, {}), WEIGHT: weight})
-        scores = self._choose(self.round, answers, self.arrays)
-        self.log({"event": "last", "round": self.round, "scores": scores})
+            node = reply.metadata.src_node_id
+            scored = reply.content.metric_records.get(SCORES, MetricRecord())
+            answers[self.roster.name(node)] = {**scored, WEIGHT: self.roster.num_nodes(node)}
+        self._choose(self.round, answers, self.arrays)
         closing = [Message(RecordDict(), node, MessageType.QUERY) for node in self.grid.nodes]
         self._address(closing, self.round)
         self.grid.send_and_receive(closing, timeout=self.options.timeout)
 
-    def _tell(self, client: str, reason: str) -> None:
+    def _tell_fault(self, client: str, reason: str) -> None:
         self.faults += 1
-        self.watcher.fault(self.round, client, reason)
+        self.tell({"event": "fault", "round": self.round, "client": client, "reason": reason})
 
     def _state(self) -> dict[str, Tensor]:
         """All that the rounds to come depend on."""
         arrays: dict[str, Any] = {f"model.{name}": array for name, array in to_arrays(self.arrays).items()}
         arrays |= {f"best.{name}": array for name, array in self.best.items()}
         arrays |= {f"strategy.{name}": array for name, array in strategy_state(self.strategy).items()}
-        for kind, choice in self.choices.items():
+        for kind, best in self.choices.items():
+            choice = best.choice
             arrays[f"choice.{kind}"] = np.array([choice.round, choice.val, choice.test, choice.clients])
+            rows = [(self.roster.names.index(name), *score) for name, score in best.scores.items()]
+            arrays[f"scores.{kind}"] = np.array(rows, dtype=np.float64).reshape(-1, 4)
         arrays["names"] = np.frombuffer(json.dumps(self.roster.names).encode(), dtype=np.uint8).copy()
         arrays["totals"] = np.array([self.round, self.grid.sent, self.grid.received, self.faults])
         state = {name: torch.as_tensor(array).clone() for name, array in arrays.items()}
@@ -319,10 +314,15 @@ class FederatedServer:
 
         self.arrays, self.best = to_array_record(part("model.")), part("best.")
         load_strategy_state(self.strategy, part("strategy."))
-        for kind, (round_, val, test, clients) in part("choice.").items():
-            self.choices[kind] = Choice(int(round_), float(val), float(test), int(clients))
         self.round, self.grid.sent, self.grid.received, self.faults = state["totals"].tolist()
         self.roster.keep_numbers(json.loads(bytes(state["names"].tolist())))
+        for kind, (round_, val, test, clients) in part("choice.").items():
+            self.choices[kind].choice = Choice(int(round_), float(val), float(test), int(clients))
+        for kind, rows in part("scores.").items():
+            self.choices[kind].scores = {
+                self.roster.names[int(number)]: ClientScore(nodes, val, int(missed))
+                for number, nodes, val, missed in rows.tolist()
+            }
         if self.clients is not None:
             own = {n.partition(".")[2]: t for n, t in state.items() if n.startswith("clients.")}
             orders = {

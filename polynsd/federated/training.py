@@ -9,41 +9,52 @@ Flower's simulation. Both send the same messages, and get the same numbers up to
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from polynsd.errors import ConfigError, require_choice
-from polynsd.federated.config import FederatedConfig
-from polynsd.federated.outcome import FederationError, Outcome, ServerOptions, Silence, Watcher
+from polynsd.errors import ConfigError, PolyNSDError, require_choice
+from polynsd.federated.config import FederatedConfig, ServerOptions
 from polynsd.federated.partition import Partition
-from polynsd.federated.payload import ClientData
 from polynsd.federated.runs import (
     KIND,
     FederatedResult,
-    collect_weights,
-    extras,
+    SeedResult,
+    decode_seeds,
+    encode_seeds,
+    finish_run,
     identify,
     read_result,
+    restore_model,
     summarise,
 )
 from polynsd.optional import load_optional
-from polynsd.runs import Run, RunSnapshots
-from polynsd.runs.files import SNAPSHOT_SECONDS
+from polynsd.runs import Run
+from polynsd.runs.files import SNAPSHOT_SECONDS, compact_json, to_json
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+    from polynsd.federated.scores import Outcome
+    from polynsd.federated.server import Event
+
 ENGINES = ("local", "ray")
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}  # unless the user says otherwise
+FINISHED, FACTS = "finished.", "facts"  # of seeds, in a snapshot
+
+
+class FederationError(PolyNSDError):
+    """A program of Flower's ended, or a training failed."""
 
 
 def require_flower(module: str = "flwr") -> None:
@@ -58,23 +69,24 @@ def require_flower(module: str = "flwr") -> None:
 
 
 def train_federated(
-    partition: Partition,
+    partitions: Partition | Sequence[Partition],
     config: FederatedConfig,
     options: ServerOptions,
-    watcher: Watcher | None = None,
+    tell: Callable[[Event], None] = lambda event: None,
     *,
     out: str | Path | None = None,
     engine: str = "local",
     device: str = "cpu",
     snapshot_seconds: float = SNAPSHOT_SECONDS,
 ) -> FederatedResult:
-    """Trains over all clients of a partition.
+    """Trains over all clients of a partition, or of several, one after the other.
 
     Args:
-        partition: the graphs of the clients.
+        partitions: the graphs of the clients. Each of several is one training, with its own seed of weights:
+            that of the configuration, the next one, and so on.
         config: the training.
-        options: of the server; `clients` must be those of the partition.
-        watcher: gets told what happens; nobody unless given.
+        options: of the server; `clients` must be those of every partition.
+        tell: takes events (`polynsd.federated.server`), which have `seed` too; nobody is told unless given.
         out: a run folder, in which a killed training goes on and a finished one is read; None keeps nothing.
         engine: local or ray.
         device: where clients train.
@@ -86,13 +98,17 @@ def train_federated(
     """
     require_flower()
     require_choice("engine", engine, ENGINES)
-    if options.clients != len(partition):
-        raise ConfigError(f"the partition has {len(partition)} clients; got clients={options.clients}.")
+    partitions = [partitions] if isinstance(partitions, Partition) else list(partitions)
+    for partition in partitions:
+        if options.clients != len(partition):
+            raise ConfigError(f"the partition has {len(partition)} clients; got clients={options.clients}.")
+    first = partitions[0]
     inputs = {
-        "dataset": partition.name,
-        "partition": partition.digest,
-        "settings": dict(partition.settings),
-        "source": partition.source,
+        "dataset": first.name,
+        "partitions": [partition.digest for partition in partitions],
+        "settings": [dict(partition.settings) for partition in partitions],
+        "splits": [partition.split_digest for partition in partitions],
+        "source": first.source,
     }
     with ExitStack() as stack:
         run = None
@@ -103,129 +119,114 @@ def train_federated(
             if run.result is not None:
                 return read_result(run.folder)
         folder = Path(stack.enter_context(TemporaryDirectory())) if run is None else run.folder
-        play = _play_in_process if engine == "local" else _play_with_ray
         start = time.perf_counter()
-        outcome, local = play(partition, config, options, watcher or Silence(), run, folder, device)
+        seeds = _train_seeds(partitions, config, options, tell, run, (engine, folder, device))
         seconds = time.perf_counter() - start
-        made = partition.settings
-        about = {
-            "dataset": partition.name,
-            "protocol": f"{made['clients']} clients by {made['method']}, seed {made['seed']}",
-            "features": made.get("features", "raw"),
-        }
-        model, result = summarise(config, options, outcome, about)
+        result = summarise(config, options, seeds, _describe(partitions))
         if run is not None:
-            run.finish(
-                {**result.to_dict(), **extras(outcome, options, config)},
-                collect_weights(model, local),
-                timings={"seconds": seconds},
-            )
-        return FederatedResult(outcome, model, local, result, seconds)
+            finish_run(run, config, options, seeds, result, {"seconds": seconds})
+        return FederatedResult(tuple(seeds), result, seconds)
 
 
-def _play_in_process(
-    partition: Partition,
-    config: FederatedConfig,
-    options: ServerOptions,
-    watcher: Watcher,
-    run: Run | None,
-    folder: Path,
-    device: str,
-) -> tuple[Outcome, dict[str, Mapping[str, Tensor]]]:
-    from polynsd.federated.local_grid import LocalGrid
-    from polynsd.federated.site import Site
-    from polynsd.federated.sources import digest_columns
-
-    columns = digest_columns(partition.graphs[0].feature_names or ())
-    sites = [
-        Site(f"client-{number}", ClientData.of(graph, partition.num_classes), columns, device=device)
-        for number, graph in enumerate(partition.graphs)
-    ]
-    grid = LocalGrid(sites)
-    outcome = serve_rounds(config, options, grid, watcher, run, clients=grid)
-    return outcome, {site.name: {name: t.cpu() for name, t in site.best.items()} for site in sites}
-
-
-def _play_with_ray(
-    partition: Partition,
-    config: FederatedConfig,
-    options: ServerOptions,
-    watcher: Watcher,
-    run: Run | None,
-    folder: Path,
-    device: str,
-) -> tuple[Outcome, dict[str, Mapping[str, Tensor]]]:
-    require_flower("ray")
-    from flwr.app import Context
-    from flwr.serverapp import ServerApp
-    from flwr.simulation import run_simulation
-
-    from polynsd.federated.client_app import Keeper, SimulatedSites, build_client_app
-
-    archives = folder / "partition"
-    if not archives.exists():
-        partition.save(archives)
-    sites = SimulatedSites(str(archives.resolve()), str((folder / "clients").resolve()), device)
-    outcomes: list[Outcome] = []
-    ended = Event()
-    server = ServerApp()
-
-    @server.main()
-    def main(grid: Grid, context: Context) -> None:
-        outcomes.append(serve_rounds(config, options, grid, _While(ended, watcher), run))
-
-    gpus = 1 / len(partition) if device != "cpu" else 0.0
-    backend: Any = {
-        "client_resources": {"num_cpus": 1, "num_gpus": gpus},
-        "init_args": {"logging_level": "error", "log_to_driver": False},
+def _describe(partitions: Sequence[Partition]) -> dict[str, Any]:
+    """The problem, as the record of a run has it."""
+    made = partitions[0].settings
+    seeds = list(dict.fromkeys(partition.settings["seed"] for partition in partitions))
+    last = f" to {seeds[-1]}" if len(seeds) > 1 else ""
+    return {
+        "dataset": partitions[0].name,
+        "protocol": f"{made['clients']} clients by {made['method']}, seed {seeds[0]}{last}",
+        "features": made.get("features", "raw"),
+        "division": made.get("division", "clients"),
     }
-    try:
-        run_simulation(server, build_client_app(sites), len(partition), backend_config=backend)
-    except RuntimeError as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise FederationError(f"Flower's simulation ended: {cause}") from error
-    finally:
-        ended.set()
-    names = outcomes[0].names
-    return outcomes[0], {name: Keeper(folder / "clients" / name).read_local() for name in names}
 
 
-class _While:
-    """A watcher that ends the server's thread when there is no simulation any more to wait for."""
+def _train_seeds(
+    partitions: Sequence[Partition],
+    config: FederatedConfig,
+    options: ServerOptions,
+    tell: Callable[[Event], None],
+    run: Run | None,
+    place: tuple[str, Path, str],
+) -> list[SeedResult]:
+    """One training per partition; goes on where an earlier session stopped."""
+    from polynsd.federated.simulation import train_in_process, train_with_ray
 
-    def __init__(self, ended: Event, inner: Watcher) -> None:
-        self.ended, self.inner = ended, inner
-        self.fault, self.report = inner.fault, inner.report
+    engine, folder, device = place
+    state = None if run is None else run.snapshots.load()
+    finished = [] if state is None else read_finished(config, state)
+    for number in range(len(finished), len(partitions)):
+        seeded = replace(config, seed=config.seed + number)
+        snapshots = None if run is None else SeedSnapshots(run, finished, state)
+        state = None  # it belongs to the seed that was interrupted
+        arguments = (partitions[number], seeded, options, tell, snapshots)
+        if engine == "local":
+            outcome, local = train_in_process(*arguments, device)
+        else:
+            outcome, local = train_with_ray(*arguments, device, folder / f"seed-{seeded.seed}")
+        sizes = (outcome.num_features, outcome.num_classes)
+        finished.append(SeedResult(outcome, restore_model(seeded, *sizes, outcome.arrays), local))
+    return finished
 
-    def waiting(self, present: int, wanted: int) -> None:
-        """Clients are still missing."""
-        if self.ended.is_set():
-            raise FederationError("the simulation ended before its clients were there.")
-        self.inner.waiting(present, wanted)
+
+class SeedSnapshots:
+    """The snapshots of one of several trainings: its own state, and the results of those that have ended.
+
+    Args:
+        run: the folder of all of them.
+        finished: the trainings that have ended.
+        state: the last snapshot, where this training was interrupted.
+    """
+
+    def __init__(
+        self, run: Run, finished: Sequence[SeedResult] = (), state: Mapping[str, Tensor] | None = None
+    ) -> None:
+        self.run, self.identity, self._last = run, run.snapshots.identity, state
+        facts, weights = encode_seeds(finished)
+        text = compact_json(to_json({FACTS: facts}, "seeds")).encode()
+        self._finished = {f"{FINISHED}{name}": t for name, t in weights.items()}
+        self._finished[f"{FINISHED}{FACTS}"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+
+    def load(self) -> Mapping[str, Tensor] | None:
+        """The last state of this training."""
+        state = None if self._last is None else dict(self._last)
+        self._last = None
+        if state is None:
+            return None
+        return {name: t for name, t in state.items() if not name.startswith(FINISHED)}
+
+    def offer(self, state: Callable[[], dict[str, Tensor]]) -> None:
+        """Keeps a state with what is finished, if it is time to."""
+        self.run.snapshots.offer(lambda: {**state(), **self._finished})
+
+
+def read_finished(config: FederatedConfig, state: Mapping[str, Tensor]) -> list[SeedResult]:
+    """The trainings that had ended when a snapshot was taken."""
+    own = {name.removeprefix(FINISHED): t for name, t in state.items() if name.startswith(FINISHED)}
+    facts = json.loads(bytes(own.pop(FACTS).tolist()))[FACTS]
+    return decode_seeds(config, facts, own)
 
 
 def serve_rounds(
     config: FederatedConfig,
     options: ServerOptions,
     grid: Grid,
-    watcher: Watcher,
-    run: Run | None,
+    tell: Callable[[Event], None],
+    snapshots: SeedSnapshots | None,
     clients: Any = None,
 ) -> Outcome:
-    """All rounds over a grid, with snapshots, metrics and events in a run folder."""
+    """All rounds over a grid, with snapshots, metrics and faults in a run folder."""
     from polynsd.federated.server import FederatedServer
 
-    snapshots: RunSnapshots | None = None if run is None else run.snapshots
-    server = FederatedServer(
-        config,
-        options,
-        grid,
-        watcher,
-        run="run" if snapshots is None else snapshots.identity,
-        snapshots=snapshots,
-        clients=clients,
-        log=(lambda record: None) if run is None else run.log,
-    )
-    return server.run()
+    def record(event: Event) -> None:
+        event = {**event, "seed": config.seed}
+        if snapshots is not None and event["event"] in ("round", "scores"):
+            snapshots.run.log(event)  # the same in every repetition
+        elif snapshots is not None and event["event"] == "fault":
+            snapshots.run.note(event)
+        tell(event)
+
+    name = "run" if snapshots is None else f"{snapshots.identity}-{config.seed}"
+    return FederatedServer(
+        config, options, grid, record, run=name, snapshots=snapshots, clients=clients
+    ).run()

@@ -35,8 +35,8 @@ from polynsd.data.transforms import apply
 from polynsd.errors import DataError
 from polynsd.federated.client import LocalClient
 from polynsd.federated.config import FederatedConfig
+from polynsd.federated.data import ClientData, pool_clients
 from polynsd.federated.partition import Partition, partition_graph
-from polynsd.federated.payload import ClientData, pool_clients
 from polynsd.federated.replicas import can_train_side_by_side, train_side_by_side
 from polynsd.training.source import Source
 from polynsd_paper.experiment import Cell, Experiment, Procedure, Trained
@@ -220,7 +220,8 @@ def open_clients(dataset: str, features: str, clients: int, seed: int, division:
     graph, partition = _divide(dataset, features, clients, seed)
     if division == "clients":
         return [ClientData.of(part, partition.num_classes) for part in partition.graphs]
-    return [pool_clients(partition, graph if division == "whole" else None)]
+    pooled = pool_clients(partition, graph if division == "whole" else None)
+    return [ClientData.of(pooled.graphs[0], pooled.num_classes)]
 
 
 @lru_cache(maxsize=SPLITS)
@@ -252,13 +253,15 @@ class Rounds:
     sent: list[int] = field(default_factory=list)  # bytes, of all clients
     received: list[int] = field(default_factory=list)
 
-    def log(self, record: Mapping[str, Any]) -> None:
-        """Takes the record of a round; its scores are of the round before."""
-        for name, value in record["scores"].items():
-            self.curves.setdefault(name, []).append(float(value))
-        if record["event"] == "round":
-            self.sent.append(record["sent"])
-            self.received.append(record["received"])
+    def log(self, event: Mapping[str, Any]) -> None:
+        """Takes an event of the server."""
+        if event["event"] == "scores":
+            for name, value in event.items():
+                if name not in ("event", "round"):
+                    self.curves.setdefault(name, []).append(float(value))
+        elif event["event"] == "round":
+            self.sent.append(event["sent"])
+            self.received.append(event["received"])
 
     def choose(self, kind: str) -> int:
         """The round, from 1 on, of best validation; the first of equals."""
@@ -293,26 +296,24 @@ def play(
     from polynsd.federated.training import require_flower
 
     require_flower()
-    from polynsd.federated.local_grid import LocalGrid
-    from polynsd.federated.outcome import RoundReport, ServerOptions
+    from polynsd.federated.client_app import Site
+    from polynsd.federated.config import ServerOptions
     from polynsd.federated.server import FederatedServer
-    from polynsd.federated.site import Site
+    from polynsd.federated.simulation import LocalGrid
 
-    class StepWatcher:
-        def waiting(self, present: int, wanted: int) -> None: ...
+    rounds = Rounds()
 
-        def fault(self, round_: int, client: str, reason: str) -> None:
-            on_step(f"round {round_}: {client}: {reason}")
-
-        def report(self, report: RoundReport) -> None:
-            if report.round % 10 == 0:
-                val = report.scores.get("local_val", float("nan"))
-                on_step(f"round {report.round} of {config.rounds}, validation {100 * val:.1f}")
+    def tell(event: Mapping[str, Any]) -> None:
+        rounds.log(event)
+        if event["event"] == "fault":
+            on_step(f"round {event['round']}: {event['client']}: {event['reason']}")
+        elif event["event"] == "scores" and event["round"] % 10 == 0:
+            val = event.get("local_val", float("nan"))
+            on_step(f"round {event['round']} of {config.rounds}, validation {100 * val:.1f}")
 
     grid = LocalGrid([Site(f"client {i}", client, device=device) for i, client in enumerate(data)])
-    rounds = Rounds()
     options = ServerOptions(clients=len(data), metric=metric)
-    outcome = FederatedServer(config, options, grid, StepWatcher(), log=rounds.log).run()
+    outcome = FederatedServer(config, options, grid, tell).run()
     rounds.parameters = sum(int(np.size(array)) for array in outcome.arrays.values())
     return rounds
 

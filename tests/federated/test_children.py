@@ -61,26 +61,26 @@ def test_a_port_at_which_another_program_listens_is_refused(tmp_path):
     pytest.importorskip("flwr")
     from polynsd.errors import ConfigError
     from polynsd.federated import FederatedConfig
+    from polynsd.federated.config import ServerOptions
     from polynsd.federated.deployment import serve
-    from polynsd.federated.outcome import ServerOptions, Silence
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen at port {port}"):
-            serve(FederatedConfig(), ServerOptions(2), tmp_path / "run", Silence(), port=port)
+            serve(FederatedConfig(), ServerOptions(2), tmp_path / "run", port=port)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_training_ends_when_nobody_holds_the_lock_of_its_server(tmp_path, monkeypatch):
     pytest.importorskip("flwr")
-    from polynsd.federated import server_app
+    from polynsd.federated import deployment
     from polynsd.runs.lock import hold_lock
 
     ends = []
-    monkeypatch.setattr(server_app.os, "_exit", ends.append)
-    monkeypatch.setattr(server_app, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(deployment.os, "_exit", ends.append)
+    monkeypatch.setattr(deployment, "POLL_SECONDS", 0.01)
     with hold_lock(tmp_path):
-        watch = Thread(target=server_app._end_with_server, args=(tmp_path,))
+        watch = Thread(target=deployment._end_with_server, args=(tmp_path,))
         watch.start()
         time.sleep(0.1)
         assert not ends

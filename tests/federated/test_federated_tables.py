@@ -16,12 +16,13 @@ from polynsd.data import make_graph
 from polynsd.data.tables import write_graph
 from polynsd.diagnostics import open_run
 from polynsd.errors import ConfigError, DataError
-from polynsd.federated import ClientData, FederatedConfig, server_app
-from polynsd.federated.local_grid import LocalGrid
-from polynsd.federated.outcome import ServerOptions, Silence
+from polynsd.federated import ClientData, FederatedConfig
+from polynsd.federated.client_app import Site
+from polynsd.federated.config import ServerOptions
+from polynsd.federated.data import digest_columns, open_tables
+from polynsd.federated.deployment import train
 from polynsd.federated.partition import Partition, partition_graph
-from polynsd.federated.site import Site
-from polynsd.federated.sources import digest_columns, open_tables
+from polynsd.federated.simulation import LocalGrid
 from polynsd.federated.training import require_flower
 
 CONFIG = FederatedConfig(backbone="polynsd", width=4, stalk_dim=2, degree=2, rounds=2, local_epochs=1)
@@ -84,7 +85,7 @@ def test_a_served_run_predicts_a_graph_that_is_named(tmp_path):
     ]
     settings = {"config": to_dict(CONFIG), "options": asdict(ServerOptions(3)), "out": str(tmp_path / "run")}
     settings["inputs"] = {"dataset": "clients", "classes": []}
-    server_app._train(LocalGrid(sites), settings, Silence())
+    train(LocalGrid(sites), settings, lambda event: None)
     path = write_graph(graph, tmp_path / "graph.npz")[0]
     with pytest.raises(DataError, match="kept their graphs; name a graph of your own with --dataset"):
         Predict(tmp_path / "run", quiet=True).run()

@@ -1,9 +1,7 @@
-"""The server's rounds over Flower's messages: what travels, what is left out, how a killed server goes on."""
+"""The server's rounds over Flower's messages: what travels, what is left out."""
 
 import re
-import sys
-from dataclasses import asdict, replace
-from importlib import import_module
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,93 +9,19 @@ import torch
 
 pytest.importorskip("flwr")
 
+from federation import CLIENTS, CONFIG, PARTITION, Events, Leaving, assert_equal, make_sites, serve
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-import polynsd
-from polynsd.config import to_dict
-from polynsd.data import make_graph
 from polynsd.errors import ConfigError
-from polynsd.federated import (
-    ClientData,
-    FederatedConfig,
-    LocalClient,
-    average,
-    deployment,
-    initial_payload,
-    server_app,
-    training,
-)
-from polynsd.federated.local_grid import LocalGrid
-from polynsd.federated.outcome import Choice, Privacy, ServerOptions, weigh_scores
-from polynsd.federated.partition import partition_graph
-from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays, to_payload
+from polynsd.federated import LocalClient, average, initial_payload
+from polynsd.federated.client_app import Site
+from polynsd.federated.config import Privacy, ServerOptions
+from polynsd.federated.records import ARRAYS, NUMBERS, SCORES, WEIGHT, to_arrays
 from polynsd.federated.replicas import train_side_by_side
 from polynsd.federated.server import FederatedServer
-from polynsd.federated.site import Site
+from polynsd.federated.simulation import LocalGrid
 from polynsd.federated.training import train_federated
-
-CLIENTS = 3
-CONFIG = FederatedConfig(backbone="gcn", width=4, rounds=2, local_epochs=1)
-PARTITION = partition_graph(
-    make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6),
-    CLIENTS,
-    "labels",
-    alpha=50.0,
-    fractions=(0.5, 0.25, 0.25),
-)
-
-
-class Notes:
-    """A watcher that remembers; `stop` breaks off after a round, as a kill would."""
-
-    def __init__(self, stop=None):
-        self.faults, self.reports, self.stop = [], [], stop
-
-    def waiting(self, present, wanted):
-        pass
-
-    def fault(self, round_, client, reason):
-        self.faults.append((round_, client, reason))
-
-    def report(self, report):
-        self.reports.append(report)
-        if report.round == self.stop:
-            raise KeyboardInterrupt
-
-
-class Tampered(LocalGrid):
-    """A grid that lets a function change, drop or add to the replies to `train`."""
-
-    def __init__(self, sites, tamper):
-        super().__init__(sites)
-        self.tamper, self.replies = tamper, []
-
-    def send_and_receive(self, messages, *, timeout=None):
-        replies = super().send_and_receive(messages, timeout=timeout)
-        if replies and replies[0].metadata.message_type != "train":
-            return replies
-        self.replies.append([to_payload(r.content) for r in replies if ARRAYS in r.content])
-        return self.tamper(replies)
-
-
-def make_sites(graphs=PARTITION.graphs):
-    return [
-        Site(f"client-{number}", ClientData.of(graph, PARTITION.num_classes))
-        for number, graph in enumerate(graphs)
-    ]
-
-
-def serve(config=CONFIG, tamper=lambda replies: replies, sites=None, **privacy):
-    grid, notes = Tampered(make_sites() if sites is None else sites, tamper), Notes()
-    server = FederatedServer(config, ServerOptions(CLIENTS, privacy=Privacy(**privacy)), grid, notes)
-    return server, server.run(), grid, notes
-
-
-def assert_equal(some, others, tolerance=0.0):
-    assert some.keys() == others.keys()
-    for name, array in some.items():
-        np.testing.assert_allclose(array, others[name], rtol=0, atol=tolerance, err_msg=name)
 
 
 def serialise(reply):
@@ -106,15 +30,15 @@ def serialise(reply):
 
 
 def test_a_round_averages_by_nodes_and_counts_bytes():
-    server, outcome, grid, notes = serve(replace(CONFIG, rounds=1))
+    server, outcome, grid, events = serve(replace(CONFIG, rounds=1))
     replies = dict(enumerate(grid.replies[0]))
     assert_equal(to_arrays(server.arrays), average(replies), 1e-7)
     sizes = [site.data.num_nodes for site in grid.sites.values()]
     assert [reply.numbers[WEIGHT] for reply in replies.values()] == sizes
-    (report,) = notes.reports
+    (report,) = events.of("round")
     least = sum(array.nbytes for reply in replies.values() for array in reply.arrays.values())
-    assert least < report.received < 2 * least + 10_000
-    assert (report.clients, report.invited, notes.faults) == (CLIENTS, CLIENTS, [])
+    assert least < report["received"] < 2 * least + 10_000
+    assert (report["clients"], report["invited"], events.faults) == (CLIENTS, CLIENTS, [])
     assert outcome.choices["global"].round == outcome.choices["local"].round == 1
     assert outcome.choices["global"].clients == CLIENTS
 
@@ -231,39 +155,39 @@ def _asked(reply):
 @pytest.mark.parametrize("reason", FAULTS)
 def test_a_round_goes_on_without_a_client_and_says_why(reason):
     tamper = change(1, FAULTS[reason])
-    server, _, grid, notes = serve(replace(CONFIG, rounds=1), tamper)
+    server, _, grid, events = serve(replace(CONFIG, rounds=1), tamper)
     replies = {number: reply for number, reply in enumerate(grid.replies[0]) if number != 1}
     assert_equal(to_arrays(server.arrays), average(replies), 1e-7)
-    ((round_, client, told),) = notes.faults
+    ((round_, client, told),) = events.faults
     assert (round_, client) == (1, "client-1")
     assert re.search(reason, told), told
-    assert notes.reports[0].clients == CLIENTS - 1
+    assert events.of("round")[0]["clients"] == CLIENTS - 1
 
 
 def test_answers_that_come_twice_count_once():
-    server, _, grid, notes = serve(replace(CONFIG, rounds=1), change(2, lambda reply: [reply, reply]))
+    server, _, grid, events = serve(replace(CONFIG, rounds=1), change(2, lambda reply: [reply, reply]))
     assert_equal(to_arrays(server.arrays), average(dict(enumerate(grid.replies[0]))), 1e-7)
-    assert notes.faults == [(1, "client-2", "answered twice; the first answer counts")]
+    assert events.faults == [(1, "client-2", "answered twice; the first answer counts")]
 
 
 def test_a_round_without_any_answer_leaves_the_model_as_it_is():
-    server, _, _, notes = serve(replace(CONFIG, rounds=1), lambda replies: [])
+    server, _, _, events = serve(replace(CONFIG, rounds=1), lambda replies: [])
     data = make_sites()[0].data
     assert_equal(
         to_arrays(server.arrays), initial_payload(CONFIG, data.num_features, data.num_classes).arrays
     )
-    assert notes.faults[-1][1:] == ("nobody", "sent anything that could be used; the model stays as it is")
+    assert events.faults[-1][1:] == ("nobody", "sent anything that could be used; the model stays as it is")
 
 
 def test_who_joins_twice_or_does_not_fit_is_left_out():
     sites = make_sites()
     wide = replace(sites[0].data, x=torch.zeros(sites[0].data.num_nodes, 9))
     sites += [Site("client-1", sites[1].data), Site("wide", wide)]
-    _, outcome, _, notes = serve(replace(CONFIG, rounds=1), sites=sites)
+    _, outcome, _, events = serve(replace(CONFIG, rounds=1), sites=sites)
     assert list(outcome.names) == ["client-0", "client-1", "client-2"]
-    assert [fault[1] for fault in notes.faults] == ["client-1", "wide"]
-    assert "joined twice" in notes.faults[0][2]
-    assert "9 features" in notes.faults[1][2]
+    assert [fault[1] for fault in events.faults] == ["client-1", "wide"]
+    assert "joined twice" in events.faults[0][2]
+    assert "9 features" in events.faults[1][2]
 
 
 @pytest.mark.parametrize(
@@ -286,35 +210,21 @@ def test_a_client_does_not_choose_its_weight(said, reason):
 
     sites = make_sites()
     sites.append(Boasting("boaster", sites[0].data))
-    server, outcome, grid, notes = serve(replace(CONFIG, rounds=1), sites=sites)
+    server, outcome, grid, events = serve(replace(CONFIG, rounds=1), sites=sites)
     assert list(outcome.names) == ["client-0", "client-1", "client-2"]
     assert_equal(to_arrays(server.arrays), average(dict(enumerate(grid.replies[0]))), 1e-7)
-    ((_, _, told),) = notes.faults
+    ((_, _, told),) = events.faults
     assert re.search(reason, told), told
-
-
-class Leaving(LocalGrid):
-    """A grid at which, one call after the other, these nodes are there; the last ones stay."""
-
-    def __init__(self, sites, *present):
-        super().__init__(sites)
-        self.present = list(present)
-
-    def get_node_ids(self):
-        found = self.present.pop(0) if len(self.present) > 1 else self.present[0]
-        for node in self.sites.keys() - found:
-            self.sites[node].client = None  # its process is gone
-        return found
 
 
 def test_a_round_waits_when_all_have_left_and_a_client_that_was_started_again_gets_its_place(monkeypatch):
     monkeypatch.setattr("polynsd.federated.roster.POLL_SECONDS", 0.0)
     everybody = [1, 2, 3, 4]
     again = Site("client-0", make_sites()[0].data)
-    grid, notes = Leaving([*make_sites(), again], everybody, everybody, [], [4]), Notes()
-    outcome = FederatedServer(CONFIG, ServerOptions(CLIENTS), grid, notes).run()
-    assert [report.clients for report in notes.reports] == [CLIENTS, 1]
-    assert notes.faults == [(0, "client-0", "joined twice; the first one counts")]
+    grid, events = Leaving([*make_sites(), again], everybody, everybody, [], [4]), Events()
+    outcome = FederatedServer(CONFIG, ServerOptions(CLIENTS), grid, events).run()
+    assert [event["clients"] for event in events.of("round")] == [CLIENTS, 1]
+    assert events.faults == [(0, "client-0", "joined twice; the first one counts")]
     assert (again.client.number, list(outcome.names)) == (0, ["client-0", "client-1", "client-2"])
 
 
@@ -323,104 +233,14 @@ def test_the_area_under_the_curve_of_three_classes_is_refused():
         train_federated(PARTITION, CONFIG, ServerOptions(CLIENTS, metric="roc_auc"))
 
 
-class Memory:
-    """The last state of a server."""
-
-    state = None
-
-    def load(self):
-        return self.state
-
-    def offer(self, state):
-        self.state = state()
-
-
-def test_clients_keep_their_numbers_when_a_server_goes_on():
-    memory, sites = Memory(), make_sites()
-    FederatedServer(
-        replace(CONFIG, rounds=1), ServerOptions(CLIENTS), LocalGrid(sites), Notes(), snapshots=memory
-    ).run()
-    others = [Site("another", sites[0].data), *sites[1:]]
-    server = FederatedServer(CONFIG, ServerOptions(CLIENTS), LocalGrid(others), Notes(), snapshots=memory)
-    assert list(server.run().names) == ["client-0", "client-1", "client-2", "another"]
-    assert [site.client.number for site in others] == [3, 1, 2]
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        replace(CONFIG, rounds=4, masks="fedath"),
-        replace(CONFIG, rounds=4, method="fedadam"),
-        replace(CONFIG, rounds=4, method="fedpub"),
-        replace(CONFIG, rounds=4, method="fedproto"),
-    ],
-    ids=lambda config: config.method,
-)
-def test_a_killed_server_goes_on_to_the_same_result(config, tmp_path):
-    options = ServerOptions(CLIENTS)
-    whole = train_federated(PARTITION, config, options, Notes(), out=tmp_path / "whole", snapshot_seconds=0)
-    with pytest.raises(KeyboardInterrupt):
-        train_federated(PARTITION, config, options, Notes(stop=3), out=tmp_path / "cut", snapshot_seconds=0)
-    notes = Notes()
-    resumed = train_federated(PARTITION, config, options, notes, out=tmp_path / "cut", snapshot_seconds=0)
-    assert [report.round for report in notes.reports] == [3, 4]
-    assert str(resumed.outcome.choices) == str(whole.outcome.choices)  # NaN where nothing is global
-    assert (resumed.outcome.sent, resumed.outcome.received) == (whole.outcome.sent, whole.outcome.received)
-    assert_equal(resumed.outcome.arrays, whole.outcome.arrays)
-    for name, networks in whole.local.items():
-        assert networks
-        assert all(torch.equal(t, resumed.local[name][key]) for key, t in networks.items())
-    files = [(tmp_path / run / "metrics.jsonl").read_bytes() for run in ("whole", "cut")]
-    assert files[0] == files[1]
-
-
-def test_a_finished_run_is_read_and_not_trained_again(tmp_path):
-    notes, options = Notes(), ServerOptions(CLIENTS)
-    first, again = (
-        train_federated(PARTITION, CONFIG, options, notes, out=tmp_path / "run") for _ in range(2)
-    )
-    assert len(notes.reports) == CONFIG.rounds
-    assert_equal(again.outcome.arrays, first.outcome.arrays)
-    assert replace(again.outcome, arrays={}) == replace(first.outcome, arrays={})
-    assert again.local["client-2"].keys() == first.local["client-2"].keys()
-    assert str(again.result.rows) == str(first.result.rows)  # there is no val_loss: NaN
-    settings = {"config": to_dict(CONFIG), "options": asdict(options), "out": str(tmp_path / "served")}
-    settings["inputs"] = {"dataset": "clients", "classes": []}
-    served = server_app._train(LocalGrid(make_sites()), settings, notes)
-    assert deployment.serve(CONFIG, options, tmp_path / "served", notes).choices == served.choices
-
-
-def test_finished_runs_are_read_without_flower(monkeypatch):
-    monkeypatch.setattr(polynsd, "federated", polynsd.federated)
-    for name in list(sys.modules):
-        if name.partition(".")[0] == "flwr" or name.startswith("polynsd.federated"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "flwr", None)  # cannot be imported
-    assert import_module("polynsd.federated.runs").read_result
-    assert import_module("polynsd.federated.training").require_flower
-
-
-def test_clients_of_ray_keep_two_rounds_so_its_server_keeps_every_round(tmp_path, monkeypatch):
-    kept = []
-
-    def play(partition, config, options, watcher, run, folder, device):
-        kept.append(run.snapshots.seconds)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training, "_play_with_ray", play)
-    with pytest.raises(KeyboardInterrupt):
-        train_federated(PARTITION, CONFIG, ServerOptions(CLIENTS), out=tmp_path / "run", engine="ray")
-    assert kept == [0.0]
-
-
 def test_a_secure_sum_is_the_plain_sum_up_to_rounding():
     config = replace(CONFIG, rounds=1)
     plain, _, _, _ = serve(config)
-    secure, outcome, grid, notes = serve(config, secure_aggregation=True)
+    secure, outcome, grid, events = serve(config, secure_aggregation=True)
     weights = [site.data.num_nodes for site in grid.sites.values()]
     step = 2 / 2**22 * len(weights) / sum(weight / max(weights) for weight in weights)
     assert_equal(to_arrays(secure.arrays), to_arrays(plain.arrays), 2 * step + 1e-7)
-    assert not notes.faults
+    assert not events.faults
     assert outcome.choices["local"].round == 1
 
 
@@ -459,34 +279,26 @@ def test_differential_privacy_clips_and_tells_what_it_costs():
 def test_trainings_side_by_side_are_those_of_their_servers(method):
     config = replace(CONFIG, backbone="gatv2", width=1, masks="fedath", method=method)
     configs = [config, replace(config, seed=1, rate=0.1, penalty=7.0)]
-    data, logs = [site.data for site in make_sites()], [[], []]
+    data, logs = [site.data for site in make_sites()], [Events(), Events()]
     for each, log in zip(configs, logs, strict=True):
-        FederatedServer(each, ServerOptions(CLIENTS), LocalGrid(make_sites()), Notes(), log=log.append).run()
+        FederatedServer(each, ServerOptions(CLIENTS), LocalGrid(make_sites()), log).run()
     trainings = [[LocalClient(graph, each, i) for i, graph in enumerate(data)] for each in configs]
     for curves, log in zip(train_side_by_side(trainings), logs, strict=True):
-        scores = [record["scores"] for record in log[1:]]  # of the round before
-        assert curves == {name: [score[name] for score in scores] for name in scores[0]}
+        scores = log.of("scores")
+        assert [score["round"] for score in scores] == [1, 2]
+        assert curves == {name: [score[name] for score in scores] for name in curves}
+        assert {*curves, "event", "round"} == {*scores[0]}
 
 
-def test_a_round_in_which_a_client_is_missing_is_not_preferred_to_a_complete_one():
-    """Client 2 has the hard nodes; a mean without it looks better."""
-
-    def answers(*correct):
-        return [{"num_nodes": 30, "val_count": 10, "local_val_correct": right} for right in correct]
-
-    server, _, _, _ = serve(replace(CONFIG, rounds=1))
-    server.choices["local"] = Choice()
-    for round_, scores in enumerate([answers(9, 9), answers(6, 6, 3), answers(9, 9), answers(6, 6, 4)], 1):
-        server._choose(round_, scores, server.arrays)
-        assert server.choices["local"].clients == len(scores) or round_ == 3
-    assert server.choices["local"].round == 4
-    assert server.choices["local"].clients == 3
-
-
-def test_scores_are_weighted_by_nodes():
-    answers = [
-        {"num_nodes": 30, "val_count": 10, "local_val_correct": 5, "test_count": 0, "local_test_correct": 0},
-        {"num_nodes": 10, "val_count": 4, "local_val_correct": 4, "test_count": 2, "local_test_correct": 1},
-    ]
-    assert weigh_scores(answers, "accuracy") == {"local_val": 0.625, "local_test": 0.5}
-    assert weigh_scores(answers, "roc_auc") == {}
+def test_the_model_that_is_kept_is_of_a_late_round_although_a_client_left_early():
+    """Node 3 is gone after two rounds, and what the others learn later still counts."""
+    config, everybody = replace(CONFIG, backbone="gin", rounds=20, dropout=0.0), [1, 2, 3]
+    sites = make_sites()
+    for site in sites:  # features that tell the class, so that there is something to learn
+        site.data = replace(site.data, x=torch.nn.functional.one_hot(site.data.y, 6).float())
+    grid, events = Leaving(sites, everybody, everybody, everybody, [1, 2]), Events()
+    outcome = FederatedServer(config, ServerOptions(CLIENTS), grid, events).run()
+    assert [event["clients"] for event in events.of("round")] == [3, 3] + [2] * 18
+    for choice in outcome.choices.values():
+        assert choice.round > 2
+        assert choice.clients == 2

@@ -15,8 +15,8 @@ from polynsd.federated.backbones import SheafBackbone, build_backbone
 from polynsd.federated.batch import ClientGroup, trains_together
 from polynsd.federated.branches import cross_entropy, hsic, negative_entropy
 from polynsd.federated.config import BACKBONES
+from polynsd.federated.data import pool_clients, repeat_partition
 from polynsd.federated.partition import partition_graph
-from polynsd.federated.payload import pool_clients
 from polynsd.nn import hook_layers
 from polynsd.topology import as_topology
 from polynsd.training.dropout import EndlessDropout
@@ -190,7 +190,7 @@ def test_only_weights_of_the_causal_branch_travel_and_every_weight_learns(masks:
 def test_a_client_goes_on_from_its_state_and_evaluates_without_changing_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("polynsd.federated.pretraining.EPOCHS", 5)
+    monkeypatch.setattr("polynsd.federated.client.PRETRAINING_EPOCHS", 5)
     config = small(masks="loaded")
     first, second = (LocalClient(make_client(25), config, number=4) for _ in range(2))
     payload = first.fit(initial_payload(config, F, C), 1)
@@ -214,13 +214,37 @@ def test_wrong_weights_options_and_combinations_are_refused() -> None:
         replace(make_client(9), train=torch.zeros(9, dtype=torch.bool))
 
 
-def test_pooled_clients_have_all_nodes_and_the_edges_that_were_asked_for() -> None:
+@pytest.mark.parametrize("method", ["louvain", "overlapping"])
+def test_pooled_clients_have_all_nodes_once_with_their_splits_and_the_edges_asked_for(method: str) -> None:
     graph = make_graph("minesweeper", rows=12, cols=12)
-    partition = partition_graph(graph, 3, "louvain", seed=0)
-    apart, whole = pool_clients(partition), pool_clients(partition, graph)
-    assert whole.edge_index.size(1) == 2 * graph.num_edges
-    assert apart.edge_index.size(1) == 2 * sum(member.num_edges for member in partition.graphs)
+    partition = partition_graph(graph, 5, method, seed=0)
+    apart = pool_clients(partition)
+    kept = [nodes[client.edge_index] for nodes, client in zip(partition.nodes, partition.graphs, strict=True)]
+    (pooled,), (nodes,) = apart.graphs, apart.nodes
+    assert np.array_equal(nodes[pooled.edge_index], np.unique(np.concatenate(kept, 1), axis=1))
     for part in ("train", "val", "test"):
-        count = sum(int(getattr(member.masks["default"], part).sum()) for member in partition.graphs)
-        assert int(getattr(whole, part).sum()) == count
-    assert torch.equal(whole.x, torch.as_tensor(graph.dense_x))
+        members = [
+            own[getattr(client.masks["default"], part)[0]]
+            for own, client in zip(partition.nodes, partition.graphs, strict=True)
+        ]
+        found = nodes[getattr(pooled.masks["default"], part)[0]]
+        assert np.array_equal(found, np.unique(np.concatenate(members)))
+    assert np.array_equal(pooled.dense_x, graph.dense_x[nodes])
+    assert repeat_partition(graph, apart.settings).digest == apart.digest
+    if method == "overlapping":
+        with pytest.raises(DataError, match="name the graph that was divided"):
+            pool_clients(partition, graph)  # some nodes belong to nobody
+        return
+    whole = pool_clients(partition, graph)
+    assert whole.graphs[0].num_edges == graph.num_edges == pooled.num_edges + apart.cut_edges[0]
+    assert repeat_partition(graph, whole.settings).cut_edges == (0,)
+
+
+def test_one_client_pooled_is_itself() -> None:
+    graph = make_graph("heterophily", num_nodes=60, num_classes=3, num_features=6)
+    partition = partition_graph(graph, 1)
+    plain = ClientData.of(partition.graphs[0], 3)
+    for divided in (None, graph):
+        pooled = ClientData.of(pool_clients(partition, divided).graphs[0], 3)
+        for name in ("x", "edge_index", "y", "train", "val", "test"):
+            assert torch.equal(getattr(pooled, name), getattr(plain, name)), name

@@ -11,7 +11,7 @@ from polynsd.errors import ConfigError
 from polynsd.federated import ClientData, FederatedConfig, LocalClient, Payload, ServerState, initial_payload
 from polynsd.federated.backbones import run_with
 from polynsd.federated.methods import METHODS, build_method
-from polynsd.federated.rivals import contrast, distillation, neighbours, personal, prototypes
+from polynsd.federated.rivals import contrast, distillation, neighbours, personal
 from polynsd.topology import Topology, as_topology
 
 N, F, C = 12, 5, 3
@@ -116,7 +116,7 @@ def test_fgssl_compares_distributions_as_coded_and_as_published():
 
 def test_prototypes_are_means_over_the_clients_that_have_the_class():
     z, y = torch.randn(6, 2, generator=torch.Generator().manual_seed(3)), torch.tensor([0, 0, 0, 2, 2, 2])
-    means, has = prototypes.mean_by_class(z, y, 3)
+    means, has = contrast.mean_by_class(z, y, 3)
     torch.testing.assert_close(means[2], z[3:].mean(0))
     assert has.tolist() == [1, 0, 1]
     replies = {
@@ -125,12 +125,12 @@ def test_prototypes_are_means_over_the_clients_that_have_the_class():
             {"prototypes": 4 * np.ones((3, 2)), "has_class": np.array([1.0, 1, 0])}, {"num_nodes": 20}
         ),
     }
-    found = prototypes.average_prototypes(replies)
+    found = contrast.average_prototypes(replies)
     assert found["prototypes"].tolist() == [[3, 3], [4, 4], [0, 0]]
     assert found["has_class"].tolist() == [1, 1, 0]
     known = torch.tensor([1.0, 1.0, 0.0])
     expected = functional.mse_loss(z[:3], means[0].expand(3, 2))
-    torch.testing.assert_close(prototypes.distance_from_prototypes(z, y, means, known), expected)
+    torch.testing.assert_close(contrast.distance_from_prototypes(z, y, means, known), expected)
 
 
 def test_fedpub_masks_weights_mixes_by_similarity_and_its_penalty_has_a_gradient():

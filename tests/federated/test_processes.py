@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 
 from polynsd.data import make_graph
 from polynsd.federated import FederatedConfig
-from polynsd.federated.outcome import ServerOptions
+from polynsd.federated.config import ServerOptions
 from polynsd.federated.partition import partition_graph
 from polynsd.federated.training import train_federated
 from polynsd.runs import read_run

@@ -10,10 +10,9 @@
 | `fedsage`  | `neighbours.py`   | nothing, unless `cross_client=True`, which sends features of nodes     |
 """
 
-from polynsd.federated.rivals.contrast import FGSSL, MOON
+from polynsd.federated.rivals.contrast import FGSSL, MOON, FedProto
 from polynsd.federated.rivals.distillation import FedTAD
 from polynsd.federated.rivals.neighbours import FedSage
 from polynsd.federated.rivals.personal import FedPUB
-from polynsd.federated.rivals.prototypes import FedProto
 
 __all__ = ["FGSSL", "MOON", "FedPUB", "FedProto", "FedSage", "FedTAD"]

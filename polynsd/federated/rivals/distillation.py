@@ -18,8 +18,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, run_with
-from polynsd.federated.methods import Method, ServerState, average, register_method
-from polynsd.federated.payload import Payload, to_arrays
+from polynsd.federated.methods import Method, Payload, ServerState, average, register_method, to_arrays
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode

@@ -20,8 +20,15 @@ from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, Output
 from polynsd.federated.branches import cross_entropy
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import CLIENTS, Method, ServerState, average, register_method
-from polynsd.federated.payload import Payload, to_arrays
+from polynsd.federated.methods import (
+    CLIENTS,
+    Method,
+    Payload,
+    ServerState,
+    average,
+    register_method,
+    to_arrays,
+)
 from polynsd.kernels.ops.edges import at_columns, sum_at_nodes
 from polynsd.memo import skip_value_checks
 from polynsd.topology import Topology

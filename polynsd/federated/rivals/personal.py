@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, Output, build_backbone, run_with
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import Method, ServerState, average, register_method
-from polynsd.federated.payload import Payload, to_arrays
+from polynsd.federated.methods import Method, Payload, ServerState, average, register_method, to_arrays
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode
 

@@ -40,11 +40,16 @@ def describe_references(run: OpenedRun) -> str:
     count = len(_choose_splits(run))
     total = len({row["split"] for row in run.result["splits"]})
     on = "every split" if count == total else f"{count} of the {total} splits"
-    return (
+    text = (
         f"Features alone and plain GCN are models of {HIDDEN} channels, trained for this page on {on} for "
-        f"{EPOCHS} epochs and without a search; for a fair comparison train --model mlp and --model gcn and "
-        "name these runs as well."
+        f"{EPOCHS} epochs and without a search"
     )
+    if run.is_federated:
+        return (
+            f"{text}. They see the whole graph, which no client does; what federation costs is seen beside "
+            "polynsd federated run --division whole, what it gains beside --method local."
+        )
+    return f"{text}; for a fair comparison train --model mlp and --model gcn and name these runs as well."
 
 
 def _choose_splits(run: OpenedRun) -> list[int]:

@@ -64,6 +64,8 @@ def find_score(run: OpenedRun, given: dict[str, float], note: str = "") -> RunSc
     splits = len({row.split for row in result.rows})
     seeds = len(result.rows) // splits
     scored_on = f"the test nodes of {splits} split{'s' * (splits > 1)}"
+    if run.is_federated:
+        scored_on = "the test nodes of the clients" + (f", mean of {splits} seeds" if splits > 1 else "")
     scored_on += f", {seeds} models each" if seeds > 1 else ""
     return RunScore(result.mean, low, high, rivals, scored_on, note)
 
@@ -163,6 +165,8 @@ def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
         sentence += (
             " This model is above all simpler answers."
             if found.score > best + 1e-9
+            else " A simpler answer, which sees the whole graph, is as good."
+            if run.is_federated
             else " A simpler answer is as good: the graph, or the sheaf, adds nothing here."
         )
     axis = {"title": {"text": axis_name(run.metric)}, "rangemode": "tozero"}
@@ -212,8 +216,12 @@ def _facts(run: OpenedRun) -> Table:
             ("scored by", metric_name(run.metric)),
             ("splits", f"{result['protocol']}; features {result['features']}"),
             ("model", f"{result['model']}, {result['parameters']:,} parameters"),
-            ("training rules", f"{result['rules']}, epochs chosen by validation {result['select']}"),
         ]
+        if run.is_federated:
+            facts += _describe_federation(run)
+        else:
+            rules = f"{result['rules']}, epochs chosen by validation {result['select']}"
+            facts.append(("training rules", rules))
         layer = config.get("layer", {})
         if "polynsd" in str(config.get("model")) and "degree" in layer:
             sizes = f"{config['num_layers']} layers of {config['hidden_channels']} channels"
@@ -224,6 +232,24 @@ def _facts(run: OpenedRun) -> Table:
     facts.append(("finished", f"{str(record.timings.get('finished'))[:16].replace('T', ' ')} UTC"))
     facts.append(("run", run.name))
     return Table("What was done", ("", ""), facts, is_wide=not run.is_fit)
+
+
+def _describe_federation(run: OpenedRun) -> list[tuple[str, str]]:
+    """What was sent, and to how many clients."""
+    federation, config = run.result["federation"], run.record.config["model"]
+    sent = sum(facts["sent"] for facts in federation["seeds"]) / 1e6
+    received = sum(facts["received"] for facts in federation["seeds"]) / 1e6
+    facts = [
+        ("clients", f"{len(federation['seeds'][0]['names'])}, method {config['method']}"),
+        (
+            "rounds",
+            f"{config['rounds']} of {config['local_epochs']} local epochs; validation chose the round",
+        ),
+        ("sent", f"{sent:,.1f} MB to clients, {received:,.1f} MB from them"),
+    ]
+    if "epsilon" in federation:
+        facts.append(("differential privacy", f"ε = {federation['epsilon']:.2f}"))
+    return facts
 
 
 def _ensemble(run: OpenedRun) -> Table:

@@ -1,4 +1,4 @@
-"""Training curves of every split, or the candidates of a fit one after another."""
+"""Training curves of every split, the candidates of a fit one after another, or the rounds of clients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.members import FAMILIES
 from polynsd.report.html.blocks import Block, Chart, Section, Text, Trace, log_axis, plot_text
+from polynsd.report.html.rounds import describe_rounds
 from polynsd.report.html.traces import finite, line, points, titled_axes
 from polynsd.report.output import axis_name, percent_scale
 
@@ -20,12 +21,13 @@ Log = list[dict[str, Any]]
 
 
 def training_section(run: OpenedRun) -> Section:
-    """Training curves of all models of a run, or the candidates of a fit."""
+    """Training curves of all models of a run, the candidates of a fit, or the rounds of a federated run."""
     try:
         records = run.record.metrics()
     except PolyNSDError as error:
         return Section("training", "Training", [Text(str(error), "problem")])
-    blocks = _candidates(run, records) if run.is_fit else _curves(run, records)
+    describe = _candidates if run.is_fit else describe_rounds if run.is_federated else _curves
+    blocks = describe(run, records)
     missing = Text("The run has kept no log of its training.", "problem")
     return Section("training", "Training", blocks or [missing])
 
