@@ -82,10 +82,8 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
         c for c in linear_candidates(inputs, str(with_double(inputs.device))) if c.treatment in treatments
     ]
     networks: list[Candidate] = [n for treatment in treatments for n in _networks(treatment, inputs)]
-    forests = trees_candidates(inputs)
-    cheap: list[Candidate] = [
-        FitOnce(each) if each.family in BELOW_LABELS else each for each in (*linear, *forests)
-    ]
+    alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
+    cheap = [FitOnce(each) if each.family in BELOW_LABELS else each for each in alone]
     below = "smoothed" if is_wide(inputs, HOPS) else "trees"  # what labels are spread over, if it is there
     bases = [candidate for candidate in cheap if candidate.family in BELOW_LABELS]
     bases = sorted(bases, key=lambda base: base.family != below)[:1]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.errors import DataError
-from polynsd.estimator.classifier import SheafClassifier
+from polynsd.estimator.classifier import OF_ORDER
 from polynsd.estimator.ensemble import Predictions
 from polynsd.estimator.judge import Judge, make_judge
 from polynsd.estimator.storage import read_tables_for, restore_estimator
@@ -46,7 +46,7 @@ class PairedScores:
 
 @dataclass(frozen=True, eq=False)
 class _ScoredRows:
-    """What a fit predicted of the rows that it was scored on, sorted by their ids."""
+    """What a fit's metric saw of the rows that it was scored on, sorted by their ids."""
 
     ids: NDArray[np.str_]
     judge: Judge
@@ -83,18 +83,19 @@ def _read_scored_rows(record: RunRecord) -> _ScoredRows:
     if scored is None or predictions is None:
         raise DataError(f"{record.folder} does not hold what was predicted of the rows that it scored.")
     graph = read_tables_for(record, None, None).graph
-    target = estimator._as_target(estimator._read_labels(graph, None, False, None))
+    labels = estimator._read_labels(graph, None, False, None)
+    target, classes = estimator._as_target(labels), estimator.estimate_.classes
+    if classes is None:  # numbers, as they are in the tables
+        target, predictions = labels.values.astype(np.float64), predictions[:, None]
+    elif estimator.metric_ not in OF_ORDER:
+        predictions = np.eye(predictions.shape[1])[classes]
     is_scored = np.zeros(graph.num_nodes, dtype=bool)
     is_scored[scored] = True
     ids = np.asarray(graph.ids, dtype=str)[scored]
-    order, judge = np.argsort(ids), make_judge(estimator.metric_, target, is_scored)
+    order, judge = np.argsort(ids), make_judge(estimator._task, target, is_scored)
     position = np.searchsorted(judge.nodes, scored)  # a judge has its nodes in the order of the graph
-    is_right = None
-    if isinstance(estimator, SheafClassifier):
-        said = estimator.decision_.predict(estimator._rescale(predictions))
-        is_right = (said == target[scored])[order]
-    values = estimator._scored(predictions)
-    return _ScoredRows(ids[order], judge.on(position[order]), values[order], is_right)
+    is_right = None if classes is None else (classes == target[scored])[order]
+    return _ScoredRows(ids[order], judge.on(position[order]), predictions[order], is_right)
 
 
 def _resample(ours: _ScoredRows, theirs: _ScoredRows) -> tuple[float | None, float | None]:
