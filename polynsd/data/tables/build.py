@@ -22,7 +22,7 @@ from polynsd.data.tables.ids import number_nodes
 from polynsd.data.tables.labels import NodeLabels, read_labels
 from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
-from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
+from polynsd.data.tables.table import Column, Table, is_number_text, suggest_delimiter
 from polynsd.errors import ConfigError, DataError, PolyNSDError, unknown_name
 from polynsd.memory import require_memory
 
@@ -151,7 +151,7 @@ def _name_id_columns(edges: Table, nodes: Table | None, options: ReadOptions) ->
     if len(edges.columns) < 2:
         raise DataError(
             f"{edges.name}: edges need at least two columns, source and target; only one was found, "
-            f"'{edges.columns[0]}'. {DELIMITER_HINT}"
+            f"'{edges.columns[0]}'. {suggest_delimiter()}"
         )
     return replace(
         options,
