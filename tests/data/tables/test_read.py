@@ -158,6 +158,14 @@ def test_an_id_twice_and_an_unknown_one_are_told_together(files):
     assert "'zoe'" in str(error.value)
 
 
+def test_ids_in_another_column_are_found(files):
+    edges, nodes = files
+    nodes.write_text("".join(",".join(line.split(",")[::-1]) + "\n" for line in NODES.splitlines()))
+    with pytest.raises(DataError, match=r"are in column 'name', but the first.*id_column='name'"):
+        read_graph(edges, nodes)
+    assert read_graph(edges, nodes, id_column="name")[0].node_ids.tolist() == ["ann", "bob", "cy", "dee"]
+
+
 def test_rows_without_an_id_hide_no_other_problem(files):
     edges, nodes = files
     edges.write_text(EDGES + ",zoe,2013,1\nann,zoe,2013,1\n")
