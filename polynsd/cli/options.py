@@ -233,6 +233,9 @@ PYTHON_NAMES = {
 ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']+)'|([\d.]+)|\[\.\.\.\]|…)")
 ORIGIN = re.compile(r"column '([^']+)'")  # the column that a message is about
 SUBJECT = re.compile(r"^([a-z_]+)(?= must\b| needs\b)", re.MULTILINE)
+DIFFERENCE = re.compile(
+    r"^  (?:config|inputs)\.(?:\w+\.)*(\w+)(?=: )", re.MULTILINE
+)  # of two runs in one folder
 NONE = re.compile(r",? or (be )?None\b")  # what an option is that is not given
 
 
@@ -251,7 +254,7 @@ def name_options(text: str, options: Collection[str], positionals: Collection[st
 
     def name_argument(match: re.Match[str]) -> str:
         value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
-        spoken_of = ORIGIN.findall(text[: match.start()])
+        spoken_of = ORIGIN.findall(text[: match.start()].rpartition("\n")[2])  # of several problems, this one
         if value == "COLUMN …" and len(set(spoken_of)) == 1:
             value = shlex.quote(spoken_of[0])
         value = value if re.fullmatch(r"[\w.-]+", value) or not match[2] else f"'{value}'"
@@ -259,6 +262,10 @@ def name_options(text: str, options: Collection[str], positionals: Collection[st
             return match[1].upper()
         return f"{option} {value}" if (option := flag(match[1])) else match[0]
 
-    text = ARGUMENT.sub(name_argument, text)
+    def name_difference(match: re.Match[str]) -> str:
+        name = match[1].upper() if match[1] in positionals else flag(match[1])
+        return f"  {name}" if name else match[0]
+
+    text = DIFFERENCE.sub(name_difference, ARGUMENT.sub(name_argument, text))
     named = SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)
     return NONE.sub("", named) if named != text else named

@@ -129,7 +129,9 @@ def expect_all(valid: Array, rule: str, values: Array, remedy: str) -> None:
     raise DataError(f"{rule}; {count} of {valid.size} break this, {first}. {remedy}")
 
 
-def finite_float32(numbers: Any, origin: str, allow_nan: bool = False) -> NDArray[np.float32]:
+def finite_float32(
+    numbers: Any, origin: str, allow_nan: bool = False, remedy: str = "Correct them."
+) -> NDArray[np.float32]:
     """The numbers as float32; infinite ones, or those that become infinite, are an error."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.asarray(numbers).astype(np.float32)
@@ -138,7 +140,7 @@ def finite_float32(numbers: Any, origin: str, allow_nan: bool = False) -> NDArra
         row = int(np.argwhere(wrong)[0, 0])
         raise DataError(
             f"{origin}: every value must be finite and fit into float32; {int(wrong.sum())} do not, the "
-            f"first in row {row + 1}. Correct them, or leave the column out."
+            f"first in row {row + 1}. {remedy}"
         )
     return values
 

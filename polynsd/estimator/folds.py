@@ -92,9 +92,18 @@ def divide_nodes(
         if not is_number or not 0 < test_fraction < 1:
             raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {test_fraction!r}.")
         test = hold_out(nodes, strata, float(test_fraction), seed + 1, given.groups)
+    count = int(nodes.sum())
     nodes &= ~test
     if val is None:
-        return make_folds(nodes, strata, validation_fraction, seed, given.groups), test
+        try:
+            return make_folds(nodes, strata, validation_fraction, seed, given.groups), test
+        except DataError as error:
+            if not test.any() or given.test is not None:
+                raise
+            raise DataError(
+                f"test_fraction={test_fraction} leaves {int(nodes.sum())} of {count} labelled nodes to train "
+                "and choose on, too few for every class. Take a smaller share, or label more nodes."
+            ) from error
     shared = int((nodes & val).sum())
     if shared:
         raise DataError(f"train and val must be disjoint; they share {shared} nodes.")

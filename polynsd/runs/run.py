@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_SHOWN = 10  # differences in a message
-HASH = re.compile('"[0-9a-f]{64}"')  # SHA-256 as JSON
+HASH = re.compile(r'\[?"[0-9a-f]{64}"(,"[0-9a-f]{64}")*\]?')  # SHA-256 as JSON, or a list of some
 
 
 class Run:

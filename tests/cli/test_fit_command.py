@@ -573,6 +573,30 @@ def test_errors_speak_of_the_command_line(tmp_path, capsys):
     few = ["--missing", "mean", "--features", "size", "--test", "2"]
     text = failure(*paths, *FIT, str(tmp_path / "run"), *few)
     assert "polynsd: --test must lie between 0 and 1" in text
+    text = failure(*paths, *FIT, str(tmp_path / "run"), *few[:-1], "0.99")
+    assert "--test 0.99 leaves 2 of 22 labelled nodes to train and choose on" in text
+    wrong = write(tmp_path / "wrong", edges, nodes.assign(a=np.inf, b=[*("2024-01-01",) * 29, "soon"]))
+    text = failure(*map(str, wrong.values()), *FIT, str(tmp_path / "run"))
+    assert "--exclude a.\n2." in text
+    assert "'soon' is not written so. Correct it, leave the column out with --exclude b" in text
+
+
+def test_a_folder_of_other_options_is_refused_in_their_words(tmp_path, capsys):
+    edges, nodes = tables()
+    run = train(tmp_path, edges, nodes)
+    paths = [str(tmp_path / "train" / name) for name in ("edges.csv", "nodes.csv")]
+    nodes.assign(size=1.0).to_csv(paths[1], index=False)
+    with pytest.raises(SystemExit):
+        main(["fit", *paths, *FIT, str(run), "--seed", "7", "--test", "0.3", "--missing", "error"])
+    lines = capsys.readouterr().err.splitlines()
+    expected = [
+        "--test: null there, 0.3 here",
+        "--seed: 0",
+        "--missing: ",
+        "NODES: the content is another one",
+    ]
+    for text in expected:
+        assert any(text in line for line in lines), lines
 
 
 def test_a_prediction_is_explained_under_the_ids_of_the_tables(tmp_path, capsys):

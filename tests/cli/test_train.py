@@ -234,12 +234,12 @@ def test_a_finished_run_is_not_trained_again(run, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "difference"),
     [
-        (["--dropout", "0.2"], "config.model.layer.dropout: 0.3 there, 0.2 here"),
-        (["--learning-rate", "0.5"], "config.training.learning_rate: 0.05 there, 0.5 here"),
-        (["--seed", "1"], "inputs.seed: 0 there, 1 here"),
-        (["--seeds", "2"], "config.seeds: 1 there, 2 here"),
-        (["--splits", "2"], "inputs.splits"),
-        (["--rules", "paper"], "config.rules: default there, paper here"),
+        (["--dropout", "0.2"], "--dropout: 0.3 there, 0.2 here"),
+        (["--learning-rate", "0.5"], "--learning-rate: 0.05 there, 0.5 here"),
+        (["--seed", "1"], "--seed: 0 there, 1 here"),
+        (["--seeds", "2"], "--seeds: 1 there, 2 here"),
+        (["--splits", "2"], "--splits: the content is another one"),
+        (["--rules", "paper"], "--rules: default there, paper here"),
         (["--data", "num_nodes=62", "num_classes=2", "num_features=4"], "inputs.graph"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "differs",

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from polynsd.cli import main
 from polynsd.cli.report import add_report
@@ -164,6 +165,15 @@ def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatc
     nodes = explorer.gather_nodes(run, predicted, drawn=20)
     assert len(nodes.data["ids"]) == len(nodes.data["prediction"]) == 20
     assert "20 of 60 nodes can be found" in nodes.note
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_features_of_any_scale_have_a_deviation(kind):
+    values = np.random.default_rng(0).normal(size=(60, 3)) * [1, 1e-30, 1e30]
+    graph = Graph("g", np.zeros((2, 0), int), 60, x=kind(values.astype(np.float32)))
+    found = explorer._strongest_features(graph, np.arange(60), ("a", "b", "c"))
+    assert "c" in found["names"]
+    assert np.isfinite(np.array(found["rows"])).all()
 
 
 def test_text_of_a_user_stays_text():

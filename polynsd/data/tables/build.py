@@ -22,7 +22,7 @@ from polynsd.data.tables.ids import number_nodes
 from polynsd.data.tables.labels import NodeLabels, read_labels
 from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
-from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
+from polynsd.data.tables.table import Column, Table, is_number_text, suggest_delimiter
 from polynsd.errors import ConfigError, DataError, PolyNSDError, unknown_name
 from polynsd.memory import require_memory
 
@@ -53,6 +53,8 @@ def build_graph(
             pairs, ids = _read_ids(edges, nodes, options, given)
         except PolyNSDError:
             _require_order(edges, nodes)
+            if given.id_column is None:
+                _require_ids_first(edges, nodes, options)
             raise
     with problems.collect():
         _check_options(edges, nodes, options, is_first=schema is None)
@@ -151,7 +153,7 @@ def _name_id_columns(edges: Table, nodes: Table | None, options: ReadOptions) ->
     if len(edges.columns) < 2:
         raise DataError(
             f"{edges.name}: edges need at least two columns, source and target; only one was found, "
-            f"'{edges.columns[0]}'. {DELIMITER_HINT}"
+            f"'{edges.columns[0]}'. {suggest_delimiter()}"
         )
     return replace(
         options,
@@ -214,6 +216,21 @@ def _require_order(edges: Table, nodes: Table | None) -> None:
             f"{edges.name} looks like the table of nodes and {nodes.name} like that of edges; give the edges "
             "first."
         )
+
+
+def _require_ids_first(edges: Table, nodes: Table | None, options: ReadOptions) -> None:
+    """Raises if another column than the first of the node table names the ends of all edges, once each."""
+    ends = [edges.column(name or "", keep_order=False).values for name in (options.source, options.target)]
+    if nodes is None or not len(ends[0]):
+        return
+    texts = [end.astype(str) for end in ends]
+    for name in nodes.columns[1:]:
+        ids = nodes.column(name, keep_order=False).values.astype(str)
+        if texts[0].iloc[:1].isin(ids).all() and ids.is_unique and all(end.isin(ids).all() for end in texts):
+            raise DataError(
+                f"{nodes.name}: the ids of the edges are in column '{name}', but the first column is taken "
+                f"for the id. Say id_column='{name}'."
+            )
 
 
 def _check_options(edges: Table, nodes: Table | None, options: ReadOptions, is_first: bool) -> None:

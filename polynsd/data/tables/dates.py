@@ -41,6 +41,20 @@ def find_date_format(distinct: Sequence[Any], origin: str) -> str | None:
     return None
 
 
+def find_odd_date(texts: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, str] | None:
+    """A date, and a text that is none or is written otherwise, where most rows hold dates.
+
+    Args:
+        texts: the different ones.
+        counts: in how many rows each of them is.
+    """
+    for pattern in FORMATS:
+        is_odd = np.array([pattern.fullmatch(text) is None for text in texts], dtype=bool)
+        if is_odd.any() and 2 * counts[is_odd].sum() < counts.sum():
+            return texts[int(is_odd.argmin())], texts[int(is_odd.argmax())]
+    return None
+
+
 def _day_or_month_first(distinct: Sequence[str], origin: str) -> str | None:
     largest = np.array([[int(part) for part in text.split("/")[:2]] for text in distinct]).max(0)
     if (largest > DAY_MONTH).all():

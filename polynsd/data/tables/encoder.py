@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.dates import ISO, find_date_format, text_days
+from polynsd.data.tables.dates import ISO, find_date_format, find_odd_date, text_days
 from polynsd.data.tables.table import MISSING, Column, is_number_text, load
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
@@ -128,7 +128,9 @@ class FeatureEncoder:
                     "Correct them."
                 )
             is_missing = np.isnan(numbers)
-            values = finite_float32(np.where(is_missing, self.mean, numbers), column.origin)[:, None]
+            remedy = "Correct them, or leave the column out with exclude=[...]."
+            filled = np.where(is_missing, self.mean, numbers)
+            values = finite_float32(filled, column.origin, remedy=remedy)[:, None]
         if is_missing.any() and missing != "mean":
             raise _gap_error(column, int(is_missing.sum()))
         if self.marks_missing:
@@ -219,12 +221,13 @@ def _choose_categories(
     column: Column, codes: NDArray[np.int64], categories: tuple[str, ...], is_categorical: bool, most: int
 ) -> tuple[str, ...]:
     """The categories that have a feature of their own: all if they are few, else the frequent ones."""
+    counts = np.bincount(codes, minlength=len(categories))
     if not is_categorical:
         _check_words(column, categories)
+        _check_dates(column, categories, counts)
     hardly_repeats = not is_categorical and len(codes) >= MIN_ROWS and 2 * len(categories) > len(codes)
     if len(categories) <= min(KEPT, most) and not hardly_repeats:
         return categories
-    counts = np.bincount(codes, minlength=len(categories))
     by_count = np.argsort(-counts, kind="stable")[: most - 1]
     frequent = np.sort(by_count[counts[by_count] >= FREQUENT])
     if not frequent.size and not is_categorical:
@@ -251,4 +254,14 @@ def _check_words(column: Column, categories: tuple[str, ...]) -> None:
         raise ConfigError(
             f"{column.origin} mixes numbers and words (e.g. {number!r} and {word!r}). Correct the values, "
             "leave it out with exclude=[...], or name it in categorical=[...] if they are categories."
+        )
+
+
+def _check_dates(column: Column, categories: tuple[str, ...], counts: NDArray[np.int64]) -> None:
+    """Raises for text that is a date in most rows, but not in all."""
+    if odd := find_odd_date(categories, counts):
+        raise DataError(
+            f"{column.origin}: most values are dates such as {odd[0]!r}, but {odd[1]!r} is not written so. "
+            "Correct it, leave the column out with exclude=[...], or name it in categorical=[...] if these "
+            "are categories."
         )

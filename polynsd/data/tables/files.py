@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from polynsd.data.tables.table import DELIMITER_HINT, DELIMITERS, Table, load, require_header
+from polynsd.data.tables.table import DELIMITERS, Table, load, require_header, suggest_delimiter
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.memory import DEFLATE_RATIO, memory_budget
 from polynsd.parquet import read_parquet
@@ -98,7 +98,7 @@ def read_table(path: FilePath, text_format: TextFormat = TextFormat()) -> Table:
         raise DataError(
             f"{path.name} cannot be read as {extension}: {error}. Check that it is complete, in "
             f"{text_format.encoding.upper()}, and has as many fields in every row as in its header. "
-            f"{DELIMITER_HINT}"
+            f"{suggest_delimiter()}"
         ) from error
 
 
@@ -172,7 +172,9 @@ def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], 
         )
     require_header(names, path.name)
     if len(names) == 1 and any(other in names[0] for other in DELIMITERS):
-        raise DataError(f"{path.name}: only one column was found, '{names[0]}'. {DELIMITER_HINT}")
+        raise DataError(
+            f"{path.name}: only one column was found, '{names[0]}'. {suggest_delimiter(names[0])}"
+        )
     return names, num_lines
 
 

@@ -37,16 +37,19 @@ def number_nodes(
             one the nodes are numbered in the order in which the edges first name them.
         node_table: its name, for errors.
     """
+    problems = Problems()
     if nodes is None and len(source) and not (source.is_string or target.is_string):
-        _check_type(source)
-        _check_type(target)
+        _check_type(source, problems)
+        _check_type(target, problems)
+        problems.check()
         ends = np.stack([_to_int64(source), _to_int64(target)], axis=1)  # so that rows number the nodes
         codes, ids = load("pandas").factorize(ends.ravel())
         return codes.reshape(-1, 2).T, ids
-    codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
+    codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target], problems)
     if nodes is None:
+        problems.check()
         return _number_by_row(codes.reshape(2, -1), ids)
-    problems, num_nodes = Problems(), len(nodes)
+    num_nodes = len(nodes)
     pairs = codes[num_nodes:].reshape(2, -1)
     with problems.collect():
         _require_distinct(codes[:num_nodes], ids, node_table)
@@ -57,10 +60,10 @@ def number_nodes(
 
 
 def _require_distinct(nodes: NDArray[np.int64], ids: NDArray[Any], node_table: str) -> None:
-    """Raises if two rows have one id; `nodes` are the positions of their ids in `ids`."""
-    is_repeated = nodes != np.arange(len(nodes))  # positions count the ids as they first appear
+    """Raises if two rows have one id; `nodes` are the positions of their ids in `ids`, −1 without one."""
+    is_repeated = load("pandas").Series(nodes).duplicated().to_numpy() & (nodes >= 0)
     if is_repeated.any():
-        row, repeated = int(is_repeated.argmax()), len(nodes) - int(nodes.max()) - 1
+        row, repeated = int(is_repeated.argmax()), int(is_repeated.sum())
         rows = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
         raise DataError(
             f"{node_table} must name every id once; {rows} one, the first "
@@ -96,21 +99,28 @@ def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray
     return number[pairs], ids[order]
 
 
-def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """All ids of the columns as positions in the array of different ids, in the order of appearance."""
+def _factorize(columns: Sequence[Column], problems: Problems) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All ids of the columns as positions in the array of different ids, in the order of appearance.
+
+    Rows without an id are among the problems; their position is −1.
+    """
     pd, pa = load("pandas"), load("pyarrow")
     columns = [column for column in columns if len(column)]
     if not columns:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     for column in columns:
-        _check_type(column)
+        _check_type(column, problems)
     if not any(column.is_string for column in columns):
+        problems.check()
         codes, ids = pd.factorize(np.concatenate([_to_int64(column) for column in columns]))
         return codes, ids
     text = pd.ArrowDtype(pa.large_string())
     codes, distinct = pd.factorize(pd.concat([column.values.astype(text) for column in columns]))
     distinct = pd.Series(distinct)
-    _check_texts(distinct, columns)
+    empty = _check_texts(distinct, columns, problems)
+    if len(distinct) and distinct.str.len().max() > MAX_LENGTH:
+        problems.check()
+    codes[np.isin(codes, empty)] = -1
     can_be_integers = all(column.is_text or not column.is_string for column in columns)
     if can_be_integers and distinct.str.fullmatch(CANONICAL_INTEGER).all():
         try:
@@ -125,15 +135,17 @@ def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[An
     return codes, distinct.to_numpy(object).astype(str)
 
 
-def _check_type(column: Column) -> None:
-    """Raises unless every row has an id and the ids are integers or strings."""
+def _check_type(column: Column, problems: Problems) -> None:
+    """Raises unless ids are integers or strings; rows without an id are among the problems."""
     is_missing = column.values.isna()
-    if is_missing.any():
-        raise DataError(
-            f"{column.origin}: every row needs an id; {int(is_missing.sum())} have none, the first is row "
-            f"{int(is_missing.to_numpy().argmax()) + 1}. Fill or remove them."
-        )
+    with problems.collect():
+        if is_missing.any():
+            raise DataError(
+                f"{column.origin}: every row needs an id; {int(is_missing.sum())} have none, the first is "
+                f"row {int(is_missing.to_numpy().argmax()) + 1}. Fill or remove them."
+            )
     if column.values.dtype.kind not in "iuU":
+        problems.check()
         raise DataError(
             f"{column.origin}: ids must be integers or strings; got {column.values.dtype}. Convert them, "
             "e.g. with astype(int) or astype(str)."
@@ -150,10 +162,13 @@ def _to_int64(column: Column) -> NDArray[np.int64]:
         ) from error
 
 
-def _check_texts(distinct: pd.Series, columns: Sequence[Column]) -> None:
-    """Raises for ids that are empty, too long or not text; rows are looked up only for the message."""
+def _check_texts(distinct: pd.Series, columns: Sequence[Column], problems: Problems) -> NDArray[np.int64]:
+    """Collects ids that are empty, too long or not text; returns the positions of the empty one, if any.
+
+    Rows are looked up only for the message.
+    """
     lengths, has_control = distinct.str.len(), distinct.str.contains(r"[\x00-\x1f]")
-    problems = (
+    rules = (
         (
             lengths == 0,
             "every row needs an id; {count} have none, the first is row {row}. Fill or remove them.",
@@ -169,10 +184,11 @@ def _check_texts(distinct: pd.Series, columns: Sequence[Column]) -> None:
             "looks like this), and remove them.",
         ),
     )
-    for is_wrong, problem in problems:
+    for is_wrong, rule in rules:
         wrong = distinct[is_wrong.to_numpy(bool)]
         for column in columns if len(wrong) else ():
             rows = column.values.isin(wrong).to_numpy(bool)
             if column.is_string and rows.any():
-                details = problem.format(count=int(rows.sum()), row=int(rows.argmax()) + 1)
-                raise DataError(f"{column.origin}: {details}")
+                details = rule.format(count=int(rows.sum()), row=int(rows.argmax()) + 1)
+                problems.errors.append(DataError(f"{column.origin}: {details}"))
+    return np.flatnonzero((lengths == 0).to_numpy(bool))

@@ -36,10 +36,15 @@ CATEGORY_BYTES = 250  # of a category in Python, with its name and number
 CELL_BYTES = 32  # of a value among records, measured
 COPIES = 5  # of a column while it is converted
 DELIMITERS = ";\t|, "
-DELIMITER_HINT = (
-    "If the columns are separated by something else, say it: delimiter=';'. By default .csv files are "
-    "separated by commas, .tsv files by tabs."
-)
+
+
+def suggest_delimiter(line: str = "") -> str:
+    """The sentence about `delimiter`, with the one that is most frequent in this line."""
+    likely = max(DELIMITERS, key=line.count)
+    return (
+        f"If the columns are separated by something else, say it: delimiter={likely!r}. By default .csv "
+        "files are separated by commas, .tsv files by tabs."
+    )
 
 
 def load(module: str) -> Any:

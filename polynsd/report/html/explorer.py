@@ -147,10 +147,11 @@ def _strongest_features(graph: Graph, shown: Integers, names: tuple[str, ...]) -
         return {"names": [], "rows": []}
     x = graph.x
     if sparse.issparse(x):
-        mean = np.asarray(x.mean(0)).ravel()
-        std = np.sqrt(np.maximum(np.asarray(x.multiply(x).mean(0)).ravel() - mean**2, 0))
-    else:
-        mean, std = x.mean(0), x.std(0)
+        mean = np.asarray(x.mean(0, np.float64)).ravel()
+        squares = x.astype(np.float64).power(2)
+        std = np.sqrt(np.maximum(np.asarray(squares.mean(0)).ravel() - mean**2, 0))
+    else:  # squares of large numbers do not fit in single precision
+        mean, std = x.mean(0, np.float64), x.std(0, np.float64)
     scale = np.where(std > 1e-9, std, np.inf)
     rows: list[list[Any]] = []
     used: dict[int, int] = {}

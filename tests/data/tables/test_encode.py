@@ -63,6 +63,7 @@ def test_missing_values_are_filled_and_marked(read):
         ("id,a\n1,2024-02-28\n2,2024-02-31\n", {}, DataError, "'2024-02-31' is none"),
         ("id,t\n1,a\n2,b\n", {"time": "t"}, DataError, "times must be numbers or dates"),
         ("id,a\n1,12\n2,12a\n", {}, ConfigError, "mixes numbers and words.*'12' and '12a'"),
+        ("id,a\n1,2.1.2024\n2,soon\n3,1.1.2024\n", {}, DataError, "dates such as '1.1.2024', but 'soon'"),
         ("id,a\n1,inf\n2,3\n", {}, DataError, "must be finite"),
         ("id,a\n1,2\n2,3\n", {"features": ["b"]}, ConfigError, "unknown column of n.csv 'b'"),
         ("id,a\n1,2\n2,3\n", {"features": "a"}, ConfigError, "must be a list of columns"),

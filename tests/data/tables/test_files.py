@@ -52,7 +52,7 @@ def test_quotes_unicode_and_leading_zeros_survive(tmp_path):
         (b"", "t.csv is empty"),
         (b"\n\n", "must have columns; it is empty"),
         (b"a;b\n1;2\n", "only one column was found, 'a;b'.*separated by commas"),
-        (b"a\tb\n1\t2\n", "only one column was found"),
+        (b"a\tb\n1\t2\n", r"only one column was found.*delimiter='\\t'"),
         (b",a,b\n0,1,2\n", "column 1 has none.*index=False"),
         (b"a,a\n1,2\n", "'a' occurs 2 times"),
         (b"a,b\n1\n", "Expected 2 columns, got 1"),

@@ -158,6 +158,30 @@ def test_an_id_twice_and_an_unknown_one_are_told_together(files):
     assert "'zoe'" in str(error.value)
 
 
+def test_ids_in_another_column_are_found(files):
+    edges, nodes = files
+    nodes.write_text("".join(",".join(line.split(",")[::-1]) + "\n" for line in NODES.splitlines()))
+    with pytest.raises(DataError, match=r"are in column 'name', but the first.*id_column='name'"):
+        read_graph(edges, nodes)
+    assert read_graph(edges, nodes, id_column="name")[0].node_ids.tolist() == ["ann", "bob", "cy", "dee"]
+
+
+def test_rows_without_an_id_hide_no_other_problem(files):
+    edges, nodes = files
+    edges.write_text(EDGES + ",zoe,2013,1\nann,zoe,2013,1\n")
+    nodes.write_text(NODES + ",32,ops,\nann,32,ops,\n")
+    with pytest.raises(DataError, match="4 problems") as error:
+        read_graph(edges, nodes)
+    fragments = (
+        "'name': every row needs an id; 1",
+        "'from': every row needs an id; 1",
+        "'ann' in row 6",
+        "'zoe'",
+    )
+    for line, fragment in zip(str(error.value).splitlines()[1:], fragments, strict=True):
+        assert fragment in line
+
+
 def test_a_later_table_may_lack_what_was_excluded(files):
     edges, nodes = files
     first = read_tables(edges, nodes, ReadOptions(label="team", exclude=["role"]))
