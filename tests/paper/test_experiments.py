@@ -18,6 +18,7 @@ from polynsd.training.configuration import Configuration, configure
 from polynsd.zoo import build_model
 from polynsd_paper.experiment import Matched, published_space
 from polynsd_paper.experiments import EXPERIMENTS, get_experiment
+from polynsd_paper.experiments.block import CHOSEN, own_space, own_starts
 from polynsd_paper.experiments.federated import ROWS, Federation
 from polynsd_paper.experiments.models import FAMILIES, MODEL_ROWS, WITH_ADJACENCY
 from polynsd_paper.experiments.reference import reference_space
@@ -299,3 +300,11 @@ def test_there_are_no_circles_between_reports_and_experiments():
 def test_an_unknown_experiment_is_guessed():
     with pytest.raises(PolyNSDError, match="Did you mean 'k-sweep'"):
         get_experiment("k-swep")
+
+
+@pytest.mark.parametrize("dataset", CHOSEN)
+def test_own_starts_are_in_the_own_space(dataset: str) -> None:
+    space = own_space()
+    varying = space.distributions()
+    for start in own_starts(dataset):
+        assert space.contains({name: value for name, value in start.items() if name in varying})
