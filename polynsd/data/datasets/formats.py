@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import torch
@@ -31,21 +33,19 @@ from scipy import sparse
 from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
-from polynsd.data.datasets.sizes import (
-    require_gzip_memory,
-    require_tensor_memory,
-    require_text_memory,
-)
 from polynsd.data.splits import PARTS, Masks
 from polynsd.errors import DataError
-from polynsd.memory import require_memory
+from polynsd.memory import memory_budget, require_memory
 from polynsd.sparse import check_pointers
 
 Array = NDArray[Any]
 Files = Mapping[str, Path]
 NUM_VALIDATION = 500  # of Planetoid's public split, right after the training nodes
+LINE_BYTES = 50  # of a byte of text that is split into numbers, measured
 PAIR_BYTES = 150  # of a pair of numbers in a list of Python
 NODE_BYTES = 100  # of a node, in the arrays of a split
+PIECE = 1 << 14  # bytes that are unpacked together
+TENSOR_COPIES = 4  # the packed bytes, the unpacked ones, a tensor, an array
 CITY_TENSORS = {
     "x": "node_features_augmented.pt",
     "edges": "edge_indices.pt",
@@ -110,7 +110,7 @@ def _read_geom_gcn(files: Files, words: bool = False) -> RawGraph:
 
 
 def _read_lines(path: Path) -> list[list[str]]:
-    require_text_memory(path)
+    require_memory(LINE_BYTES * path.stat().st_size, path.name)
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
 
 
@@ -209,27 +209,41 @@ def _read_facebook(files: Files) -> RawGraph:
 
 def _read_city(files: Files) -> RawGraph:
     """Tensors; masks as booleans or as lists of node numbers."""
-    found: dict[str, Array] = {}
-    require_gzip_memory(files["data"])
+    tensors: dict[str, Array] = {}
+    _require_unpacked_memory(files["data"])
     with tarfile.open(files["data"], "r:gz") as archive:
         for member in archive:
             name = next((key for key, file in CITY_TENSORS.items() if Path(member.name).name == file), None)
             stream = archive.extractfile(member) if name and member.isfile() else None
             if name is None or stream is None:
                 continue
-            content = stream.read()
-            require_tensor_memory(content, member.name)
-            tensor = torch.as_tensor(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
-            require_memory(
-                tensor.numel() * tensor.element_size(), member.name
-            )  # one value can stand for many
-            found[name] = tensor.numpy()
-    missing = [file for key, file in CITY_TENSORS.items() if key not in found]
+            tensors[name] = _read_tensor(stream.read(), member.name)
+    missing = [file for key, file in CITY_TENSORS.items() if key not in tensors]
     if missing:
         raise DataError(f"the archive has no {', '.join(missing)}. The publisher has changed it.")
-    x, edges, y = found["x"], found["edges"], found["y"]
-    masks = Masks(*(_to_mask(found[part], len(x))[None] for part in PARTS))
-    return RawGraph(edges, x, y, {"default": masks})
+    x = tensors["x"]
+    masks = Masks(*(_to_mask(tensors[part], len(x))[None] for part in PARTS))
+    return RawGraph(tensors["edges"], x, tensors["y"], {"default": masks})
+
+
+def _require_unpacked_memory(path: Path) -> None:
+    """Unpacks a `.gz` file of tensors, as far as the memory budget goes."""
+    budget, total = memory_budget(), 0
+    with gzip.open(path) as stream:
+        while piece := stream.read(PIECE):
+            total += len(piece)
+            budget.require(TENSOR_COPIES * total, f"{path.name}, as far as it was read,")
+
+
+def _read_tensor(content: bytes, name: str) -> Array:
+    """The array in a file of `torch.save`, which may be a compressed zip file."""
+    if is_zipfile(io.BytesIO(content)):
+        with ZipFile(io.BytesIO(content)) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+        require_memory(TENSOR_COPIES * total, name)
+    tensor = torch.as_tensor(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
+    require_memory(tensor.numel() * tensor.element_size(), name)  # one value can stand for many
+    return np.asarray(tensor.numpy())
 
 
 def _to_array(values: Any) -> Array:
