@@ -124,6 +124,12 @@ class Masks:
         return Split(*(torch.from_numpy(getattr(self, part)[index].copy()) for part in PARTS))
 
 
+def mask_keys(protocol: str) -> list[str]:
+    """The names of its masks: `train_mask`, … of `default`, `public_train_mask`, … of `public`."""
+    prefix = "" if protocol == "default" else f"{protocol}_"
+    return [f"{prefix}{part}_mask" for part in PARTS]
+
+
 def random_split(num_nodes: int, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0) -> Split:
     """A random permutation cut into ⌊f_0·N⌋ training and ⌊f_1·N⌋ validation nodes, the rest test.
 

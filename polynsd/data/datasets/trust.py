@@ -14,11 +14,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
 
+from polynsd.data.datasets.archive import replace_file
 from polynsd.data.datasets.entries import DatasetEntry
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
@@ -72,21 +72,19 @@ def require_permission(entry: DatasetEntry, expected: str | None, trust: bool) -
         )
 
 
-def require_fingerprint(entry: DatasetEntry, graph: Graph, expected: str | None, cache: Path) -> str:
-    """The fingerprint of a download, kept in the cache if it is new; raises if another one was expected."""
-    found = fingerprint_of(graph)
-    if expected not in (None, found):
+def require_fingerprint(entry: DatasetEntry, graph: Graph, expected: str | None, cache: Path) -> None:
+    """Raises if a download has another fingerprint than expected; a new one is kept in the cache."""
+    actual = fingerprint_of(graph)
+    if expected not in (None, actual):
         raise DataError(
-            f"the download of '{entry.name}' is not the graph that was expected: its SHA-256 is {found}, not "
-            f"{expected}. Nothing was kept. The publisher has changed it, or someone has on the way; if you "
-            f"know it to be right, accept it with `polynsd data fetch {entry.name} --sha256 {found}`."
+            f"the download of '{entry.name}' is not the graph that was expected: its SHA-256 is {actual}, "
+            f"not {expected}. Nothing was kept. The publisher has changed it, or someone has on the way; if "
+            f"you know it to be right, accept it with `polynsd data fetch {entry.name} --sha256 {actual}`."
         )
     accepted = _read(cache)
-    if found not in (entry.sha256, accepted.get(entry.name)):
-        unfinished = cache / f".{FILE}.{uuid4().hex}.tmp"
-        unfinished.write_text(json.dumps({**accepted, entry.name: found}, indent=2) + "\n", encoding="utf-8")
-        unfinished.replace(cache / FILE)
-    return found
+    if actual not in (entry.sha256, accepted.get(entry.name)):
+        with replace_file(cache / FILE) as file:
+            file.write((json.dumps({**accepted, entry.name: actual}, indent=2) + "\n").encode())
 
 
 def _read(cache: Path) -> dict[str, str]:
@@ -94,6 +92,6 @@ def _read(cache: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     content = read_json(path)
-    if not all(SHA256.fullmatch(str(each)) for each in content.values()):
+    if not all(SHA256.fullmatch(str(digest)) for digest in content.values()):
         raise DataError(f"{path} is damaged: not an object of fingerprints. Correct or delete it.")
     return content
