@@ -23,9 +23,10 @@ from scipy import sparse
 
 from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, read_masks
+from polynsd.data.splits import PARTS, mask_keys, read_masks
 from polynsd.data.validation import check_arrays, finite_float32, require_non_negative
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
+from polynsd.optional import load_table_package
 from polynsd.sparse import is_sparse, to_scipy, to_tensor
 
 if TYPE_CHECKING:
@@ -88,9 +89,8 @@ def to_pyg(graph: Graph, *, keep_sparse: bool = False) -> Data:
         if getattr(graph, key) is not None:
             setattr(data, key, copy(getattr(graph, key)))
     for protocol, masks in graph.masks.items():
-        prefix = "" if protocol == "default" else f"{protocol}_"
-        for part in PARTS:
-            setattr(data, f"{prefix}{part}_mask", _copy_tensor(getattr(masks, part).T))
+        for key, part in zip(mask_keys(protocol), PARTS, strict=True):
+            setattr(data, key, _copy_tensor(getattr(masks, part).T))
     return data
 
 
@@ -135,9 +135,7 @@ def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tupl
 
     Classes come as an ordered categorical under their names, with gaps where there is no label.
     """
-    from polynsd.data.tables.table import load
-
-    pd = load("pandas")
+    pd = load_table_package("pandas")
     source, target = graph.ids[graph.edge_index]
     edges = pd.DataFrame({"source": source, "target": target, **_edge_columns(graph)})
     names, labels = _feature_names(graph), _label_columns(graph, label)

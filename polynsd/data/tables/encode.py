@@ -71,8 +71,7 @@ class EncodedTable:
 
     def count(self, what: str) -> dict[str, int]:
         """Column → how many values were `filled` or `unseen`, or categories `pooled`, where any were."""
-        counts = {column.encoder.column: getattr(column, what) for column in self.columns}
-        return {name: count for name, count in counts.items() if count}
+        return {column.encoder.column: n for column in self.columns if (n := getattr(column, what))}
 
     def describe(self) -> list[str]:
         """What was done to the columns, in words."""
@@ -162,8 +161,11 @@ def _encode(column: Column, encoder: FeatureEncoder, missing: str, unseen: str) 
     return EncodedColumn(encoder, values, num_missing, num_unseen, pooled, is_date)
 
 
-def read_weights(column: Column) -> NDArray[np.float32]:
-    """A column of edge weights: every one a finite number that is not negative."""
+def read_weights(edges: Table, name: str | None) -> NDArray[np.float32] | None:
+    """The column of edge weights, every one a finite number that is not negative; None without a name."""
+    if name is None:
+        return None
+    column = edges.column(name)
     if column.numbers is None:
         raise DataError(f"{column.origin}: weights must be numbers. Correct them or choose another column.")
     missing = int(np.isnan(column.numbers).sum())

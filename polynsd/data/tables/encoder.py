@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.dates import ISO, find_date_format, text_days
-from polynsd.data.tables.table import MISSING, Column, is_number_text, load
+from polynsd.data.tables.table import MISSING, Column, is_number_text
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 from polynsd.fields import fit_fields
@@ -92,20 +91,23 @@ class FeatureEncoder:
             missing: `error` or `mean`.
             most: features that it may become.
         """
-        date_format = None
-        if not is_categorical:
-            date_format = ISO if column.is_date else find_column_format(column)
-        numbers = None if is_categorical else _read_numbers(column, date_format)
+        date_format = None if is_categorical else column.date_format
+        numbers = None if is_categorical else column.read_numbers(date_format)
         if numbers is not None:
             is_missing = np.isnan(numbers)
-            _check_gaps(column, is_missing, missing)
-            mean = float(numbers[~is_missing].mean()) if len(numbers) else 0.0
-            return cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
-        codes, categories = column.categories
-        is_missing = codes == MISSING
-        kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+            mean = 0.0 if is_missing.all() else float(numbers[~is_missing].mean())
+            encoder = cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
+        else:
+            codes, categories = column.categories
+            is_missing = codes == MISSING
+            kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+            encoder = cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
         _check_gaps(column, is_missing, missing)
-        return cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
+        if len(is_missing) and is_missing.all():
+            raise UselessColumnError(
+                f"{column.origin}: all values are missing. Leave it out with exclude=[...]."
+            )
+        return encoder
 
     def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
         """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
@@ -115,13 +117,13 @@ class FeatureEncoder:
             missing: `error`, or `mean` to fill gaps.
             unseen: `error`, or `ignore` for a row of zeros where a category is new.
         """
-        num_unseen, values = 0, None
+        num_unseen = 0
         if self.categories is not None:
             codes, num_unseen = self._category_codes(column, unseen)
             is_missing = codes == MISSING
             values = _one_hot(codes, len(self.categories) + self.pools_others)
         else:
-            numbers = _read_numbers(column, self.date_format)
+            numbers = column.read_numbers(self.date_format)
             if numbers is None:
                 raise DataError(
                     f"{column.origin}: the model was trained on numbers here; some values are none. "
@@ -129,8 +131,7 @@ class FeatureEncoder:
                 )
             is_missing = np.isnan(numbers)
             values = finite_float32(np.where(is_missing, self.mean, numbers), column.origin)[:, None]
-        if is_missing.any() and missing != "mean":
-            raise _gap_error(column, int(is_missing.sum()))
+        _check_gaps(column, is_missing, missing)
         if self.marks_missing:
             values = join_features([values, is_missing.astype(np.float32)[:, None]])
         return values, int(is_missing.sum()), num_unseen
@@ -158,25 +159,6 @@ class FeatureEncoder:
         return fit_fields(cls, values)
 
 
-def find_column_format(column: Column) -> str | None:
-    """The format in which a column of text holds dates; None if it holds none."""
-    if not column.is_string:
-        return None
-    return find_date_format(load("pandas").factorize(column.present)[1].tolist(), column.origin)
-
-
-def column_days(column: Column, date_format: str) -> NDArray[np.float64] | None:
-    """The days of a column of text; NaN where missing."""
-    codes, distinct = load("pandas").factorize(column.present)
-    return np.append(text_days(distinct.tolist(), date_format, column.origin), np.nan)[codes]
-
-
-def _read_numbers(column: Column, date_format: str | None) -> NDArray[np.float64] | None:
-    if date_format is not None and column.is_string:
-        return column_days(column, date_format)
-    return column.numbers
-
-
 def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
     """`[N, width]`, a row of zeros where the code is negative."""
     if width <= FEW:
@@ -189,30 +171,21 @@ def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
 
 def join_features(parts: Sequence[Features]) -> Features:
     """The columns side by side, sparse if that is worth it."""
-    rows, width = parts[0].shape[0], sum(part.shape[1] for part in parts)
-    has_sparse = any(map(sparse.issparse, parts))
-    stored = (
-        sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
-        if has_sparse
-        else 0
-    )
-    if has_sparse and rows * width >= SPARSE_SIZE and stored <= SPARSE_SHARE * rows * width:
-        return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+    size = parts[0].shape[0] * sum(part.shape[1] for part in parts)
+    if size >= SPARSE_SIZE and any(map(sparse.issparse, parts)):
+        stored = sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
+        if stored <= SPARSE_SHARE * size:
+            return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
     return np.concatenate([part.toarray() if sparse.issparse(part) else part for part in parts], axis=1)
-
-
-def _gap_error(column: Column, count: int) -> DataError:
-    return DataError(
-        f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
-        "out with exclude=[...], or ask for missing='mean' (the mean and an indicator column)."
-    )
 
 
 def _check_gaps(column: Column, is_missing: NDArray[np.bool_], missing: str) -> None:
     if is_missing.any() and missing != "mean":
-        raise _gap_error(column, int(is_missing.sum()))
-    if len(is_missing) and is_missing.all():
-        raise UselessColumnError(f"{column.origin}: all values are missing. Leave it out with exclude=[...].")
+        raise DataError(
+            f"{column.origin}: {int(is_missing.sum())} of {len(column)} values are missing. Fill them in, "
+            "leave the column out with exclude=[...], or ask for missing='mean' (the mean and an indicator "
+            "column)."
+        )
 
 
 def _choose_categories(

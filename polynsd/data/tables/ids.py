@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.tables.problems import Problems
-from polynsd.data.tables.table import Column, load
+from polynsd.data.tables.table import Column
 from polynsd.errors import DataError, GraphError
 from polynsd.memory import require_memory
+from polynsd.optional import load_table_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ def number_nodes(
         _check_type(source)
         _check_type(target)
         ends = np.stack([_to_int64(source), _to_int64(target)], axis=1)  # so that rows number the nodes
-        codes, ids = load("pandas").factorize(ends.ravel())
+        codes, ids = load_table_package("pandas").factorize(ends.ravel())
         return codes.reshape(-1, 2).T, ids
     codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
     if nodes is None:
@@ -98,7 +99,7 @@ def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray
 
 def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """All ids of the columns as positions in the array of different ids, in the order of appearance."""
-    pd, pa = load("pandas"), load("pyarrow")
+    pd, pa = load_table_package("pandas"), load_table_package("pyarrow")
     columns = [column for column in columns if len(column)]
     if not columns:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)

@@ -20,8 +20,9 @@ from polynsd.data.tables.encoder import UNSEEN_RULES
 from polynsd.data.tables.files import GRAPHML, TABLE_EXTENSIONS, FilePath, extension_of, read_table
 from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
-from polynsd.data.tables.table import Table, load
+from polynsd.data.tables.table import Table
 from polynsd.errors import ConfigError, require_choice
+from polynsd.optional import load_table_package
 
 RENAMED = ("id_column", "source", "target", "delimiter", "encoding", "decimal")
 
@@ -97,7 +98,8 @@ def _no_edges(options: ReadOptions) -> Table:
     """A table of edges without rows."""
     names = [options.source or "source", options.target or "target", *options.edge_features]
     names += [] if options.weight is None else [options.weight]
-    return Table("no edges", load("pandas").DataFrame({name: [] for name in names}, dtype=object))
+    pd = load_table_package("pandas")
+    return Table("no edges", pd.DataFrame({name: [] for name in names}, dtype=object))
 
 
 def _read_files(edges: FilePath, nodes: FilePath | None, options: ReadOptions) -> tuple[Table, Table | None]:
