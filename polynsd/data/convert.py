@@ -23,7 +23,7 @@ from scipy import sparse
 
 from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, mask_keys, read_masks
+from polynsd.data.splits import mask_keys, read_masks
 from polynsd.data.validation import check_arrays, finite_float32, require_non_negative
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
 from polynsd.optional import load_table_package
@@ -89,8 +89,8 @@ def to_pyg(graph: Graph, *, keep_sparse: bool = False) -> Data:
         if getattr(graph, key) is not None:
             setattr(data, key, copy(getattr(graph, key)))
     for protocol, masks in graph.masks.items():
-        for key, part in zip(mask_keys(protocol), PARTS, strict=True):
-            setattr(data, key, _copy_tensor(getattr(masks, part).T))
+        for key, mask in zip(mask_keys(protocol), masks.parts, strict=True):
+            setattr(data, key, _copy_tensor(mask.T))
     return data
 
 

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, Fractions, Masks, Split, permuted_split, stratified_split
+from polynsd.data.splits import Fractions, Masks, Split, permuted_split, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least, unknown_name
 from polynsd.spec import parse_spec, resolve
 
@@ -59,7 +59,7 @@ def get_split(graph: Graph, protocol: str, index: int) -> Split:
         return _get_rule(protocol)(graph, index)
     split = _stored_masks(graph, protocol).split(index)
     is_labelled = torch.from_numpy(_labelled_nodes(graph))
-    split = Split(*(getattr(split, part) & is_labelled for part in PARTS))
+    split = Split(*(mask & is_labelled for mask in split.parts))
     _, shares = STORED[protocol]
     if shares is not None:
         _check_shares(split, shares, protocol, graph.name)
@@ -180,7 +180,7 @@ def _stored_masks(graph: Graph, protocol: str) -> Masks:
 
 
 def _check_shares(split: Split, expected: Fractions, protocol: str, name: str) -> None:
-    sizes = [int(getattr(split, part).sum()) for part in PARTS]
+    sizes = [int(mask.sum()) for mask in split.parts]
     shares = [size / sum(sizes) for size in sizes]
     if max(abs(a - b) for a, b in zip(shares, expected, strict=True)) > SHARE_TOLERANCE:
         wanted, actual = ("/".join(f"{100 * share:.0f}" for share in three) for three in (expected, shares))

@@ -35,7 +35,7 @@ from scipy import sparse
 
 from polynsd.data.datasets.npz import NpzReader, prefix_errors, to_storable
 from polynsd.data.graph import Features, Graph
-from polynsd.data.splits import PARTS, Masks, mask_keys
+from polynsd.data.splits import Masks, mask_keys
 from polynsd.data.transforms import RECORD
 from polynsd.data.validation import INTEGERS, check_arrays, check_csr, expect_all, expect_array
 from polynsd.errors import DataError
@@ -176,8 +176,8 @@ def _remove_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
     if graph.y is not None:
         graph.y[nodes] = np.nan if graph.is_regression else -1
     for masks in graph.masks.values():
-        for part in PARTS:
-            getattr(masks, part)[:, nodes] = False
+        for mask in masks.parts:
+            mask[:, nodes] = False
     return replace(graph)  # a new object has not yet counted its classes
 
 
@@ -223,9 +223,8 @@ def _mask_arrays(protocol: str, masks: Masks) -> Arrays:
             "a protocol of splits is named by letters, digits and '_', not beginning with 'default_'; "
             f"got {protocol!r}. Rename it."
         )
-    parts = (masks.train, masks.val, masks.test)
     is_flat = protocol != "default" and len(masks) == 1
-    return {key: mask[0] if is_flat else mask for key, mask in zip(keys, parts, strict=True)}
+    return {key: mask[0] if is_flat else mask for key, mask in zip(keys, masks.parts, strict=True)}
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:

@@ -33,7 +33,7 @@ from scipy import sparse
 from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
-from polynsd.data.splits import PARTS, Masks
+from polynsd.data.splits import PARTS, Masks, mask_keys
 from polynsd.errors import DataError
 from polynsd.memory import memory_budget, require_memory
 from polynsd.sparse import check_pointers
@@ -116,7 +116,7 @@ def _read_lines(path: Path) -> list[list[str]]:
 
 def _read_splits(files: Files) -> Masks:
     """The files `split 0`, `split 1`, …: numbers or booleans, one for each node."""
-    keys = [f"{part}_mask" for part in PARTS]
+    keys = mask_keys("default")
     names = [f"split {number}" for number in range(sum(name.startswith("split ") for name in files))]
     splits = [NpzReader(files[name], only=keys).read(keys) for name in names]
     return Masks(*(np.stack([split[key].reshape(-1) for split in splits]).astype(bool) for key in keys))
@@ -144,7 +144,7 @@ def _read_planetoid(files: Files) -> RawGraph:
     validation = (nodes >= len(train)) & (nodes < len(train) + NUM_VALIDATION)
     public = Masks(*(mask[None] for mask in (nodes < len(train), validation, test)))
     is_real, splits = (nodes < known) | test, _read_splits(files)
-    default = Masks(*(getattr(splits, part) & is_real for part in PARTS))
+    default = Masks(*(mask & is_real for mask in splits.parts))
     citations = read_pickle(files["graph"], dict)
     num_pairs = sum(map(len, citations.values()))
     require_memory(PAIR_BYTES * num_pairs, f"{num_pairs:,} citations")

@@ -47,7 +47,8 @@ def fingerprint_of(graph: Graph) -> str:
         "labels": np.zeros(0, "<i8") if graph.y is None else graph.y.astype("<i8"),
     }
     for protocol in sorted(graph.masks):
-        arrays |= {f"{protocol} {part}": getattr(graph.masks[protocol], part) for part in PARTS}
+        keys = (f"{protocol} {part}" for part in PARTS)
+        arrays |= zip(keys, graph.masks[protocol].parts, strict=True)
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
