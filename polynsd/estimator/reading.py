@@ -158,7 +158,7 @@ def _needs_encoding(frame: Any) -> bool:
 
 
 def _encode_frame(estimator: Any, frame: Any, reset: bool) -> tuple[Matrix, tuple[str, ...]]:
-    from polynsd.data.tables.encode import encode_columns
+    from polynsd.data.tables.features import encode_columns
     from polynsd.data.tables.problems import Problems
     from polynsd.data.tables.schema import ReadOptions
     from polynsd.data.tables.table import Table

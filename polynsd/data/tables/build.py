@@ -16,8 +16,8 @@ from scipy import sparse
 from polynsd.data.describe import degrees
 from polynsd.data.edges import EdgeReport, merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.tables.encode import EncodedTable, encode_columns, read_weights
 from polynsd.data.tables.encoder import KEPT
+from polynsd.data.tables.features import EncodedTable, encode_columns, read_weights
 from polynsd.data.tables.ids import number_nodes
 from polynsd.data.tables.labels import NodeLabels, read_labels
 from polynsd.data.tables.problems import Problems

@@ -2,7 +2,7 @@
 
     encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="mean")
     encoder.names                       # ("city=Bern", "city=Oslo")
-    encoder.transform(column, "mean")   # values [N, 2], number of missing and of unseen ones
+    encoder.transform(column, "mean")   # an `EncodedColumn`: values [N, 2], and what was done to them
 
 Features are float32: numbers as they are, dates as days since 1970, everything else one-hot. A missing number
 becomes the mean of its column, a missing category a row of zeros, and a further feature marks these rows;
@@ -13,9 +13,8 @@ one, which is also that of categories that come later.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,6 @@ from polynsd.data.graph import Features
 from polynsd.data.tables.table import MISSING, Column, is_number_text
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
-from polynsd.fields import fit_fields
 
 KEPT = 50  # categories that have a feature each, however rare they are
 MOST = 1000  # features of a column at most
@@ -109,19 +107,21 @@ class FeatureEncoder:
             )
         return encoder
 
-    def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
-        """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
+    def transform(self, column: Column, missing: str, unseen: str = "error") -> EncodedColumn:
+        """The features of a column.
 
         Args:
             column: of this table or another one.
             missing: `error`, or `mean` to fill gaps.
             unseen: `error`, or `ignore` for a row of zeros where a category is new.
         """
-        num_unseen = 0
+        num_unseen = num_pooled = 0
         if self.categories is not None:
             codes, num_unseen = self._category_codes(column, unseen)
             is_missing = codes == MISSING
             values = _one_hot(codes, len(self.categories) + self.pools_others)
+            if self.pools_others:
+                num_pooled = len(set(column.categories[1]) - set(self.categories))
         else:
             numbers = column.read_numbers(self.date_format)
             if numbers is None:
@@ -134,7 +134,8 @@ class FeatureEncoder:
         _check_gaps(column, is_missing, missing)
         if self.marks_missing:
             values = join_features([values, is_missing.astype(np.float32)[:, None]])
-        return values, int(is_missing.sum()), num_unseen
+        is_date = column.is_date or self.date_format is not None
+        return EncodedColumn(self, values, int(is_missing.sum()), num_unseen, num_pooled, is_date)
 
     def _category_codes(self, column: Column, unseen: str) -> tuple[NDArray[np.int64], int]:
         """The features of the values, MISSING or UNSEEN elsewhere; and how many rows hold what is new.
@@ -153,10 +154,17 @@ class FeatureEncoder:
         result = np.array([position.get(name, other) for name in names] + [MISSING], dtype=np.int64)[codes]
         return result, int((result == UNSEEN).sum())
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
-        """From plain data, also from JSON."""
-        return fit_fields(cls, values)
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """The features `[N, k]` of a column, and what was done to it."""
+
+    encoder: FeatureEncoder
+    values: Features
+    filled: int = 0  # missing values
+    unseen: int = 0  # rows whose category the encoder does not know
+    pooled: int = 0  # categories that share one feature
+    is_date: bool = False
 
 
 def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
