@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from polynsd.data.graph import Graph
 from polynsd.data.splits import Fractions, Masks, Split, permuted_split, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least, unknown_name
-from polynsd.spec import parse_spec, resolve
+from polynsd.spec import parse_spec
 
 Rule = Callable[[Graph, int], Split]
 
 DEFAULT_SPLITS = 10
+STRATIFIED = "stratified"
 REPEATED, FOLDS, REPEATS = "repeated-ten-fold", 10, 5
 VALIDATION_FOLDS = 3  # 60/30/10: as few nodes as in one fold hardly choose an epoch
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
@@ -128,9 +129,9 @@ def _repeated_folds(graph: Graph, index: int) -> Split:
     repeat, fold = divmod(index, FOLDS)
     rng = np.random.RandomState(repeat)
     order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y[y >= 0])])
-    place = (np.arange(order.size) - fold) % FOLDS  # 0 tests
-    test, val = order[place == 0], order[(place > 0) & (place <= VALIDATION_FOLDS)]
-    return Split.from_nodes(y.size, order[place > VALIDATION_FOLDS], val, test)
+    folds_after = (np.arange(order.size) - fold) % FOLDS  # the test fold
+    is_test, is_train = folds_after == 0, folds_after > VALIDATION_FOLDS
+    return Split.from_nodes(y.size, order[is_train], order[~is_test & ~is_train], order[is_test])
 
 
 def _permute(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
@@ -142,7 +143,7 @@ def _make_stratified_rule(*fractions: float | str) -> Rule:
     match fractions:
         case (float(train), float(val), float(test)):
             return lambda graph, index: stratified_split(
-                torch.from_numpy(_class_labels(graph, "stratified")), (train, val, test), seed=index
+                torch.from_numpy(_class_labels(graph, STRATIFIED)), (train, val, test), seed=index
             )
     raise ConfigError(
         "protocol 'stratified' takes three fractions, those of training, validation and test nodes; got "
@@ -150,22 +151,23 @@ def _make_stratified_rule(*fractions: float | str) -> Rule:
     )
 
 
-RULES: Mapping[str, Callable[..., Rule]] = {
-    "luan-60-20-20": lambda: _balance_classes,
-    "random-60-20-20": lambda: partial(_permute, percent=(60, 20)),
-    REPEATED: lambda: _repeated_folds,
-    "city-10-10-80": lambda: partial(_permute, percent=(10, 10)),
-    "stratified": _make_stratified_rule,
+RULES: Mapping[str, Rule] = {
+    "luan-60-20-20": _balance_classes,
+    "random-60-20-20": partial(_permute, percent=(60, 20)),
+    REPEATED: _repeated_folds,
+    "city-10-10-80": partial(_permute, percent=(10, 10)),
 }
 
 
 def _get_rule(protocol: str) -> Rule:
     spec = parse_spec(protocol)
+    if spec.name == STRATIFIED:
+        return _make_stratified_rule(*spec.arguments)
     if spec.name not in RULES:
-        raise unknown_name("protocol", protocol, (*STORED, *RULES))
-    if spec.arguments and spec.name != "stratified":
+        raise unknown_name("protocol", protocol, (*STORED, *RULES, STRATIFIED))
+    if spec.arguments:
         raise ConfigError(f"protocol '{spec.name}' takes no arguments; got {protocol!r}. Leave them out.")
-    return resolve("protocol", spec, RULES)
+    return RULES[spec.name]
 
 
 def _stored_masks(graph: Graph, protocol: str) -> Masks:

@@ -224,13 +224,13 @@ def split_by_time(
 
     Nodes of one time stay together. The arguments are those of `split_by_group`.
     """
-    count, known = _held_out_count(candidates, fraction), times[candidates]
-    if np.isnan(known).any():
+    count, num_missing = _held_out_count(candidates, fraction), int(np.isnan(times[candidates]).sum())
+    if num_missing:
         raise DataError(
-            f"a split by time needs the time of every labelled node; {int(np.isnan(known).sum())} have none. "
+            f"a split by time needs the time of every labelled node; {num_missing} have none. "
             "Fill them in, or remove these labels."
         )
-    moments, numbers = np.unique(known, return_counts=True)
+    moments, numbers = np.unique(times[candidates], return_counts=True)
     if moments.size < 2:
         raise DataError("a split by time needs at least two different times; all labelled nodes have one.")
     later = numbers[::-1].cumsum()[::-1]  # nodes from each moment on

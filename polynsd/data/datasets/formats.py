@@ -130,12 +130,12 @@ def _read_planetoid(files: Files) -> RawGraph:
     tx, allx = (read_pickle(files[name], sparse.csr_matrix).astype(np.float32) for name in ("tx", "allx"))
     train, ty, ally = (read_pickle(files[name], np.ndarray) for name in ("y", "ty", "ally"))
     tested = np.array(files["test.index"].read_text(encoding="ascii").split(), dtype=np.int64)
-    num_nodes, known = int(tested.max()) + 1, allx.shape[0]
-    if tested.min() != known or len(tested) != tx.shape[0]:
-        raise DataError(f"expected {tx.shape[0]} test nodes from number {known} on; got {len(tested)}.")
+    num_nodes, num_others = int(tested.max()) + 1, allx.shape[0]
+    if tested.min() != num_others or len(tested) != tx.shape[0]:
+        raise DataError(f"expected {tx.shape[0]} test nodes from number {num_others} on; got {len(tested)}.")
     require_memory(NODE_BYTES * num_nodes, f"a graph of {num_nodes:,} nodes")
-    order = np.full(num_nodes - known, -1)
-    order[tested - known] = np.arange(len(tested))
+    order = np.full(num_nodes - num_others, -1)
+    order[tested - num_others] = np.arange(len(tested))
     blank = sparse.csr_matrix((1, tx.shape[1]), dtype=np.float32)
     x = sparse.vstack([allx, sparse.vstack([tx, blank]).tocsr()[order]]).tocsr()
     labels = np.where(order < 0, -1, ty.argmax(1)[order])
@@ -143,7 +143,7 @@ def _read_planetoid(files: Files) -> RawGraph:
     test = np.isin(nodes, tested)
     validation = (nodes >= len(train)) & (nodes < len(train) + NUM_VALIDATION)
     public = Masks(*(mask[None] for mask in (nodes < len(train), validation, test)))
-    is_real, splits = (nodes < known) | test, _read_splits(files)
+    is_real, splits = (nodes < num_others) | test, _read_splits(files)
     default = Masks(*(mask & is_real for mask in splits.parts))
     citations = read_pickle(files["graph"], dict)
     num_pairs = sum(map(len, citations.values()))
