@@ -38,15 +38,17 @@ def number_nodes(
             one the nodes are numbered in the order in which the edges first name them.
         node_table: its name, for errors.
     """
+    pd = load_table_package("pandas")
     if nodes is None and len(source) and not (source.is_string or target.is_string):
         _check_type(source)
         _check_type(target)
         ends = np.stack([_to_int64(source), _to_int64(target)], axis=1)  # so that rows number the nodes
-        codes, ids = load_table_package("pandas").factorize(ends.ravel())
+        codes, ids = pd.factorize(ends.ravel())
         return codes.reshape(-1, 2).T, ids
     codes, ids = _factorize([source, target] if nodes is None else [nodes, source, target])
     if nodes is None:
-        return _number_by_row(codes.reshape(2, -1), ids)
+        numbers, order = pd.factorize(codes.reshape(2, -1).T.ravel())  # in the order of the rows
+        return numbers.reshape(-1, 2).T, ids[order]
     problems, num_nodes = Problems(), len(nodes)
     pairs = codes[num_nodes:].reshape(2, -1)
     with problems.collect():
@@ -84,17 +86,6 @@ def _require_known(
             "drop these edges; ids that are text are compared as they are written ('7' is neither '007' nor "
             "'7.0')."
         )
-
-
-def _number_by_row(pairs: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Renumbers the nodes in the order in which the rows (source, target) first name them."""
-    by_row = pairs.T.ravel()
-    first = np.empty(len(ids), dtype=np.int64)
-    first[by_row[::-1]] = np.arange(by_row.size)[::-1]  # the first appearance is written last
-    order = np.argsort(first)
-    number = np.empty_like(order)
-    number[order] = np.arange(order.size)
-    return number[pairs], ids[order]
 
 
 def _factorize(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[Any]]:
