@@ -207,8 +207,8 @@ def split_by_group(
 
 def number_groups(groups: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
     """`[n]` the group of every candidate, numbered from 0; the arguments are those of `split_by_group`."""
-    own = np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
-    names, members = np.unique(own[candidates], return_inverse=True)
+    single = groups.max(initial=-1) + 1 + np.arange(groups.size)
+    names, members = np.unique(np.where(groups < 0, single, groups)[candidates], return_inverse=True)
     if names.size < 2:
         raise DataError(
             "a split by groups needs at least two groups with labels; all labels that are left to divide "

@@ -116,10 +116,10 @@ def _read_lines(path: Path) -> list[list[str]]:
 
 def _read_splits(files: Files) -> Masks:
     """The files `split 0`, `split 1`, …: numbers or booleans, one for each node."""
-    keys = mask_keys("default")
-    names = [f"split {number}" for number in range(sum(name.startswith("split ") for name in files))]
-    splits = [NpzReader(files[name], only=keys).read(keys) for name in names]
-    return Masks(*(np.stack([split[key].reshape(-1) for split in splits]).astype(bool) for key in keys))
+    count = sum(name.startswith("split ") for name in files)
+    splits = [_read_arrays(files[f"split {number}"], mask_keys("default")) for number in range(count)]
+    parts = zip(*splits, strict=True)
+    return Masks(*(np.stack([mask.reshape(-1) for mask in masks]).astype(bool) for masks in parts))
 
 
 def _read_planetoid(files: Files) -> RawGraph:

@@ -1,4 +1,4 @@
-"""What a download must hold: the fingerprint of a graph, known beforehand or from the first time.
+"""Fingerprints of downloaded graphs: in the catalogue, given by the user, or kept from the first download.
 
     expected = expected_fingerprint(entry, cache, given)
     require_fingerprint(entry, graph, expected, cache)
@@ -56,14 +56,14 @@ def fingerprint_of(graph: Graph) -> str:
 
 
 def expected_fingerprint(entry: DatasetEntry, cache: Path, given: str | None) -> str | None:
-    """What the download of a dataset must have: as given, accepted before, or known; None if nobody knows."""
+    """The fingerprint given by the user, accepted before, or in the catalogue, in this order; or None."""
     if given is not None and not SHA256.fullmatch(given):
         raise ConfigError(f"a SHA-256 has 64 lower-case hexadecimal digits; got {given!r}.")
     return given or _read(cache).get(entry.name) or entry.sha256
 
 
 def require_permission(entry: DatasetEntry, expected: str | None, trust: bool) -> None:
-    """Raises where nothing says what a download should be, before anything is fetched."""
+    """Raises where no fingerprint is known and the user does not trust the publisher."""
     if expected is None and not trust:
         command = f"polynsd data fetch {entry.name}"
         raise DataError(

@@ -71,11 +71,13 @@ def ring(num_nodes: int, degree: int) -> IntArray:
     return np.stack([source, (source + np.tile(steps, num_nodes)) % num_nodes])
 
 
-def draw_classes(own: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator) -> IntArray:
-    """A partner's class for a node of each class in `own`; exact at het = 0 and 1."""
-    other = rng.integers(num_classes - 1, size=own.size)
-    other += other >= own
-    return np.where(rng.random(own.size) < heterophily, other, own)
+def draw_classes(
+    labels: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator
+) -> IntArray:
+    """A partner's class for a node of each of these classes; exact at het = 0 and 1."""
+    other = rng.integers(num_classes - 1, size=labels.size)
+    other += other >= labels
+    return np.where(rng.random(labels.size) < heterophily, other, labels)
 
 
 def _find_collisions(

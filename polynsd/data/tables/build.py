@@ -46,15 +46,15 @@ def build_graph(
         unseen: `error` or `ignore`, for categories that the schema does not know.
     """
     problems = Problems()
-    given, options = options, _name_id_columns(edges, nodes, options)
+    user_options, options = options, _name_id_columns(edges, nodes, options)
     pairs, ids = np.empty((2, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
     with problems.collect():
-        pairs, ids = _read_ids(edges, nodes, options, given)
+        pairs, ids = _read_ids(edges, nodes, options, user_options)
     with problems.collect():
         _check_options(edges, nodes, options, is_first=schema is None)
     with problems.collect():
         if nodes is None:
-            given.require_no_node_options()
+            user_options.require_no_node_options()
     columns = _NodeColumns() if nodes is None else _read_nodes(nodes, options, schema, unseen, problems)
     encoders = schema.edge_features if schema else None
     edge_features = encode_columns(
@@ -161,7 +161,7 @@ def _make_report(
         num_nodes=graph.num_nodes,
         isolated=int((degrees(graph) == 0).sum()),
         task=nodes.labels.task,
-        unlabelled=nodes.labels.num_missing,
+        unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
         one_hot=features.one_hot,
         pooled=features.count("pooled"),
         dates=features.dates,
@@ -188,30 +188,36 @@ def _name_id_columns(edges: Table, nodes: Table | None, options: ReadOptions) ->
 
 
 def _read_ids(
-    edges: Table, nodes: Table | None, options: ReadOptions, given: ReadOptions
+    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Node numbers [2, M] of the edges, and the ids [N]; `given` are the options as the user wrote them."""
+    """Node numbers [2, M] of the edges, and the ids [N].
+
+    Columns that the user has not named in `user_options` must look like columns with a header.
+    """
     try:
-        return _number_ids(edges, nodes, options, given)
+        return _number_ids(edges, nodes, options, user_options)
     except PolyNSDError:
         _require_order(edges, nodes)
         raise
 
 
 def _number_ids(
-    edges: Table, nodes: Table | None, options: ReadOptions, given: ReadOptions
+    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    id_columns = [(edges, options.source or "", given.source), (edges, options.target or "", given.target)]
+    id_columns = [
+        (edges, options.source or "", user_options.source),
+        (edges, options.target or "", user_options.target),
+    ]
     if options.source == options.target:
         raise ConfigError(
             f"{edges.name}: source and target must be different columns; both are '{options.source}'. Name "
             "both."
         )
     if nodes is not None:
-        id_columns.append((nodes, options.id_column or "", given.id_column))
+        id_columns.append((nodes, options.id_column or "", user_options.id_column))
     columns = [table.column(name, keep_order=False) for table, name, _ in id_columns]
-    for table, name, given_name in id_columns:
-        if not given_name:  # then it is the first column, of a file that may have no header
+    for table, name, named_by_user in id_columns:
+        if not named_by_user:  # then it is the first column, of a file that may have no header
             _require_header_row(table, name, columns)
     named = nodes or edges
     pairs, ids = number_nodes(columns[0], columns[1], columns[2] if nodes else None, named.name)

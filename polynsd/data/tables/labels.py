@@ -40,13 +40,6 @@ class NodeLabels:
     class_names: tuple[str, ...] | None = None
     num_unknown: int = 0
 
-    @property
-    def num_missing(self) -> int:
-        """How many rows have no label, if others have."""
-        if self.y is None:
-            return 0
-        return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
-
     def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
         """The labels under the classes of another table; those that are none of them are missing."""
         if self.y is None or self.class_names is None or class_names is None:

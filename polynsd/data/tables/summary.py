@@ -1,4 +1,4 @@
-"""What is in a table: a line per column, for a look at it before anything is made of it."""
+"""A summary of every column of a table, to look at before a graph is read from it."""
 
 from __future__ import annotations
 
