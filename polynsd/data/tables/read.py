@@ -73,14 +73,14 @@ def read_tables(
     edges: FilePath, nodes: FilePath | None, options: ReadOptions, name: str | None = None
 ) -> ReadResult:
     """Like `read_graph`, with the schema by which `read_tables_like` reads other tables."""
-    edge_table, node_table = _read_files(edges, nodes, options)
+    tables = _read_files(edges, nodes, options)
     if extension_of(edges) == GRAPHML:
         if options.id_column or options.source or options.target:
             raise ConfigError(
                 "a GraphML file holds its own nodes and ids; leave out id_column, source and target."
             )
         options = options.with_reserved_ids()
-    return build_graph(edge_table, node_table, options, name or _name_graph(edges))
+    return build_graph(*tables, options, name or _name_graph(edges))
 
 
 def read_tables_like(
@@ -110,12 +110,8 @@ def read_tables_like(
     if nodes is None and not is_graphml:
         raise ConfigError("a model needs the features of nodes; pass the node table too, nodes=….")
     options = options.with_reserved_ids() if is_graphml else options
-    node_table: Table | None
-    if edges is None:
-        edge_table, node_table = _no_edges(options), read_table(nodes or "", options.text_format)
-    else:
-        edge_table, node_table = _read_files(edges, nodes, options)
-    return build_graph(edge_table, node_table, options, _name_graph(edges or nodes or ""), schema, unseen)
+    tables = _read_files(edges, nodes, options)
+    return build_graph(*tables, options, _name_graph(edges or nodes or ""), schema, unseen)
 
 
 def read_networkx(
@@ -140,29 +136,32 @@ def read_networkx(
     return build_graph(edges, nodes, options.with_reserved_ids(), name, schema, unseen)
 
 
+def _read_files(
+    edges: FilePath | None, nodes: FilePath | None, options: ReadOptions
+) -> tuple[Table, Table | None]:
+    """The tables of edges, without rows if there is no file, and of nodes."""
+    if edges is not None:
+        require_choice("file extension", extension_of(edges), (*TABLE_EXTENSIONS, GRAPHML))
+        if extension_of(edges) == GRAPHML:
+            from polynsd.data.tables.graphml import read_graphml
+
+            if nodes is not None:
+                raise ConfigError("a GraphML file holds its own nodes; leave out the node table.")
+            return read_graphml(edges)
+    problems, tables = Problems(), list[Table | None]()
+    for path in (edges, nodes):
+        with problems.collect():
+            tables.append(None if path is None else read_table(path, options.text_format))
+    problems.check()
+    edge_table, node_table = tables
+    return edge_table or _no_edges(options), node_table
+
+
 def _no_edges(options: ReadOptions) -> Table:
-    """A table of edges without rows."""
     names = [options.source or "source", options.target or "target", *options.edge_features]
     names += [] if options.weight is None else [options.weight]
     frame = load_table_package("pandas").DataFrame({name: [] for name in names}, dtype=object)
     return Table("no edges", frame)
-
-
-def _read_files(edges: FilePath, nodes: FilePath | None, options: ReadOptions) -> tuple[Table, Table | None]:
-    require_choice("file extension", extension_of(edges), (*TABLE_EXTENSIONS, GRAPHML))
-    if extension_of(edges) != GRAPHML:
-        problems = Problems()
-        tables = list[Table]()
-        for path in (edges,) if nodes is None else (edges, nodes):
-            with problems.collect():
-                tables.append(read_table(path, options.text_format))
-        problems.check()
-        return tables[0], None if nodes is None else tables[1]
-    if nodes is not None:
-        raise ConfigError("a GraphML file holds its own nodes; leave out the node table.")
-    from polynsd.data.tables.graphml import read_graphml
-
-    return read_graphml(edges)
 
 
 def _name_graph(edges: FilePath) -> str:
