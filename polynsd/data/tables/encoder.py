@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.table import MISSING, Column, is_number_text
+from polynsd.data.tables.table import MISSING, Column, is_number_text, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 
@@ -151,7 +151,7 @@ class FeatureEncoder:
                 f"{column.origin}: {len(new)} categories were not there in training, e.g. {new[0]!r}. "
                 "Correct them, train anew, or ask for unseen='ignore' (a row of zeros)."
             )
-        result = np.array([position.get(name, other) for name in names] + [MISSING], dtype=np.int64)[codes]
+        result = recode(codes, [position.get(name, other) for name in names])
         return result, int((result == UNSEEN).sum())
 
 

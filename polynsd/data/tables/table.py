@@ -13,7 +13,7 @@ or "?" is a missing value (`MISSING_TEXTS`), except in ids. Dates are numbers: d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -206,8 +206,7 @@ class Column:
         is_number = all(isinstance(value, str) and is_number_text(value) for value in distinct)
         ordered = sorted(distinct, key=(lambda text: (float(text), text)) if is_number else None)
         rank = {value: number for number, value in enumerate(ordered)}
-        ranks = np.array([rank[value] for value in distinct] + [MISSING], dtype=np.int64)
-        return ranks[codes], tuple(map(_name_category, ordered))
+        return recode(codes, [rank[value] for value in distinct]), tuple(map(_name_category, ordered))
 
 
 def require_header(names: Iterable[str], table: str) -> None:
@@ -225,6 +224,11 @@ def require_header(names: Iterable[str], table: str) -> None:
         raise DataError(
             f"{table}: the names of columns must differ; '{name}' occurs {count} times. Rename them."
         )
+
+
+def recode(codes: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.int64]:
+    """The number of the category of every value; a missing value stays −1."""
+    return np.array([*numbers, MISSING], dtype=np.int64)[codes]  # index −1 is the last
 
 
 def is_number_text(text: str) -> bool:
