@@ -6,8 +6,7 @@ All problems of the tables are collected, and raised as one error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,12 @@ from polynsd.data.edges import EdgeReport, merge_edges
 from polynsd.data.graph import Graph
 from polynsd.data.tables.encoder import KEPT
 from polynsd.data.tables.features import EncodedTable, encode_columns, read_weights
-from polynsd.data.tables.ids import number_nodes
+from polynsd.data.tables.ids import name_id_columns, read_ids
 from polynsd.data.tables.labels import NodeLabels, read_labels
 from polynsd.data.tables.problems import Problems
 from polynsd.data.tables.schema import ReadOptions, ReadReport, ReadResult, TableSchema
-from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
-from polynsd.errors import ConfigError, DataError, PolyNSDError, unknown_name
+from polynsd.data.tables.table import Column, Table
+from polynsd.errors import ConfigError, DataError, unknown_name
 from polynsd.memory import require_memory
 
 
@@ -46,10 +45,10 @@ def build_graph(
         unseen: `error` or `ignore`, for categories that the schema does not know.
     """
     problems = Problems()
-    user_options, options = options, _name_id_columns(edges, nodes, options)
+    user_options, options = options, name_id_columns(edges, nodes, options)
     pairs, ids = np.empty((2, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
     with problems.collect():
-        pairs, ids = _read_ids(edges, nodes, options, user_options)
+        pairs, ids = read_ids(edges, nodes, options, user_options)
     with problems.collect():
         _check_options(edges, nodes, options, is_first=schema is None)
     with problems.collect():
@@ -170,86 +169,6 @@ def _make_report(
         unused=unused,
         left_out=features.left_out,
     )
-
-
-def _name_id_columns(edges: Table, nodes: Table | None, options: ReadOptions) -> ReadOptions:
-    """The options with the names of the id columns, the first ones by default."""
-    if len(edges.columns) < 2:
-        raise DataError(
-            f"{edges.name}: edges need at least two columns, source and target; only one was found, "
-            f"'{edges.columns[0]}'. {DELIMITER_HINT}"
-        )
-    return replace(
-        options,
-        source=options.source or edges.columns[0],
-        target=options.target or edges.columns[1],
-        id_column=None if nodes is None else options.id_column or nodes.columns[0],
-    )
-
-
-def _read_ids(
-    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Node numbers [2, M] of the edges, and the ids [N].
-
-    Columns that the user has not named in `user_options` must look like columns with a header.
-    """
-    try:
-        return _number_ids(edges, nodes, options, user_options)
-    except PolyNSDError:
-        _require_order(edges, nodes)
-        raise
-
-
-def _number_ids(
-    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    id_columns = [
-        (edges, options.source or "", user_options.source),
-        (edges, options.target or "", user_options.target),
-    ]
-    if options.source == options.target:
-        raise ConfigError(
-            f"{edges.name}: source and target must be different columns; both are '{options.source}'. Name "
-            "both."
-        )
-    if nodes is not None:
-        id_columns.append((nodes, options.id_column or "", user_options.id_column))
-    columns = [table.column(name, keep_order=False) for table, name, _ in id_columns]
-    for table, name, named_by_user in id_columns:
-        if not named_by_user:  # then it is the first column, of a file that may have no header
-            _require_header_row(table, name, columns)
-    named = nodes or edges
-    pairs, ids = number_nodes(columns[0], columns[1], columns[2] if nodes else None, named.name)
-    if not len(ids):
-        raise DataError(f"{named.name}: a graph needs at least one node; there are no rows.")
-    return pairs, ids
-
-
-def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
-    """Raises if the first line of a text file holds a number or an id where a name should be."""
-    if name in table.text_columns and (
-        is_number_text(name) or any((column.values == name).any() for column in ids if column.is_string)
-    ):
-        raise DataError(
-            f"{table.name}: the first line must name the columns, but '{name}' looks like an id. Add "
-            "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."
-        )
-
-
-def _require_order(edges: Table, nodes: Table | None) -> None:
-    """Raises if the table of edges names nodes once each and that of nodes names pairs of them."""
-    if nodes is None or len(nodes.columns) < 2:
-        return
-    ids, *ends = (
-        table.column(name, keep_order=False).values.astype(str)
-        for table, name in ((edges, edges.columns[0]), *((nodes, name) for name in nodes.columns[:2]))
-    )
-    if len(ends[0]) and ids.is_unique and all(end.isin(ids).all() for end in ends):
-        raise DataError(
-            f"{edges.name} looks like the table of nodes and {nodes.name} like that of edges; give the edges "
-            "first."
-        )
 
 
 def _check_options(edges: Table, nodes: Table | None, options: ReadOptions, is_first: bool) -> None:

@@ -1,4 +1,4 @@
-"""The user's ids, and the number of the node that each of them stands for.
+"""The user's ids: their columns, and the number of the node that each of them stands for.
 
 Ids are integers or strings. Those of text files are integers only if every id of the graph is written as an
 integer is ("7", not "007" and not "7.0"); otherwise all of them stay as they are written.
@@ -7,26 +7,110 @@ integer is ("7", not "007" and not "7.0"); otherwise all of them stay as they ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.tables.problems import Problems
-from polynsd.data.tables.table import Column
-from polynsd.errors import DataError, GraphError
+from polynsd.data.tables.table import DELIMITER_HINT, Column, Table, is_number_text
+from polynsd.errors import ConfigError, DataError, GraphError, PolyNSDError
 from polynsd.memory import require_memory
 from polynsd.optional import load_table_package
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polynsd.data.tables.schema import ReadOptions
+
 CANONICAL_INTEGER = r"(0|-?[1-9][0-9]*)"
 MAX_LENGTH = 1000  # numpy stores every string as wide as the longest
 OBJECT_BYTES = 100  # of a string in Python, with its place in a list
 
 
-def number_nodes(
+def name_id_columns(edges: Table, nodes: Table | None, options: ReadOptions) -> ReadOptions:
+    """The options with the names of the id columns, the first ones by default."""
+    if len(edges.columns) < 2:
+        raise DataError(
+            f"{edges.name}: edges need at least two columns, source and target; only one was found, "
+            f"'{edges.columns[0]}'. {DELIMITER_HINT}"
+        )
+    return replace(
+        options,
+        source=options.source or edges.columns[0],
+        target=options.target or edges.columns[1],
+        id_column=None if nodes is None else options.id_column or nodes.columns[0],
+    )
+
+
+def read_ids(
+    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Node numbers `[2, M]` of the edges, and the ids `[N]`.
+
+    Args:
+        edges: a row per edge.
+        nodes: a row per node, or None.
+        options: with the names of all id columns (`name_id_columns`).
+        user_options: with those that the user has named.
+    """
+    try:
+        return _number_ids(edges, nodes, options, user_options)
+    except PolyNSDError:
+        _require_order(edges, nodes)
+        raise
+
+
+def _number_ids(
+    edges: Table, nodes: Table | None, options: ReadOptions, user_options: ReadOptions
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    if options.source == options.target:
+        raise ConfigError(
+            f"{edges.name}: source and target must be different columns; both are '{options.source}'. Name "
+            "both."
+        )
+    roles = [(edges, "source"), (edges, "target")]
+    if nodes is not None:
+        roles.append((nodes, "id_column"))
+    columns = [table.column(getattr(options, role), keep_order=False) for table, role in roles]
+    for table, role in roles:
+        if not getattr(user_options, role):  # then it is the first column, of a file that may have no header
+            _require_header_row(table, getattr(options, role), columns)
+    named = nodes or edges
+    pairs, ids = _number_nodes(columns[0], columns[1], columns[2] if nodes else None, named.name)
+    if not len(ids):
+        raise DataError(f"{named.name}: a graph needs at least one node; there are no rows.")
+    return pairs, ids
+
+
+def _require_header_row(table: Table, name: str, ids: Sequence[Column]) -> None:
+    """Raises if the first line of a text file holds a number or an id where a name should be."""
+    if name in table.text_columns and (
+        is_number_text(name) or any((column.values == name).any() for column in ids if column.is_string)
+    ):
+        raise DataError(
+            f"{table.name}: the first line must name the columns, but '{name}' looks like an id. Add "
+            "a header such as 'source,target' or 'id,age,label'; if it is one, name the column."
+        )
+
+
+def _require_order(edges: Table, nodes: Table | None) -> None:
+    """Raises if the table of edges names nodes once each and that of nodes names pairs of them."""
+    if nodes is None or len(nodes.columns) < 2:
+        return
+    ids, *ends = (
+        table.column(name, keep_order=False).values.astype(str)
+        for table, name in ((edges, edges.columns[0]), *((nodes, name) for name in nodes.columns[:2]))
+    )
+    if len(ends[0]) and ids.is_unique and all(end.isin(ids).all() for end in ends):
+        raise DataError(
+            f"{edges.name} looks like the table of nodes and {nodes.name} like that of edges; give the edges "
+            "first."
+        )
+
+
+def _number_nodes(
     source: Column, target: Column, nodes: Column | None, node_table: str
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Node numbers `[2, M]` of the ends of M edges, and the ids `[N]` in the order of these numbers.
