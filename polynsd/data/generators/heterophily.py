@@ -90,6 +90,8 @@ def heterophilous_graph(
         y = label_rng.integers(num_classes, size=num_nodes)
     else:
         y = label_rng.permutation(np.arange(num_nodes) % num_classes)
+    connect = legacy_ring if legacy else rewired_ring
+    pairs = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
     noise = feature_noise * noise_rng.standard_normal((num_nodes, num_features))
     if features == "gaussian":
         mixing = axis_rng.random((num_features, num_features))
@@ -98,8 +100,6 @@ def heterophilous_graph(
         x = ellipsoid_points(y, axes, angle_rng, legacy)
         x -= 0.0 if legacy else x.mean(axis=0)
         x += axes[y] * noise if scaled_noise else noise
-    connect = legacy_ring if legacy else rewired_ring
-    pairs = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
     return Graph(
         name="heterophilous-legacy" if legacy else "heterophilous",
         edge_index=merge_edges(pairs, num_nodes).edge_index,

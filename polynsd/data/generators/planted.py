@@ -75,6 +75,7 @@ def planted_sheaf(
         raise ConfigError(f"frame_spread must lie above 0 and at most at 1; got {frame_spread!r}.")
     community_rng, field_rng, frame_rng, noise_rng, compass_rng, edge_rng = random_streams(seed, 6)
     community = community_rng.permutation(np.arange(num_nodes) % num_communities)
+    pairs = rewired_ring(community, num_communities, degree, 1.0 - homophily, 0.0, edge_rng)
     field = random_directions(num_communities, stalk_dim, field_rng)
     frame = random_frames(num_nodes, stalk_dim, frame_spread, frame_rng)
     section = np.einsum("nij,ni->nj", frame, field[community])
@@ -82,7 +83,6 @@ def planted_sheaf(
     compass = frame[:, : stalk_dim - 1]  # rows i of O_v are O_vᵀ e_i
     compass = compass + frame_noise * compass_rng.standard_normal(compass.shape)
     y = nearest_axis(section)
-    pairs = rewired_ring(community, num_communities, degree, 1.0 - homophily, 0.0, edge_rng)
     return Graph(
         name="planted-sheaf",
         edge_index=merge_edges(pairs, num_nodes).edge_index,
