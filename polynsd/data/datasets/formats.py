@@ -1,6 +1,9 @@
-"""The files that publishers offer, read into arrays; no reader executes anything that a file holds.
+"""The files that publishers offer, read into graphs; no reader executes anything that a file holds.
 
-    read_files("geom-gcn", {"nodes": path, "edges": path, "split 0": path, …})
+    read_files("geom-gcn", {"nodes": path, "edges": path, "split 0": path, …}).to_graph("texas")
+
+Publishers give edges in one direction or both, some with loops, and masks as rows or as node numbers; here
+all of that becomes one form: edges once, masks [S, N], label −1 for none.
 
 | reader              | files                                                             | publisher       |
 |---------------------|-------------------------------------------------------------------|-----------------|
@@ -33,6 +36,8 @@ from scipy import sparse
 from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
+from polynsd.data.edges import merge_edges
+from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS, Masks, mask_keys
 from polynsd.errors import DataError
 from polynsd.memory import memory_budget, require_memory
@@ -44,6 +49,7 @@ NUM_VALIDATION = 500  # of Planetoid's public split, right after the training no
 LINE_BYTES = 50  # of a byte of text that is split into numbers, measured
 PAIR_BYTES = 150  # of a pair of numbers in a list of Python
 NODE_BYTES = 100  # of a node, in the arrays of a split
+SPARSE_BELOW = 0.125  # share of non-zero features under which they are kept as CSR
 PIECE = 1 << 14  # bytes that are unpacked together
 TENSOR_COPIES = 4  # the packed bytes, the unpacked ones, a tensor, an array
 CITY_TENSORS = {
@@ -74,6 +80,20 @@ class RawGraph:
             raise DataError(f"expected a class for each of {num_nodes} nodes; got {list(self.y.shape)}.")
         if self.edges.size and not 0 <= self.edges.min() <= self.edges.max() < num_nodes:
             raise DataError(f"expected node numbers below {num_nodes}; got {self.edges.max()}.")
+
+    def to_graph(self, name: str) -> Graph:
+        x = sparse.csr_matrix(self.x, dtype=np.float32)
+        x.sum_duplicates()
+        x.eliminate_zeros()
+        num_nodes, num_features = x.shape
+        return Graph(
+            name=name,
+            edge_index=merge_edges(self.edges, num_nodes).edge_index.astype(np.int32),
+            num_nodes=num_nodes,
+            x=x if x.nnz < SPARSE_BELOW * num_nodes * num_features else x.toarray(),
+            y=np.ascontiguousarray(self.y.reshape(-1), dtype=np.int64),
+            masks=self.masks,
+        )
 
 
 def read_files(reader: str, files: Files) -> RawGraph:
