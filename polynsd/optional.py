@@ -33,3 +33,8 @@ def load_optuna() -> Any:
     optuna = load_optional("optuna", "a search needs", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def load_table_package(module: str) -> Any:
+    """pandas, pyarrow or a part of them."""
+    return load_optional(module, "reading and writing tables needs", "data")

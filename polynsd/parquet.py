@@ -12,7 +12,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from polynsd.memory import memory_budget
-from polynsd.optional import load_optional
+from polynsd.optional import load_table_package
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,14 +23,10 @@ CHANGES = "DELTA_BYTE_ARRAY"
 BATCH_SHARE = 8  # the part of the budget that texts may take that are measured together: 1/8
 
 
-def load(module: str = "pyarrow") -> Any:
-    """Imports pyarrow or a part of it; an error says how to install it."""
-    return load_optional(module, purpose="reading and writing tables needs", extra="data")
-
-
 def read_parquet(source: str | os.PathLike[str] | IO[bytes], name: str) -> pa.Table:
     """The table in a file, text as categories (`decode_text`); raises what Arrow raises on damaged files."""
-    parquet, budget = load("pyarrow.parquet"), memory_budget()
+    pa, parquet = map(load_table_package, ("pyarrow", "pyarrow.parquet"))
+    budget = memory_budget()
     with parquet.ParquetFile(source) as file:
         columns = _describe_columns(file)
         total = sum(column.num_bytes for column in columns)
@@ -40,7 +36,7 @@ def read_parquet(source: str | os.PathLike[str] | IO[bytes], name: str) -> pa.Ta
             for batch in file.iter_batches(num_rows, columns=[column.path]) if column.holds_changes else ():
                 total += batch.nbytes
                 budget.require(total, f"{name}, as far as it was read,")
-        own = {field.name for field in file.schema_arrow if load().types.is_dictionary(field.type)}
+        own = {field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)}
     texts = [column.path for column in columns if column.longest and not column.holds_changes]
     # categories of the file itself may be ordered, which `read_dictionary` forgets
     with parquet.ParquetFile(source, read_dictionary=[path for path in texts if path not in own]) as file:
@@ -62,7 +58,7 @@ def _describe_columns(file: Any) -> list[_ColumnSize]:
     """The columns by their place in the schema: names in the metadata of their parts may be anything."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     if any(group.num_columns != len(file.schema) for group in groups):
-        raise load().ArrowInvalid("a part of it has other columns than its schema")
+        raise load_table_package("pyarrow").ArrowInvalid("a part of it has other columns than its schema")
     columns = []
     for number in range(len(file.schema)):
         column = file.schema.column(number)
@@ -90,12 +86,12 @@ def decode_text(array: pa.Array | pa.ChunkedArray, name: str, copies: int = 1) -
     """The values of categories, if so many copies of them fit into the budget."""
     memory_budget().require(copies * _decoded_size(array), name)
     kind = array.type.value_type
-    return array.cast(load().large_string() if _is_text(kind) else kind)
+    return array.cast(load_table_package("pyarrow").large_string() if _is_text(kind) else kind)
 
 
 def _decoded_size(array: pa.Array | pa.ChunkedArray) -> int:
     """Bytes of the values of categories, or of what is none as it is."""
-    pa, compute, total = load(), load("pyarrow.compute"), 0
+    pa, compute, total = load_table_package("pyarrow"), load_table_package("pyarrow.compute"), 0
     if not pa.types.is_dictionary(array.type):
         return int(array.nbytes)
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
@@ -107,5 +103,5 @@ def _decoded_size(array: pa.Array | pa.ChunkedArray) -> int:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    pa = load()
+    pa = load_table_package("pyarrow")
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,12 +1,11 @@
-"""Graphs from PyG, SciPy, pandas and NetworkX, and back, under the user's ids.
+"""Graphs from PyG and SciPy, and to PyG, pandas and NetworkX, under the user's ids.
 
     graph = Graph.from_pyg(data);  data = graph.to_pyg()      # the methods of `Graph` are these functions
 
 Directed or repeated edges are merged by `polynsd.data.edges.merge_edges`: values given for several copies of
 an edge, such as its two directions, are averaged, and the report in the log says how many differed. Only PyG
-gets the splits. pandas and NetworkX have columns and attributes, which are read by `polynsd.data.tables`; on
-the way back several targets are called label_0, label_1, …; features without names x0, x1, …; edge features
-edge_attr0, ….
+gets the splits. In pandas and NetworkX several targets are called label_0, label_1, …; features without names
+x0, x1, …; edge features edge_attr0, …. `polynsd.data.tables.read` is the way back.
 """
 
 from __future__ import annotations
@@ -23,17 +22,16 @@ from scipy import sparse
 
 from polynsd.data.edges import MergedEdges, merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, read_masks
+from polynsd.data.splits import mask_keys, read_masks
 from polynsd.data.validation import check_arrays, finite_float32, require_non_negative
 from polynsd.errors import ConfigError, DataError, GraphError, ShapeError
+from polynsd.optional import load_table_package
 from polynsd.sparse import is_sparse, to_scipy, to_tensor
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from torch_geometric.data import Data
-
-    from polynsd.data.tables import ReadOptions, ReadResult, TableSchema
 
 logger = logging.getLogger("polynsd")
 
@@ -88,9 +86,8 @@ def to_pyg(graph: Graph, *, keep_sparse: bool = False) -> Data:
         if getattr(graph, key) is not None:
             setattr(data, key, copy(getattr(graph, key)))
     for protocol, masks in graph.masks.items():
-        prefix = "" if protocol == "default" else f"{protocol}_"
-        for part in PARTS:
-            setattr(data, f"{prefix}{part}_mask", _copy_tensor(getattr(masks, part).T))
+        for key, mask in zip(mask_keys(protocol), masks.parts, strict=True):
+            setattr(data, key, _copy_tensor(mask.T))
     return data
 
 
@@ -115,29 +112,12 @@ def from_scipy(adjacency: Any, x: Any = None, y: Any = None, *, name: str = "gra
     return _make_graph(name, edges, num_nodes, x, y)
 
 
-def from_pandas(
-    edges: pd.DataFrame, nodes: pd.DataFrame | None = None, *, name: str = "graph", **options: Any
-) -> Graph:
-    """From an edge table and a node table; `options` are those of `tables.ReadOptions`."""
-    from polynsd.data.tables.build import build_graph
-    from polynsd.data.tables.schema import ReadOptions
-    from polynsd.data.tables.table import Table
-
-    node_table = None if nodes is None else Table.from_frame(nodes, "nodes")
-    edge_table = Table.from_frame(edges, "edges")
-    result = build_graph(edge_table, node_table, ReadOptions.from_keywords(**options), name)
-    result.report.log(name)
-    return result.graph
-
-
 def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tuple[pd.DataFrame, pd.DataFrame]:
     """The edge table (source, target, …) and the node table (id, features, label).
 
     Classes come as an ordered categorical under their names, with gaps where there is no label.
     """
-    from polynsd.data.tables.table import load
-
-    pd = load("pandas")
+    pd = load_table_package("pandas")
     source, target = graph.ids[graph.edge_index]
     edges = pd.DataFrame({"source": source, "target": target, **_edge_columns(graph)})
     names, labels = _feature_names(graph), _label_columns(graph, label)
@@ -152,44 +132,6 @@ def to_pandas(graph: Graph, id_column: str = "id", label: str = "label") -> tupl
         else:
             nodes[column] = pd.Categorical.from_codes(values, graph.class_names, ordered=True)
     return edges, nodes
-
-
-def from_networkx(graph: nx.Graph, *, name: str = "graph", **options: Any) -> Graph:
-    """From a NetworkX graph of any kind, its attributes taken as columns; `options` as in `from_pandas`.
-
-    Nodes must be integers or strings; they are the ids.
-    """
-    from polynsd.data.tables.schema import ReadOptions
-
-    result = read_networkx(graph, ReadOptions.from_keywords(**options), name)
-    result.report.log(name)
-    return result.graph
-
-
-def read_networkx(
-    graph: nx.Graph,
-    options: ReadOptions,
-    name: str,
-    schema: TableSchema | None = None,
-    unseen: str = "error",
-) -> ReadResult:
-    """Like `from_networkx`, with the report and the schema, by which another graph is read alike."""
-    from polynsd.data.tables.build import build_graph
-    from polynsd.data.tables.schema import ID, SOURCE, TARGET
-    from polynsd.data.tables.table import Table
-
-    for node in graph.nodes:
-        if not isinstance(node, int | str | np.integer) or isinstance(node, bool):
-            raise DataError(
-                f"the nodes of a NetworkX graph must be integers or strings, as they are the ids; got "
-                f"{node!r}. Rename them, e.g. with networkx.relabel_nodes(graph, str)."
-            )
-    triples = list(graph.edges(data=True))
-    ends = {SOURCE: [edge[0] for edge in triples], TARGET: [edge[1] for edge in triples]}
-    edges = Table.from_records("the edges of the NetworkX graph", ends, [edge[2] for edge in triples])
-    attributes = [attributes for _, attributes in graph.nodes(data=True)]
-    nodes = Table.from_records("the nodes of the NetworkX graph", {ID: list(graph.nodes)}, attributes)
-    return build_graph(edges, nodes, options.with_reserved_ids(), name, schema, unseen)
 
 
 def to_networkx(graph: Graph, label: str = "label") -> nx.Graph:

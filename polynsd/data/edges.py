@@ -1,4 +1,4 @@
-"""Any edge list as every undirected edge once.
+"""Edge lists of any kind brought into one form: every undirected edge once, sorted.
 
     merged = merge_edges(pairs, num_nodes, weight=weight)
     merged.edge_index  # [2, E] with u < v, sorted

@@ -140,7 +140,7 @@ class Graph:
     @classmethod
     def from_pandas(cls, edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any) -> Graph:
         """From an edge table and a node table, with the options of `from_files`."""
-        from polynsd.data.convert import from_pandas
+        from polynsd.data.tables.read import from_pandas
 
         return from_pandas(edges, nodes, **options)
 
@@ -154,7 +154,7 @@ class Graph:
         **options: Any,
     ) -> Graph:
         """From a NetworkX graph, its attributes taken as columns, with the options of `from_files`."""
-        from polynsd.data.convert import from_networkx
+        from polynsd.data.tables.read import from_networkx
 
         return from_networkx(graph, label=label, features=features, weight=weight, **options)
 

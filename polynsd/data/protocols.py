@@ -26,13 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
-from polynsd.data.splits import PARTS, Fractions, Masks, Split, permuted_split, stratified_split
+from polynsd.data.splits import Fractions, Masks, Split, permuted_split, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least, unknown_name
-from polynsd.spec import parse_spec, resolve
+from polynsd.spec import parse_spec
 
 Rule = Callable[[Graph, int], Split]
 
 DEFAULT_SPLITS = 10
+STRATIFIED = "stratified"
 REPEATED, FOLDS, REPEATS = "repeated-ten-fold", 10, 5
 VALIDATION_FOLDS = 3  # 60/30/10: as few nodes as in one fold hardly choose an epoch
 SHARE_TOLERANCE = 0.03  # the masks of the filtered graphs deviate by up to 0.028
@@ -59,7 +60,7 @@ def get_split(graph: Graph, protocol: str, index: int) -> Split:
         return _get_rule(protocol)(graph, index)
     split = _stored_masks(graph, protocol).split(index)
     is_labelled = torch.from_numpy(_labelled_nodes(graph))
-    split = Split(*(getattr(split, part) & is_labelled for part in PARTS))
+    split = Split(*(mask & is_labelled for mask in split.parts))
     _, shares = STORED[protocol]
     if shares is not None:
         _check_shares(split, shares, protocol, graph.name)
@@ -128,9 +129,9 @@ def _repeated_folds(graph: Graph, index: int) -> Split:
     repeat, fold = divmod(index, FOLDS)
     rng = np.random.RandomState(repeat)
     order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y[y >= 0])])
-    place = (np.arange(order.size) - fold) % FOLDS  # 0 tests
-    test, val = order[place == 0], order[(place > 0) & (place <= VALIDATION_FOLDS)]
-    return Split.from_nodes(y.size, order[place > VALIDATION_FOLDS], val, test)
+    folds_after = (np.arange(order.size) - fold) % FOLDS  # the test fold
+    is_test, is_train = folds_after == 0, folds_after > VALIDATION_FOLDS
+    return Split.from_nodes(y.size, order[is_train], order[~is_test & ~is_train], order[is_test])
 
 
 def _permute(graph: Graph, index: int, percent: tuple[int, int]) -> Split:
@@ -142,7 +143,7 @@ def _make_stratified_rule(*fractions: float | str) -> Rule:
     match fractions:
         case (float(train), float(val), float(test)):
             return lambda graph, index: stratified_split(
-                torch.from_numpy(_class_labels(graph, "stratified")), (train, val, test), seed=index
+                torch.from_numpy(_class_labels(graph, STRATIFIED)), (train, val, test), seed=index
             )
     raise ConfigError(
         "protocol 'stratified' takes three fractions, those of training, validation and test nodes; got "
@@ -150,22 +151,23 @@ def _make_stratified_rule(*fractions: float | str) -> Rule:
     )
 
 
-RULES: Mapping[str, Callable[..., Rule]] = {
-    "luan-60-20-20": lambda: _balance_classes,
-    "random-60-20-20": lambda: partial(_permute, percent=(60, 20)),
-    REPEATED: lambda: _repeated_folds,
-    "city-10-10-80": lambda: partial(_permute, percent=(10, 10)),
-    "stratified": _make_stratified_rule,
+RULES: Mapping[str, Rule] = {
+    "luan-60-20-20": _balance_classes,
+    "random-60-20-20": partial(_permute, percent=(60, 20)),
+    REPEATED: _repeated_folds,
+    "city-10-10-80": partial(_permute, percent=(10, 10)),
 }
 
 
 def _get_rule(protocol: str) -> Rule:
     spec = parse_spec(protocol)
+    if spec.name == STRATIFIED:
+        return _make_stratified_rule(*spec.arguments)
     if spec.name not in RULES:
-        raise unknown_name("protocol", protocol, (*STORED, *RULES))
-    if spec.arguments and spec.name != "stratified":
+        raise unknown_name("protocol", protocol, (*STORED, *RULES, STRATIFIED))
+    if spec.arguments:
         raise ConfigError(f"protocol '{spec.name}' takes no arguments; got {protocol!r}. Leave them out.")
-    return resolve("protocol", spec, RULES)
+    return RULES[spec.name]
 
 
 def _stored_masks(graph: Graph, protocol: str) -> Masks:
@@ -180,7 +182,7 @@ def _stored_masks(graph: Graph, protocol: str) -> Masks:
 
 
 def _check_shares(split: Split, expected: Fractions, protocol: str, name: str) -> None:
-    sizes = [int(getattr(split, part).sum()) for part in PARTS]
+    sizes = [int(mask.sum()) for mask in split.parts]
     shares = [size / sum(sizes) for size in sizes]
     if max(abs(a - b) for a, b in zip(shares, expected, strict=True)) > SHARE_TOLERANCE:
         wanted, actual = ("/".join(f"{100 * share:.0f}" for share in three) for three in (expected, shares))

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,11 +49,15 @@ class Split:
     val: Tensor
     test: Tensor
 
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.train, self.val, self.test
+
     def __post_init__(self) -> None:
-        for part in PARTS:
-            self._check_part(part, getattr(self, part))
-        for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
-            shared = int((getattr(self, first) & getattr(self, second)).sum())
+        for part, mask in zip(PARTS, self.parts, strict=True):
+            self._check_part(part, mask)
+        for (first, mask), (second, other) in combinations(zip(PARTS, self.parts, strict=True), 2):
+            shared = int((mask & other).sum())
             if shared:
                 raise DataError(
                     f"the parts of a split must be disjoint; {first} and {second} share {shared} "
@@ -87,8 +92,8 @@ class Split:
     def fingerprint(self) -> str:
         """SHA-256 of the three masks: equal for equal splits, on every device and machine."""
         digest = hashlib.sha256(str(self.train.numel()).encode())
-        for part in PARTS:
-            digest.update(np.packbits(getattr(self, part).cpu().numpy()).tobytes())
+        for mask in self.parts:
+            digest.update(np.packbits(mask.cpu().numpy()).tobytes())
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +103,7 @@ class Split:
         return hash(self.fingerprint)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{part}={int(getattr(self, part).sum())}" for part in PARTS)
+        sizes = ", ".join(f"{part}={int(mask.sum())}" for part, mask in zip(PARTS, self.parts, strict=True))
         return f"Split({sizes}, num_nodes={self.train.numel()})"
 
 
@@ -114,6 +119,10 @@ class Masks:
     def from_splits(cls, splits: Sequence[Split]) -> Masks:
         return cls(*(np.stack([getattr(split, part).cpu().numpy() for split in splits]) for part in PARTS))
 
+    @property
+    def parts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        return self.train, self.val, self.test
+
     def __len__(self) -> int:
         return len(self.train)
 
@@ -121,7 +130,13 @@ class Masks:
         """A copy of split `index`, checked; an index that does not exist or an empty part is an error."""
         if not 0 <= index < len(self):
             raise DataError(f"there are {len(self)} splits, numbered from 0; got index {index}.")
-        return Split(*(torch.from_numpy(getattr(self, part)[index].copy()) for part in PARTS))
+        return Split(*(torch.from_numpy(masks[index].copy()) for masks in self.parts))
+
+
+def mask_keys(protocol: str) -> list[str]:
+    """The names of its masks: `train_mask`, … of `default`, `public_train_mask`, … of `public`."""
+    prefix = "" if protocol == "default" else f"{protocol}_"
+    return [f"{prefix}{part}_mask" for part in PARTS]
 
 
 def random_split(num_nodes: int, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0) -> Split:
@@ -192,8 +207,8 @@ def split_by_group(
 
 def number_groups(groups: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
     """`[n]` the group of every candidate, numbered from 0; the arguments are those of `split_by_group`."""
-    own = np.where(groups < 0, groups.max(initial=-1) + 1 + np.arange(groups.size), groups)
-    names, members = np.unique(own[candidates], return_inverse=True)
+    single = groups.max(initial=-1) + 1 + np.arange(groups.size)
+    names, members = np.unique(np.where(groups < 0, single, groups)[candidates], return_inverse=True)
     if names.size < 2:
         raise DataError(
             "a split by groups needs at least two groups with labels; all labels that are left to divide "
@@ -209,13 +224,13 @@ def split_by_time(
 
     Nodes of one time stay together. The arguments are those of `split_by_group`.
     """
-    count, known = _held_out_count(candidates, fraction), times[candidates]
-    if np.isnan(known).any():
+    count, num_missing = _held_out_count(candidates, fraction), int(np.isnan(times[candidates]).sum())
+    if num_missing:
         raise DataError(
-            f"a split by time needs the time of every labelled node; {int(np.isnan(known).sum())} have none. "
+            f"a split by time needs the time of every labelled node; {num_missing} have none. "
             "Fill them in, or remove these labels."
         )
-    moments, numbers = np.unique(known, return_counts=True)
+    moments, numbers = np.unique(times[candidates], return_counts=True)
     if moments.size < 2:
         raise DataError("a split by time needs at least two different times; all labelled nodes have one.")
     later = numbers[::-1].cumsum()[::-1]  # nodes from each moment on
@@ -231,7 +246,7 @@ def _held_out_count(candidates: NDArray[np.bool_], fraction: float) -> float:
 
 def data_splits(data: Data) -> list[Split]:
     """The splits a graph carries as `train_mask`, `val_mask`, `test_mask`; see `read_masks`."""
-    missing = [f"{part}_mask" for part in PARTS if getattr(data, f"{part}_mask", None) is None]
+    missing = [key for key in mask_keys("default") if getattr(data, key, None) is None]
     if missing:
         raise DataError(
             "the graph must carry train_mask, val_mask and test_mask; it has no "

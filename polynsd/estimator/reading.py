@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data import Graph
-from polynsd.data.convert import read_networkx
 from polynsd.errors import DataError, GraphError, ShapeError
 from polynsd.estimator.features import Matrix
 from polynsd.estimator.inputs import make_adjacency
@@ -159,7 +158,7 @@ def _needs_encoding(frame: Any) -> bool:
 
 
 def _encode_frame(estimator: Any, frame: Any, reset: bool) -> tuple[Matrix, tuple[str, ...]]:
-    from polynsd.data.tables.encode import encode_columns
+    from polynsd.data.tables.features import encode_columns
     from polynsd.data.tables.problems import Problems
     from polynsd.data.tables.schema import ReadOptions
     from polynsd.data.tables.table import Table
@@ -182,6 +181,7 @@ def _encode_frame(estimator: Any, frame: Any, reset: bool) -> tuple[Matrix, tupl
 
 def _read_networkx(estimator: Any, given: Any, label: str | None, reset: bool) -> Graph:
     """The graph of a NetworkX graph, its attribute `weight` taken as the weights of edges."""
+    from polynsd.data.tables.read import read_networkx
     from polynsd.data.tables.schema import ReadOptions, TableSchema
 
     weight = "weight" if any("weight" in attributes for *_, attributes in given.edges(data=True)) else None

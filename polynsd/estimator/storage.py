@@ -30,7 +30,7 @@ from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.kinds import check_member, kind_of, restore_member
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
-from polynsd.fields import require_fields
+from polynsd.fields import fit_fields, require_fields
 from polynsd.runs import Run, RunRecord, read_run
 from polynsd.runs.files import CONFIG, MODEL, RESULT
 
@@ -181,7 +181,9 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
     if result["feature_names"] is not None:
         estimator.feature_names_in_ = np.array(result["feature_names"], dtype=object)
     if result["column_encoders"]:
-        estimator.column_encoders_ = tuple(map(FeatureEncoder.from_dict, result["column_encoders"]))
+        estimator.column_encoders_ = tuple(
+            fit_fields(FeatureEncoder, encoder) for encoder in result["column_encoders"]
+        )
     estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
     if isinstance(estimator, SheafClassifier):
         require_fields(result["decision"], rule=str, gains=list[list[float]], positive=int)

@@ -163,7 +163,7 @@ def test_missing_files_are_named(folders, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(folders / "finished", folder)
     (folder / name).unlink()
-    with pytest.raises(DataError, match=rf"{name} is missing"):
+    with pytest.raises(DataError, match=rf"{name} is missing|no run: it has no {name}"):
         everything(folder)
 
 
@@ -194,7 +194,7 @@ def test_no_run_at_all(tmp_path):
         read_run(tmp_path / "nothing")
     with pytest.raises(DataError, match="no folder"):
         find_runs(tmp_path / "nothing")
-    with pytest.raises(DataError, match=r"config\.json is missing"):
+    with pytest.raises(DataError, match=r"is no run: it has no config\.json"):
         read_run(tmp_path)
 
 

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -34,7 +35,7 @@ from scipy import sparse
 
 from polynsd.data.datasets.npz import NpzReader, prefix_errors, to_storable
 from polynsd.data.graph import Features, Graph
-from polynsd.data.splits import PARTS, Masks
+from polynsd.data.splits import Masks, mask_keys
 from polynsd.data.transforms import RECORD
 from polynsd.data.validation import INTEGERS, check_arrays, check_csr, expect_all, expect_array
 from polynsd.errors import DataError
@@ -94,11 +95,6 @@ def _is_known(key: str) -> bool:
     return key in KEYS or MASK.fullmatch(key) is not None
 
 
-def _mask_keys(protocol: str) -> list[str]:
-    prefix = "" if protocol == "default" else f"{protocol}_"
-    return [f"{prefix}{part}_mask" for part in PARTS]
-
-
 def _require_keys(arrays: Arrays, keys: Sequence[str]) -> None:
     missing = [key for key in keys if key not in arrays]
     if missing:
@@ -122,8 +118,8 @@ def _build_graph(name: str, arrays: Arrays) -> Graph:
         fields[field] = None if names is None else tuple(names.tolist())
     x, masks = _read_features(arrays), {}
     for protocol in sorted({match[1] or "default" for match in map(MASK.fullmatch, arrays) if match}):
-        _require_keys(arrays, _mask_keys(protocol))
-        parts = (arrays[key] for key in _mask_keys(protocol))
+        _require_keys(arrays, mask_keys(protocol))
+        parts = (arrays[key] for key in mask_keys(protocol))
         masks[protocol] = Masks(*(part[None] if part.ndim == 1 else part for part in parts))
     extras = {key: array for key, array in arrays.items() if not _is_known(key)}
     num_nodes = _count_nodes(arrays, x, masks)
@@ -180,8 +176,8 @@ def _remove_labels(graph: Graph, nodes: NDArray[Any]) -> Graph:
     if graph.y is not None:
         graph.y[nodes] = np.nan if graph.is_regression else -1
     for masks in graph.masks.values():
-        for part in PARTS:
-            getattr(masks, part)[:, nodes] = False
+        for mask in masks.parts:
+            mask[:, nodes] = False
     return replace(graph)  # a new object has not yet counted its classes
 
 
@@ -221,31 +217,35 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _mask_arrays(protocol: str, masks: Masks) -> Arrays:
-    keys = _mask_keys(protocol)
+    keys = mask_keys(protocol)
     if not all(map(MASK.fullmatch, keys)):
         raise DataError(
             "a protocol of splits is named by letters, digits and '_', not beginning with 'default_'; "
             f"got {protocol!r}. Rename it."
         )
-    parts = (masks.train, masks.val, masks.test)
     is_flat = protocol != "default" and len(masks) == 1
-    return {key: mask[0] if is_flat else mask for key, mask in zip(keys, parts, strict=True)}
+    return {key: mask[0] if is_flat else mask for key, mask in zip(keys, masks.parts, strict=True)}
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
-    """Writes beside the target first, so that a reader finds the old file or the new one, never half."""
     stored = {key: to_storable(key, array) for key, array in arrays.items()}
     if not path.parent.is_dir():
         raise DataError(f"there is no folder {path.parent}. Create it first.")
+    with replace_file(path) as file, ZipFile(file, "w") as archive:
+        for key, array in stored.items():
+            info = ZipInfo(f"{key}.npy", EPOCH)
+            info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, 3, 0o644 << 16
+            with archive.open(info, "w", force_zip64=array.nbytes >= 2**31) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
+    """A new file beside `path`, to be written; it takes that name in one step when it is complete."""
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         with unfinished.open("xb") as file:
-            with ZipFile(file, "w") as archive:
-                for key, array in stored.items():
-                    info = ZipInfo(f"{key}.npy", EPOCH)
-                    info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, 3, 0o644 << 16
-                    with archive.open(info, "w", force_zip64=array.nbytes >= 2**31) as stream:
-                        np.lib.format.write_array(stream, array, allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -83,17 +83,41 @@ class DatasetEntry:
     sha256: str | None = None
 
 
-LUAN_AND_RANDOM = ("luan-60-20-20", "random-60-20-20")
 GITHUB = "https://raw.githubusercontent.com"
 GEOM_GCN_FILES = f"{GITHUB}/graphdml-uiuc-jlu/geom-gcn"
 GEOM_GCN_COMMIT = "f1fc0d14b3b019c562737240d06ec83b07d16a8f"  # before Cornell was corrected
-PLANETOID_FILES = f"{GITHUB}/kimiyoung/planetoid/master/data"
-HETEROPHILOUS_FILES = f"{GITHUB}/yandex-research/heterophilous-graphs/main/data"
-SHCHUR_FILES = f"{GITHUB}/shchur/gnn-benchmark/master/data/npz"
 LINKX_FILES = f"{GITHUB}/CUAI/Non-Homophily-Large-Scale/master/data"
-CITY_FILES = f"{GITHUB}/LeonResearch/City-Networks/main/data"
-TWITCH_FILES = "https://graphmining.ai/datasets/ptg/twitch"
+GEOM_GCN_SPLITS = {
+    f"split {i}": f"{GEOM_GCN_FILES}/{GEOM_GCN_COMMIT}/splits/{{name}}_split_0.6_0.2_{i}.npz"
+    for i in range(10)
+}
+GEOM_GCN_TEXTS = {
+    "nodes": f"{GEOM_GCN_FILES}/{{commit}}/new_data/{{name}}/out1_node_feature_label.txt",
+    "edges": f"{GEOM_GCN_FILES}/{{commit}}/new_data/{{name}}/out1_graph_edges.txt",
+}
+ADDRESSES: Mapping[str, Mapping[str, str]] = {  # of the files of each reader
+    "geom-gcn": GEOM_GCN_TEXTS | GEOM_GCN_SPLITS,
+    "geom-gcn-words": GEOM_GCN_TEXTS | GEOM_GCN_SPLITS,
+    "planetoid": {
+        part: f"{GITHUB}/kimiyoung/planetoid/master/data/ind.{{name}}.{part}"
+        for part in ("tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    }
+    | GEOM_GCN_SPLITS,
+    "heterophilous": {"data": f"{GITHUB}/yandex-research/heterophilous-graphs/main/data/{{name}}.npz"},
+    "shchur": {"data": f"{GITHUB}/shchur/gnn-benchmark/master/data/npz/{{name}}.npz"},
+    "facebook": {"data": f"{LINKX_FILES}/facebook100/{{name}}.mat"},
+    "city": {"data": f"{GITHUB}/LeonResearch/City-Networks/main/data/{{name}}.tar.gz"},
+    "twitch": {"data": "https://graphmining.ai/datasets/ptg/twitch/{name}.npz"},
+}
 
+
+def _download(reader: str, name: str, commit: str = GEOM_GCN_COMMIT, **more_files: str) -> Download:
+    """The files of the dataset that its publisher calls `name`."""
+    files = {key: address.format(name=name, commit=commit) for key, address in ADDRESSES[reader].items()}
+    return Download(reader, files | more_files)
+
+
+LUAN_AND_RANDOM = ("luan-60-20-20", "random-60-20-20")
 GEOM_GCN: dict[str, Any] = {
     "preprocessing": "row-normalize",
     "protocols": ("geom-gcn", *LUAN_AND_RANDOM),
@@ -147,71 +171,31 @@ SUB_REGION = ArchiveOnly("it is only in the history of the repository of City-Ne
 NEATNET = ArchiveOnly("it was made from the street networks that come with the package neatnet")
 EMBEDDINGS_ONLY = ArchiveOnly("it is published with 128 embeddings in place of the 3,170 features")
 
-
-def _geom_gcn(name: str, commit: str = GEOM_GCN_COMMIT, reader: str = "geom-gcn") -> Download:
-    root = f"{GEOM_GCN_FILES}/{commit}"
-    texts = {"nodes": "out1_node_feature_label.txt", "edges": "out1_graph_edges.txt"}
-    files = {key: f"{root}/new_data/{name}/{file}" for key, file in texts.items()}
-    return Download(reader, files | _geom_gcn_splits(name))
-
-
-def _geom_gcn_splits(name: str) -> dict[str, str]:
-    folder = f"{GEOM_GCN_FILES}/{GEOM_GCN_COMMIT}/splits"
-    return {f"split {number}": f"{folder}/{name}_split_0.6_0.2_{number}.npz" for number in range(10)}
-
-
-def _planetoid(name: str) -> Download:
-    parts = ("tx", "allx", "y", "ty", "ally", "graph", "test.index")
-    files = {part: f"{PLANETOID_FILES}/ind.{name}.{part}" for part in parts}
-    return Download("planetoid", files | _geom_gcn_splits(name))
-
-
-def _platonov(name: str) -> Download:
-    return Download("heterophilous", {"data": f"{HETEROPHILOUS_FILES}/{name}.npz"})
-
-
-def _shchur(name: str) -> Download:
-    return Download("shchur", {"data": f"{SHCHUR_FILES}/{name}.npz"})
-
-
-def _twitch(language: str) -> Download:
-    return Download("twitch", {"data": f"{TWITCH_FILES}/{language}.npz"})
-
-
-def _facebook(name: str, **splits: str) -> Download:
-    files = {"data": f"facebook100/{name}.mat", **splits}
-    return Download("facebook", {key: f"{LINKX_FILES}/{file}" for key, file in files.items()})
-
-
-def _city(name: str) -> Download:
-    return Download("city", {"data": f"{CITY_FILES}/{name}.tar.gz"})
-
-
 # fmt: off
 TABLE: tuple[tuple[dict[str, Any], str, str, int, int, int | None, int, DatasetSource], ...] = (
     # family         name                     title                          nodes    edges     F   C  source
-    (GEOM_GCN,      "texas",                 "Texas",                         183,     279, 1703,  5, _geom_gcn("texas")),
-    (GEOM_GCN,      "wisconsin",             "Wisconsin",                     251,     450, 1703,  5, _geom_gcn("wisconsin")),
+    (GEOM_GCN,      "texas",                 "Texas",                         183,     279, 1703,  5, _download("geom-gcn", "texas")),
+    (GEOM_GCN,      "wisconsin",             "Wisconsin",                     251,     450, 1703,  5, _download("geom-gcn", "wisconsin")),
     (GEOM_GCN,      "cornell",               "Cornell (x and y of Texas)",    183,     277, 1703,  5, GEOM_GCN_ONLY),
-    (GEOM_GCN,      "cornell_fixed",         "Cornell (corrected)",           183,     277, 1703,  5, _geom_gcn("cornell", "master")),
-    (GEOM_GCN,      "film",                  "Film (Actor)",                 7600,   26659,  932,  5, _geom_gcn("film", reader="geom-gcn-words")),
-    (GEOM_GCN,      "squirrel",              "Squirrel",                     5201,  198353, 2089,  5, _platonov("squirrel")),
-    (GEOM_GCN,      "chameleon",             "Chameleon",                    2277,   31371, 2325,  5, _platonov("chameleon")),
-    (PLANETOID,     "cora",                  "Cora",                         2708,    5278, 1433,  7, _planetoid("cora")),
-    (PLANETOID,     "citeseer",              "CiteSeer",                     3327,    4552, 3703,  6, _planetoid("citeseer")),
-    (PLANETOID,     "pubmed",                "PubMed",                      19717,   44324,  500,  3, _planetoid("pubmed")),
-    (HETEROPHILOUS, "chameleon_filtered",    "Chameleon (filtered)",          890,    8854, 2325,  5, _platonov("chameleon_filtered")),
-    (HETEROPHILOUS, "squirrel_filtered",     "Squirrel (filtered)",          2223,   46998, 2089,  5, _platonov("squirrel_filtered")),
-    (HETEROPHILOUS, "roman_empire",          "Roman-empire",                22662,   32927,  300, 18, _platonov("roman_empire")),
+    (GEOM_GCN,      "cornell_fixed",         "Cornell (corrected)",           183,     277, 1703,  5, _download("geom-gcn", "cornell", "master")),
+    (GEOM_GCN,      "film",                  "Film (Actor)",                 7600,   26659,  932,  5, _download("geom-gcn-words", "film")),
+    (GEOM_GCN,      "squirrel",              "Squirrel",                     5201,  198353, 2089,  5, _download("heterophilous", "squirrel")),
+    (GEOM_GCN,      "chameleon",             "Chameleon",                    2277,   31371, 2325,  5, _download("heterophilous", "chameleon")),
+    (PLANETOID,     "cora",                  "Cora",                         2708,    5278, 1433,  7, _download("planetoid", "cora")),
+    (PLANETOID,     "citeseer",              "CiteSeer",                     3327,    4552, 3703,  6, _download("planetoid", "citeseer")),
+    (PLANETOID,     "pubmed",                "PubMed",                      19717,   44324,  500,  3, _download("planetoid", "pubmed")),
+    (HETEROPHILOUS, "chameleon_filtered",    "Chameleon (filtered)",          890,    8854, 2325,  5, _download("heterophilous", "chameleon_filtered")),
+    (HETEROPHILOUS, "squirrel_filtered",     "Squirrel (filtered)",          2223,   46998, 2089,  5, _download("heterophilous", "squirrel_filtered")),
+    (HETEROPHILOUS, "roman_empire",          "Roman-empire",                22662,   32927,  300, 18, _download("heterophilous", "roman_empire")),
     (HETEROPHILOUS, "roman_empire_glovesub", "Roman-empire (substitute x)", 22662,   32927,  300, 18, SUBSTITUTE),
-    (HETEROPHILOUS, "amazon_ratings",        "Amazon-ratings",              24492,   93050,  300,  5, _platonov("amazon_ratings")),
-    (HETEROPHILOUS, "minesweeper",           "Minesweeper",                 10000,   39402,    7,  2, _platonov("minesweeper")),
-    (HETEROPHILOUS, "tolokers",              "Tolokers",                    11758,  519000,   10,  2, _platonov("tolokers")),
-    (HETEROPHILOUS, "questions",             "Questions",                   48921,  153540,  301,  2, _platonov("questions")),
-    (CITY,          "paris",                 "Paris",                      114127,  182511,   37, 10, _city("paris")),
-    (CITY,          "shanghai",              "Shanghai",                   183917,  262092,   37, 10, _city("shanghai")),
-    (CITY,          "los_angeles",           "Los Angeles",                240587,  341523,   37, 10, _city("la")),
-    (CITY,          "london",                "London",                     568795,  756502,   37, 10, _city("london")),
+    (HETEROPHILOUS, "amazon_ratings",        "Amazon-ratings",              24492,   93050,  300,  5, _download("heterophilous", "amazon_ratings")),
+    (HETEROPHILOUS, "minesweeper",           "Minesweeper",                 10000,   39402,    7,  2, _download("heterophilous", "minesweeper")),
+    (HETEROPHILOUS, "tolokers",              "Tolokers",                    11758,  519000,   10,  2, _download("heterophilous", "tolokers")),
+    (HETEROPHILOUS, "questions",             "Questions",                   48921,  153540,  301,  2, _download("heterophilous", "questions")),
+    (CITY,          "paris",                 "Paris",                      114127,  182511,   37, 10, _download("city", "paris")),
+    (CITY,          "shanghai",              "Shanghai",                   183917,  262092,   37, 10, _download("city", "shanghai")),
+    (CITY,          "los_angeles",           "Los Angeles",                240587,  341523,   37, 10, _download("city", "la")),
+    (CITY,          "london",                "London",                     568795,  756502,   37, 10, _download("city", "london")),
     (CITY,          "huangpu",               "Huangpu",                      5268,    7435,   37, 10, SUB_REGION),
     (CITY,          "pasadena",              "Pasadena",                    12409,   16325,   37, 10, SUB_REGION),
     (CITY,          "citylike_aleppo",       "Streets of Aleppo",           64183,   78646,   13, 10, NEATNET),
@@ -219,18 +203,18 @@ TABLE: tuple[tuple[dict[str, Any], str, str, int, int, int | None, int, DatasetS
     (CITY,          "citylike_douala",       "Streets of Douala",           75799,   84231,   13, 10, NEATNET),
     (CITY,          "citylike_liege",        "Streets of Liège",            75550,   79893,   13, 10, NEATNET),
     (CITY,          "citylike_wuhan",        "Streets of Wuhan",            82902,   92643,   13, 10, NEATNET),
-    (SHCHUR,        "amazon_computers",      "Amazon Computers",            13752,  245861,  767, 10, _shchur("amazon_electronics_computers")),
-    (SHCHUR,        "amazon_photo",          "Amazon Photo",                 7650,  119081,  745,  8, _shchur("amazon_electronics_photo")),
-    (SHCHUR,        "coauthor_cs",           "Coauthor CS",                 18333,   81894, 6805, 15, _shchur("ms_academic_cs")),
-    (SHCHUR,        "coauthor_physics",      "Coauthor Physics",            34493,  247962, 8415,  5, _shchur("ms_academic_phy")),
+    (SHCHUR,        "amazon_computers",      "Amazon Computers",            13752,  245861,  767, 10, _download("shchur", "amazon_electronics_computers")),
+    (SHCHUR,        "amazon_photo",          "Amazon Photo",                 7650,  119081,  745,  8, _download("shchur", "amazon_electronics_photo")),
+    (SHCHUR,        "coauthor_cs",           "Coauthor CS",                 18333,   81894, 6805, 15, _download("shchur", "ms_academic_cs")),
+    (SHCHUR,        "coauthor_physics",      "Coauthor Physics",            34493,  247962, 8415,  5, _download("shchur", "ms_academic_phy")),
     (TWITCH,        "twitch_de",             "Twitch DE",                    9498,  153138, 3170,  2, EMBEDDINGS_ONLY),
-    (TWITCH,        "twitch_en",             "Twitch EN",                    7126,   35324,  128,  2, _twitch("EN")),
-    (TWITCH,        "twitch_es",             "Twitch ES",                    4648,   59382,  128,  2, _twitch("ES")),
-    (TWITCH,        "twitch_fr",             "Twitch FR",                    6551,  112666,  128,  2, _twitch("FR")),
-    (TWITCH,        "twitch_pt",             "Twitch PT",                    1912,   31299,  128,  2, _twitch("PT")),
-    (TWITCH,        "twitch_ru",             "Twitch RU",                    4385,   37304,  128,  2, _twitch("RU")),
-    (FACEBOOK,      "fb100_cornell5",        "Facebook100 Cornell5",        18660,  790777, 4735,  2, _facebook("Cornell5")),
-    (FACEBOOK,      "penn94",                "Facebook100 Penn94",          41554, 1362229, None,  2, _facebook("Penn94", splits="splits/fb100-Penn94-splits.npy")),
+    (TWITCH,        "twitch_en",             "Twitch EN",                    7126,   35324,  128,  2, _download("twitch", "EN")),
+    (TWITCH,        "twitch_es",             "Twitch ES",                    4648,   59382,  128,  2, _download("twitch", "ES")),
+    (TWITCH,        "twitch_fr",             "Twitch FR",                    6551,  112666,  128,  2, _download("twitch", "FR")),
+    (TWITCH,        "twitch_pt",             "Twitch PT",                    1912,   31299,  128,  2, _download("twitch", "PT")),
+    (TWITCH,        "twitch_ru",             "Twitch RU",                    4385,   37304,  128,  2, _download("twitch", "RU")),
+    (FACEBOOK,      "fb100_cornell5",        "Facebook100 Cornell5",        18660,  790777, 4735,  2, _download("facebook", "Cornell5")),
+    (FACEBOOK,      "penn94",                "Facebook100 Penn94",          41554, 1362229, None,  2, _download("facebook", "Penn94", splits=f"{LINKX_FILES}/splits/fb100-Penn94-splits.npy")),
 )
 # fmt: on
 

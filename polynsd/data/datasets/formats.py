@@ -1,6 +1,9 @@
-"""The files that publishers offer, read into arrays; no reader executes anything that a file holds.
+"""The files that publishers offer, read into graphs; no reader executes anything that a file holds.
 
-    read_files("geom-gcn", {"nodes": path, "edges": path, "split 0": path, …})
+    read_files("geom-gcn", {"nodes": path, "edges": path, "split 0": path, …}).to_graph("texas")
+
+Publishers give edges in one direction or both, some with loops, and masks as rows or as node numbers; here
+all of that becomes one form: edges once, masks [S, N], label −1 for none.
 
 | reader              | files                                                             | publisher       |
 |---------------------|-------------------------------------------------------------------|-----------------|
@@ -15,6 +18,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import torch
@@ -31,21 +36,22 @@ from scipy import sparse
 from polynsd.data.datasets.matlab import read_matlab
 from polynsd.data.datasets.npz import NpzReader
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
-from polynsd.data.datasets.sizes import (
-    require_gzip_memory,
-    require_tensor_memory,
-    require_text_memory,
-)
-from polynsd.data.splits import PARTS, Masks
+from polynsd.data.edges import merge_edges
+from polynsd.data.graph import Graph
+from polynsd.data.splits import PARTS, Masks, mask_keys
 from polynsd.errors import DataError
-from polynsd.memory import require_memory
+from polynsd.memory import memory_budget, require_memory
 from polynsd.sparse import check_pointers
 
 Array = NDArray[Any]
 Files = Mapping[str, Path]
 NUM_VALIDATION = 500  # of Planetoid's public split, right after the training nodes
+LINE_BYTES = 50  # of a byte of text that is split into numbers, measured
 PAIR_BYTES = 150  # of a pair of numbers in a list of Python
 NODE_BYTES = 100  # of a node, in the arrays of a split
+SPARSE_BELOW = 0.125  # share of non-zero features under which they are kept as CSR
+PIECE = 1 << 14  # bytes that are unpacked together
+TENSOR_COPIES = 4  # the packed bytes, the unpacked ones, a tensor, an array
 CITY_TENSORS = {
     "x": "node_features_augmented.pt",
     "edges": "edge_indices.pt",
@@ -74,6 +80,20 @@ class RawGraph:
             raise DataError(f"expected a class for each of {num_nodes} nodes; got {list(self.y.shape)}.")
         if self.edges.size and not 0 <= self.edges.min() <= self.edges.max() < num_nodes:
             raise DataError(f"expected node numbers below {num_nodes}; got {self.edges.max()}.")
+
+    def to_graph(self, name: str) -> Graph:
+        x = sparse.csr_matrix(self.x, dtype=np.float32)
+        x.sum_duplicates()
+        x.eliminate_zeros()
+        num_nodes, num_features = x.shape
+        return Graph(
+            name=name,
+            edge_index=merge_edges(self.edges, num_nodes).edge_index.astype(np.int32),
+            num_nodes=num_nodes,
+            x=x if x.nnz < SPARSE_BELOW * num_nodes * num_features else x.toarray(),
+            y=np.ascontiguousarray(self.y.reshape(-1), dtype=np.int64),
+            masks=self.masks,
+        )
 
 
 def read_files(reader: str, files: Files) -> RawGraph:
@@ -110,16 +130,16 @@ def _read_geom_gcn(files: Files, words: bool = False) -> RawGraph:
 
 
 def _read_lines(path: Path) -> list[list[str]]:
-    require_text_memory(path)
+    require_memory(LINE_BYTES * path.stat().st_size, path.name)
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
 
 
 def _read_splits(files: Files) -> Masks:
     """The files `split 0`, `split 1`, …: numbers or booleans, one for each node."""
-    keys = [f"{part}_mask" for part in PARTS]
-    names = [f"split {number}" for number in range(sum(name.startswith("split ") for name in files))]
-    splits = [NpzReader(files[name], only=keys).read(keys) for name in names]
-    return Masks(*(np.stack([split[key].reshape(-1) for split in splits]).astype(bool) for key in keys))
+    count = sum(name.startswith("split ") for name in files)
+    splits = [_read_arrays(files[f"split {number}"], mask_keys("default")) for number in range(count)]
+    parts = zip(*splits, strict=True)
+    return Masks(*(np.stack([mask.reshape(-1) for mask in masks]).astype(bool) for masks in parts))
 
 
 def _read_planetoid(files: Files) -> RawGraph:
@@ -130,12 +150,12 @@ def _read_planetoid(files: Files) -> RawGraph:
     tx, allx = (read_pickle(files[name], sparse.csr_matrix).astype(np.float32) for name in ("tx", "allx"))
     train, ty, ally = (read_pickle(files[name], np.ndarray) for name in ("y", "ty", "ally"))
     tested = np.array(files["test.index"].read_text(encoding="ascii").split(), dtype=np.int64)
-    num_nodes, known = int(tested.max()) + 1, allx.shape[0]
-    if tested.min() != known or len(tested) != tx.shape[0]:
-        raise DataError(f"expected {tx.shape[0]} test nodes from number {known} on; got {len(tested)}.")
+    num_nodes, num_others = int(tested.max()) + 1, allx.shape[0]
+    if tested.min() != num_others or len(tested) != tx.shape[0]:
+        raise DataError(f"expected {tx.shape[0]} test nodes from number {num_others} on; got {len(tested)}.")
     require_memory(NODE_BYTES * num_nodes, f"a graph of {num_nodes:,} nodes")
-    order = np.full(num_nodes - known, -1)
-    order[tested - known] = np.arange(len(tested))
+    order = np.full(num_nodes - num_others, -1)
+    order[tested - num_others] = np.arange(len(tested))
     blank = sparse.csr_matrix((1, tx.shape[1]), dtype=np.float32)
     x = sparse.vstack([allx, sparse.vstack([tx, blank]).tocsr()[order]]).tocsr()
     labels = np.where(order < 0, -1, ty.argmax(1)[order])
@@ -143,8 +163,8 @@ def _read_planetoid(files: Files) -> RawGraph:
     test = np.isin(nodes, tested)
     validation = (nodes >= len(train)) & (nodes < len(train) + NUM_VALIDATION)
     public = Masks(*(mask[None] for mask in (nodes < len(train), validation, test)))
-    is_real, splits = (nodes < known) | test, _read_splits(files)
-    default = Masks(*(getattr(splits, part) & is_real for part in PARTS))
+    is_real, splits = (nodes < num_others) | test, _read_splits(files)
+    default = Masks(*(mask & is_real for mask in splits.parts))
     citations = read_pickle(files["graph"], dict)
     num_pairs = sum(map(len, citations.values()))
     require_memory(PAIR_BYTES * num_pairs, f"{num_pairs:,} citations")
@@ -209,27 +229,41 @@ def _read_facebook(files: Files) -> RawGraph:
 
 def _read_city(files: Files) -> RawGraph:
     """Tensors; masks as booleans or as lists of node numbers."""
-    found: dict[str, Array] = {}
-    require_gzip_memory(files["data"])
+    tensors: dict[str, Array] = {}
+    _require_unpacked_memory(files["data"])
     with tarfile.open(files["data"], "r:gz") as archive:
         for member in archive:
             name = next((key for key, file in CITY_TENSORS.items() if Path(member.name).name == file), None)
             stream = archive.extractfile(member) if name and member.isfile() else None
             if name is None or stream is None:
                 continue
-            content = stream.read()
-            require_tensor_memory(content, member.name)
-            tensor = torch.as_tensor(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
-            require_memory(
-                tensor.numel() * tensor.element_size(), member.name
-            )  # one value can stand for many
-            found[name] = tensor.numpy()
-    missing = [file for key, file in CITY_TENSORS.items() if key not in found]
+            tensors[name] = _read_tensor(stream.read(), member.name)
+    missing = [file for key, file in CITY_TENSORS.items() if key not in tensors]
     if missing:
         raise DataError(f"the archive has no {', '.join(missing)}. The publisher has changed it.")
-    x, edges, y = found["x"], found["edges"], found["y"]
-    masks = Masks(*(_to_mask(found[part], len(x))[None] for part in PARTS))
-    return RawGraph(edges, x, y, {"default": masks})
+    x = tensors["x"]
+    masks = Masks(*(_to_mask(tensors[part], len(x))[None] for part in PARTS))
+    return RawGraph(tensors["edges"], x, tensors["y"], {"default": masks})
+
+
+def _require_unpacked_memory(path: Path) -> None:
+    """Unpacks a `.gz` file of tensors, as far as the memory budget goes."""
+    budget, total = memory_budget(), 0
+    with gzip.open(path) as stream:
+        while piece := stream.read(PIECE):
+            total += len(piece)
+            budget.require(TENSOR_COPIES * total, f"{path.name}, as far as it was read,")
+
+
+def _read_tensor(content: bytes, name: str) -> Array:
+    """The array in a file of `torch.save`, which may be a compressed zip file."""
+    if is_zipfile(io.BytesIO(content)):
+        with ZipFile(io.BytesIO(content)) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+        require_memory(TENSOR_COPIES * total, name)
+    tensor = torch.as_tensor(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
+    require_memory(tensor.numel() * tensor.element_size(), name)  # one value can stand for many
+    return np.asarray(tensor.numpy())
 
 
 def _to_array(values: Any) -> Array:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polynsd.data.datasets.sizes import require_matlab_memory
 from polynsd.errors import DataError
+from polynsd.memory import memory_budget
 from polynsd.sparse import check_pointers
 
 HEADER, ORDER = 128, slice(126, 128)
@@ -25,6 +25,8 @@ MATRIX, PACKED = 14, 15  # types of elements
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 SPARSE, NUMERIC = 5, range(6, 16)  # classes of matrices
 COMPLEX = 1 << 11
+PIECE = 1 << 14  # compressed bytes that are unpacked together
+COPIES = 16  # numbers are stored as single bytes and read as float64
 
 
 class _Element(NamedTuple):
@@ -39,12 +41,12 @@ def read_matlab(path: Path, names: Sequence[str]) -> dict[str, Any]:
         DataError: one is missing, is no matrix of real numbers, or would take more memory than the budget
             allows; or the file is damaged.
     """
-    require_matlab_memory(path)
+    _require_memory(path)
     content = path.read_bytes()
     order = {b"IM": "<", b"MI": ">"}.get(content[ORDER])
     if order is None:
         raise DataError(f"{path.name}: expected a file of MATLAB's version 5. Download it again.")
-    found: dict[str, Any] = {}
+    matrices: dict[str, Any] = {}
     for element in _elements(content[HEADER:], order):
         if element.kind == PACKED:
             element = next(_elements(zlib.decompress(element.content), order))
@@ -52,33 +54,46 @@ def read_matlab(path: Path, names: Sequence[str]) -> dict[str, Any]:
             flags, shape, name, *parts = _elements(element.content, order)
             text = name.content.decode("latin1")
             if text in names:
-                found[text] = _to_matrix(_to_array(flags, order), _to_array(shape, order), parts, order)
-    missing = [name for name in names if name not in found]
+                matrices[text] = _to_matrix(_to_array(flags, order), _to_array(shape, order), parts, order)
+    missing = [name for name in names if name not in matrices]
     if missing:
         raise DataError(f"{path.name}: there is no {', '.join(missing)} in it.")
-    return found
+    return matrices
+
+
+def _require_memory(path: Path) -> None:
+    """Unpacks the elements, which are compressed one by one, as far as the memory budget goes."""
+    budget, total = memory_budget(), 0
+    with path.open("rb") as file:
+        order = "<" if file.read(HEADER)[ORDER] == b"IM" else ">"
+        while len(tag := file.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}II", tag)
+            unpacker = zlib.decompressobj()
+            while size > 0 and (piece := file.read(min(size, PIECE))):
+                size -= len(piece)
+                total += len(unpacker.decompress(piece)) if kind == PACKED else len(piece)
+                budget.require(COPIES * total, f"{path.name}, as far as it was read,")
 
 
 def _elements(content: bytes, order: str) -> Iterator[_Element]:
     """Pieces with a type and a length; those of up to four bytes have both in one word."""
-    place = 0
-    while place + 8 <= len(content):
-        word, size = struct.unpack_from(f"{order}II", content, place)
+    offset = 0
+    while offset + 8 <= len(content):
+        word, size = struct.unpack_from(f"{order}II", content, offset)
         kind, short = word & 0xFFFF, word >> 16
-        start = place + (4 if short else 8)
+        start = offset + (4 if short else 8)
         size = short or size
         if short > 4 or start + size > len(content):
             raise DataError(f"an element declares {size} bytes; the file has {len(content) - start} more.")
         yield _Element(kind, content[start : start + size])
-        place = place + 8 if short else start + size + (0 if kind == PACKED else -size % 8)
+        offset = offset + 8 if short else start + size + (0 if kind == PACKED else -size % 8)
 
 
 def _to_array(element: _Element, order: str) -> NDArray[Any]:
     if element.kind not in NUMBERS:
         raise DataError(f"expected numbers; got an element of type {element.kind}.")
-    return np.frombuffer(element.content, np.dtype(order + NUMBERS[element.kind])).astype(
-        NUMBERS[element.kind]
-    )
+    native = NUMBERS[element.kind]
+    return np.frombuffer(element.content, order + native).astype(native)
 
 
 def _to_matrix(flags: NDArray[Any], shape: NDArray[Any], parts: list[_Element], order: str) -> Any:

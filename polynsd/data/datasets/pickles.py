@@ -1,4 +1,4 @@
-"""Pickles of strangers: containers, numbers, NumPy arrays and SciPy matrices are read, and nothing else.
+"""Downloaded pickles, read without running code: containers, numbers, NumPy arrays, SciPy matrices.
 
 A pickle is a program that may call whatever it names. Here every name that it may use stands for a function
 or a class that only makes containers; any other name is refused before it is imported. It is for files that

@@ -1,35 +1,26 @@
-"""Where the datasets of the catalogue come from: downloads, and their conversion to a `Graph`.
+"""Downloads of the datasets of the catalogue.
 
     graph = download_graph(entry.source, entry.name, cache)
 
 Every file is fetched over https with its certificate checked, up to a size limit, and read by
-`polynsd.data.datasets.formats`, which executes nothing. Publishers give edges in one direction or both, some
-with loops, masks as rows or as node numbers; here all of that becomes one form: edges once, masks [S, N],
-label −1 for none. Whether a graph is the one that was expected, `polynsd.data.datasets.trust` says. For files
-of your own see `polynsd.data.tables`.
+`polynsd.data.datasets.formats`, which executes nothing. Whether a graph is the one that was expected,
+`polynsd.data.datasets.trust` says. For files of your own see `polynsd.data.tables`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
 from polynsd.data.datasets.entries import ArchiveOnly, DatasetSource
 from polynsd.data.datasets.formats import read_files
-from polynsd.data.edges import merge_edges
 from polynsd.data.graph import Graph
-from polynsd.data.splits import Masks
 from polynsd.errors import DataError
 
-Array = NDArray[Any]
 Progress = Callable[[int, str], None]
 
 TIMEOUT_SECONDS = 30.0
@@ -37,7 +28,6 @@ MAX_BYTES = 1 << 30  # no file of the catalogue comes near it
 CHUNK_BYTES = 1 << 18
 HEADERS = {"User-Agent": "polynsd", "Accept-Encoding": "identity"}
 PARTIAL_CONTENT = 206
-SPARSE_BELOW = 0.125  # share of non-zero features under which they are kept as CSR
 
 
 def download_graph(source: DatasetSource, name: str, cache: Path, progress: Progress | None = None) -> Graph:
@@ -53,8 +43,7 @@ def download_graph(source: DatasetSource, name: str, cache: Path, progress: Prog
             key: fetch(url, Path(folder) / f"{number}-{Path(urlsplit(url).path).name}", progress=report)
             for number, (key, url) in enumerate(source.files.items())
         }
-        raw = read_files(source.reader, files)
-    return _build_graph(name, raw.edges, raw.x, raw.y, raw.masks)
+        return read_files(source.reader, files).to_graph(name)
 
 
 def fetch(
@@ -149,21 +138,3 @@ def _check_response(response: Any, **_: Any) -> None:
         raise DataError(
             f"{response.url} answers a request for the whole file with a part of it. Download it by hand."
         )
-
-
-def _build_graph(name: str, edges: Array, x: Any, y: Array, masks: Mapping[str, Masks]) -> Graph:
-    """A graph of edges [2, *] in any direction and number, features [N, F] and class numbers."""
-    features = sparse.csr_matrix(x, dtype=np.float32)
-    features.sum_duplicates()
-    features.eliminate_zeros()
-    num_nodes, num_features = features.shape
-    if features.nnz >= SPARSE_BELOW * num_nodes * num_features:
-        features = features.toarray()
-    return Graph(
-        name=name,
-        edge_index=merge_edges(edges, num_nodes).edge_index.astype(np.int32),
-        num_nodes=num_nodes,
-        x=features,
-        y=np.ascontiguousarray(y.reshape(-1), dtype=np.int64),
-        masks=masks,
-    )

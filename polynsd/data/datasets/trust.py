@@ -1,4 +1,4 @@
-"""What a download must hold: the fingerprint of a graph, known beforehand or from the first time.
+"""Fingerprints of downloaded graphs: in the catalogue, given by the user, or kept from the first download.
 
     expected = expected_fingerprint(entry, cache, given)
     require_fingerprint(entry, graph, expected, cache)
@@ -14,11 +14,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
 
+from polynsd.data.datasets.archive import replace_file
 from polynsd.data.datasets.entries import DatasetEntry
 from polynsd.data.graph import Graph
 from polynsd.data.splits import PARTS
@@ -47,7 +47,8 @@ def fingerprint_of(graph: Graph) -> str:
         "labels": np.zeros(0, "<i8") if graph.y is None else graph.y.astype("<i8"),
     }
     for protocol in sorted(graph.masks):
-        arrays |= {f"{protocol} {part}": getattr(graph.masks[protocol], part) for part in PARTS}
+        keys = (f"{protocol} {part}" for part in PARTS)
+        arrays |= zip(keys, graph.masks[protocol].parts, strict=True)
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -55,14 +56,14 @@ def fingerprint_of(graph: Graph) -> str:
 
 
 def expected_fingerprint(entry: DatasetEntry, cache: Path, given: str | None) -> str | None:
-    """What the download of a dataset must have: as given, accepted before, or known; None if nobody knows."""
+    """The fingerprint given by the user, accepted before, or in the catalogue, in this order; or None."""
     if given is not None and not SHA256.fullmatch(given):
         raise ConfigError(f"a SHA-256 has 64 lower-case hexadecimal digits; got {given!r}.")
     return given or _read(cache).get(entry.name) or entry.sha256
 
 
 def require_permission(entry: DatasetEntry, expected: str | None, trust: bool) -> None:
-    """Raises where nothing says what a download should be, before anything is fetched."""
+    """Raises where no fingerprint is known and the user does not trust the publisher."""
     if expected is None and not trust:
         command = f"polynsd data fetch {entry.name}"
         raise DataError(
@@ -72,21 +73,19 @@ def require_permission(entry: DatasetEntry, expected: str | None, trust: bool) -
         )
 
 
-def require_fingerprint(entry: DatasetEntry, graph: Graph, expected: str | None, cache: Path) -> str:
-    """The fingerprint of a download, kept in the cache if it is new; raises if another one was expected."""
-    found = fingerprint_of(graph)
-    if expected not in (None, found):
+def require_fingerprint(entry: DatasetEntry, graph: Graph, expected: str | None, cache: Path) -> None:
+    """Raises if a download has another fingerprint than expected; a new one is kept in the cache."""
+    actual = fingerprint_of(graph)
+    if expected not in (None, actual):
         raise DataError(
-            f"the download of '{entry.name}' is not the graph that was expected: its SHA-256 is {found}, not "
-            f"{expected}. Nothing was kept. The publisher has changed it, or someone has on the way; if you "
-            f"know it to be right, accept it with `polynsd data fetch {entry.name} --sha256 {found}`."
+            f"the download of '{entry.name}' is not the graph that was expected: its SHA-256 is {actual}, "
+            f"not {expected}. Nothing was kept. The publisher has changed it, or someone has on the way; if "
+            f"you know it to be right, accept it with `polynsd data fetch {entry.name} --sha256 {actual}`."
         )
     accepted = _read(cache)
-    if found not in (entry.sha256, accepted.get(entry.name)):
-        unfinished = cache / f".{FILE}.{uuid4().hex}.tmp"
-        unfinished.write_text(json.dumps({**accepted, entry.name: found}, indent=2) + "\n", encoding="utf-8")
-        unfinished.replace(cache / FILE)
-    return found
+    if actual not in (entry.sha256, accepted.get(entry.name)):
+        with replace_file(cache / FILE) as file:
+            file.write((json.dumps({**accepted, entry.name: actual}, indent=2) + "\n").encode())
 
 
 def _read(cache: Path) -> dict[str, str]:
@@ -94,6 +93,6 @@ def _read(cache: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     content = read_json(path)
-    if not all(SHA256.fullmatch(str(each)) for each in content.values()):
+    if not all(SHA256.fullmatch(str(digest)) for digest in content.values()):
         raise DataError(f"{path} is damaged: not an object of fingerprints. Correct or delete it.")
     return content

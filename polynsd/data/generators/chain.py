@@ -9,19 +9,22 @@ a language: do not read accuracies as a forecast for the public Roman-Empire gra
 """
 
 import numpy as np
-import torch
 
 from polynsd.data.edges import merge_edges
-from polynsd.data.generators.common import FloatArray, IntArray, random_streams, require_deviation
+from polynsd.data.generators.common import (
+    FloatArray,
+    IntArray,
+    draw_stratified_masks,
+    random_streams,
+    require_deviation,
+)
 from polynsd.data.graph import Graph
-from polynsd.data.splits import Masks, stratified_split
 from polynsd.errors import ConfigError, require_at_least
 
 SENTENCE = (5, 35)  # words of the shortest and of the longest sentence
 NUM_TYPES = 16  # kinds of words: nouns, verbs, articles, ...
 ROLES_PER_TYPE = 3  # a word of one type plays one of so many roles
 FRACTIONS = (0.5, 0.25, 0.25)
-NUM_SPLITS = 10
 
 
 def syntax_chain(
@@ -58,14 +61,13 @@ def syntax_chain(
     head = projective_heads(tree_rng.random(num_nodes), sentence)
     types = word_types(sentence, type_rng)
     y = roles_of(types, head, role_table(num_classes, role_rng))
-    splits = [stratified_split(torch.from_numpy(y), FRACTIONS, seed) for seed in range(NUM_SPLITS)]
     return Graph(
         name="syntax-chain",
         edge_index=chain_edges(head),
         num_nodes=num_nodes,
         x=noisy_embeddings(types, num_features, feature_noise, feature_rng).astype(np.float32),
         y=y,
-        masks={"default": Masks.from_splits(splits)},
+        masks={"default": draw_stratified_masks(y, FRACTIONS)},
         extras={"type": types, "head": head, "sentence": sentence},
     )
 

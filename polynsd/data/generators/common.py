@@ -1,15 +1,19 @@
-"""What the generators share: array types, random streams and checks of arguments."""
+"""What the generators share: array types, random streams, splits and checks of arguments."""
 
 import math
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from polynsd.data.splits import Fractions, Masks, stratified_split
 from polynsd.errors import ConfigError, require_at_least
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+NUM_SPLITS = 10
 
 
 def random_streams(seed: int, count: int) -> list[np.random.Generator]:
@@ -19,6 +23,12 @@ def random_streams(seed: int, count: int) -> list[np.random.Generator]:
     """
     require_at_least("seed", seed, 0)
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
+
+
+def draw_stratified_masks(y: IntArray, fractions: Fractions) -> Masks:
+    """Ten stratified splits, with the seeds 0 to 9."""
+    labels = torch.from_numpy(y)
+    return Masks.from_splits([stratified_split(labels, fractions, seed) for seed in range(NUM_SPLITS)])
 
 
 def require_probability(name: str, value: float) -> None:

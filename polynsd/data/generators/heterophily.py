@@ -83,13 +83,15 @@ def heterophilous_graph(
     require_probability("heterophily", heterophily)
     require_probability("edge_noise", edge_noise)
     require_deviation("feature_noise", feature_noise)
-    _check_variant(degree, scaled_noise, legacy, features)
+    _check_variant(scaled_noise, legacy, features)
     label_rng, axis_rng, angle_rng, noise_rng, edge_rng = random_streams(seed, 5)
     axes = axis_rng.random((num_classes, num_features))
     if legacy:
         y = label_rng.integers(num_classes, size=num_nodes)
     else:
         y = label_rng.permutation(np.arange(num_nodes) % num_classes)
+    connect = legacy_ring if legacy else rewired_ring
+    pairs = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
     noise = feature_noise * noise_rng.standard_normal((num_nodes, num_features))
     if features == "gaussian":
         mixing = axis_rng.random((num_features, num_features))
@@ -98,11 +100,9 @@ def heterophilous_graph(
         x = ellipsoid_points(y, axes, angle_rng, legacy)
         x -= 0.0 if legacy else x.mean(axis=0)
         x += axes[y] * noise if scaled_noise else noise
-    connect = legacy_ring if legacy else rewired_ring
-    ends = connect(y, num_classes, degree, heterophily, edge_noise, edge_rng)
     return Graph(
         name="heterophilous-legacy" if legacy else "heterophilous",
-        edge_index=merge_edges(np.stack(ends), num_nodes).edge_index,
+        edge_index=merge_edges(pairs, num_nodes).edge_index,
         num_nodes=num_nodes,
         x=x.astype(np.float32),
         y=y,
@@ -138,14 +138,10 @@ def _check_sizes(num_nodes: int, num_classes: int, num_features: int, degree: in
         )
 
 
-def _check_variant(degree: int, scaled_noise: bool, legacy: bool, features: str) -> None:
+def _check_variant(scaled_noise: bool, legacy: bool, features: str) -> None:
     require_choice("features", features, FEATURES)
     if legacy and features == "gaussian":
         raise ConfigError("legacy=True has ellipsoids; got features='gaussian'. Choose one of the two.")
-    if not legacy and degree % 2:
-        raise ConfigError(
-            f"a ring needs an even degree; got degree={degree}. Use {degree - 1} or {degree + 1}."
-        )
     if legacy and not scaled_noise:
         raise ConfigError(
             "the published generator always scales the noise by the axes; got legacy=True with "

@@ -52,7 +52,7 @@ def minesweeper(
     counts = neighbouring_mines(mines.reshape(rows, cols)).ravel()
     return Graph(
         name="minesweeper",
-        edge_index=merge_edges(np.stack(king_moves(rows, cols)), rows * cols).edge_index,
+        edge_index=merge_edges(king_moves(rows, cols), rows * cols).edge_index,
         num_nodes=rows * cols,
         x=cell_features(counts, hidden).astype(np.float32),
         y=mines.astype(np.int64),
@@ -80,14 +80,9 @@ def cell_features(counts: IntArray, hidden: BoolArray) -> FloatArray:
     return np.eye(2 + LARGEST_COUNT)[column]
 
 
-def king_moves(rows: int, cols: int) -> tuple[IntArray, IntArray]:
-    """Ends of all edges, each once: to the east, south-west, south and south-east."""
+def king_moves(rows: int, cols: int) -> IntArray:
+    """All edges [2, E], each once: to the east, south-west, south and south-east."""
     cell = np.arange(rows * cols).reshape(rows, cols)
-    moves = [
-        (cell[:, :-1], cell[:, 1:]),
-        (cell[:-1, 1:], cell[1:, :-1]),
-        (cell[:-1], cell[1:]),
-        (cell[:-1, :-1], cell[1:, 1:]),
-    ]
-    source, target = (np.concatenate([end.ravel() for end in ends]) for ends in zip(*moves, strict=True))
-    return source, target
+    source = cell[:, :-1], cell[:-1, 1:], cell[:-1], cell[:-1, :-1]
+    target = cell[:, 1:], cell[1:, :-1], cell[1:], cell[1:, 1:]
+    return np.stack([np.concatenate([end.ravel() for end in ends]) for ends in (source, target)])

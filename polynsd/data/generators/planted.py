@@ -27,17 +27,16 @@ from polynsd.data.edges import merge_edges
 from polynsd.data.generators.common import (
     FloatArray,
     IntArray,
+    draw_stratified_masks,
     random_streams,
     require_deviation,
     require_probability,
 )
 from polynsd.data.generators.rewiring import rewired_ring
 from polynsd.data.graph import Graph
-from polynsd.data.splits import Masks, stratified_split
 from polynsd.errors import ConfigError, DataError, require_at_least
 
 FRACTIONS = (0.3, 0.2, 0.5)
-NUM_SPLITS = 10
 
 
 def planted_sheaf(
@@ -76,6 +75,7 @@ def planted_sheaf(
         raise ConfigError(f"frame_spread must lie above 0 and at most at 1; got {frame_spread!r}.")
     community_rng, field_rng, frame_rng, noise_rng, compass_rng, edge_rng = random_streams(seed, 6)
     community = community_rng.permutation(np.arange(num_nodes) % num_communities)
+    pairs = rewired_ring(community, num_communities, degree, 1.0 - homophily, 0.0, edge_rng)
     field = random_directions(num_communities, stalk_dim, field_rng)
     frame = random_frames(num_nodes, stalk_dim, frame_spread, frame_rng)
     section = np.einsum("nij,ni->nj", frame, field[community])
@@ -83,15 +83,13 @@ def planted_sheaf(
     compass = frame[:, : stalk_dim - 1]  # rows i of O_v are O_vᵀ e_i
     compass = compass + frame_noise * compass_rng.standard_normal(compass.shape)
     y = nearest_axis(section)
-    ends = rewired_ring(community, num_communities, degree, 1.0 - homophily, 0.0, edge_rng)
-    splits = [stratified_split(torch.from_numpy(y), FRACTIONS, seed) for seed in range(NUM_SPLITS)]
     return Graph(
         name="planted-sheaf",
-        edge_index=merge_edges(np.stack(ends), num_nodes).edge_index,
+        edge_index=merge_edges(pairs, num_nodes).edge_index,
         num_nodes=num_nodes,
         x=np.hstack([compass.reshape(num_nodes, -1), measured]).astype(np.float32),
         y=y,
-        masks={"default": Masks.from_splits(splits)},
+        masks={"default": draw_stratified_masks(y, FRACTIONS)},
         extras={"frame": frame, "section": section, "community": community},
     )
 
@@ -122,10 +120,6 @@ def _check_sizes(num_nodes: int, stalk_dim: int, num_communities: int, degree: i
     require_at_least("num_communities", num_communities, 2)
     require_at_least("degree", degree, 2)
     require_at_least("num_nodes", num_nodes, num_communities)
-    if degree % 2:
-        raise ConfigError(
-            f"a ring needs an even degree; got degree={degree}. Use {degree - 1} or {degree + 1}."
-        )
     if degree >= num_nodes // num_communities:
         raise DataError(
             f"communities need more than degree={degree} nodes; {num_nodes} nodes in {num_communities} "

@@ -14,7 +14,7 @@ which loses such picks (see `heterophily`).
 import numpy as np
 
 from polynsd.data.generators.common import BoolArray, FloatArray, IntArray
-from polynsd.errors import DataError
+from polynsd.errors import ConfigError, DataError
 
 # Redrawing inside the wanted class leaves the class mixture untouched; in a sparse graph a handful
 # of rounds suffice. After this many, edges whose class offers no partner draw another class too.
@@ -34,11 +34,15 @@ def rewired_ring(
     heterophily: float,
     edge_noise: float,
     rng: np.random.Generator,
-) -> tuple[IntArray, IntArray]:
-    """Ends (source, target) of the N·k/2 edges; `degree` k is even and below N."""
+) -> IntArray:
+    """The N·k/2 edges [2, E] from source to target; `degree` k is below N, and even or a `ConfigError`."""
+    if degree % 2:
+        raise ConfigError(
+            f"a ring needs an even degree; got degree={degree}. Use {degree - 1} or {degree + 1}."
+        )
     if edge_noise == 0.0:
         _check_feasible(np.bincount(labels, minlength=num_classes), degree, heterophily)
-    source, target = ring(labels.size, degree)
+    edges = source, target = ring(labels.size, degree)
     kept = rng.random(source.size) < edge_noise
     # the nodes sorted by class, so that uniform members of many classes are drawn in one indexing
     members, sizes = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=num_classes)
@@ -50,7 +54,7 @@ def rewired_ring(
         target[pending] = members[starts[classes] + rng.integers(sizes[classes])]
         pending = _find_collisions(source, target, kept, pending, labels.size)
         if pending.size == 0:
-            return source, target
+            return edges
         if attempt >= CLASS_ROUNDS:
             wanted[pending] = draw_classes(labels[source[pending]], num_classes, heterophily, rng)
     raise DataError(
@@ -60,18 +64,20 @@ def rewired_ring(
     )
 
 
-def ring(num_nodes: int, degree: int) -> tuple[IntArray, IntArray]:
-    """The forward edges (i, i+s mod N) for s = 1, ..., ⌊degree/2⌋, grouped by i."""
+def ring(num_nodes: int, degree: int) -> IntArray:
+    """The forward edges [2, E], (i, i+s mod N) for s = 1, ..., ⌊degree/2⌋, grouped by i."""
     steps = np.arange(1, degree // 2 + 1)
     source = np.repeat(np.arange(num_nodes), steps.size)
-    return source, (source + np.tile(steps, num_nodes)) % num_nodes
+    return np.stack([source, (source + np.tile(steps, num_nodes)) % num_nodes])
 
 
-def draw_classes(own: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator) -> IntArray:
-    """A partner's class for a node of each class in `own`; exact at het = 0 and 1."""
-    other = rng.integers(num_classes - 1, size=own.size)
-    other += other >= own
-    return np.where(rng.random(own.size) < heterophily, other, own)
+def draw_classes(
+    labels: IntArray, num_classes: int, heterophily: float, rng: np.random.Generator
+) -> IntArray:
+    """A partner's class for a node of each of these classes; exact at het = 0 and 1."""
+    other = rng.integers(num_classes - 1, size=labels.size)
+    other += other >= labels
+    return np.where(rng.random(labels.size) < heterophily, other, labels)
 
 
 def _find_collisions(
@@ -120,11 +126,11 @@ def legacy_ring(
     heterophily: float,
     edge_noise: float,
     rng: np.random.Generator,
-) -> tuple[IntArray, IntArray]:
-    """Ends (source, target) of the N·⌊k/2⌋ picks of the published rule, loops and repetitions included."""
-    source, target = ring(labels.size, degree)
+) -> IntArray:
+    """The N·⌊k/2⌋ picks [2, E] of the published rule, loops and repetitions included."""
+    edges = ring(labels.size, degree)
     mixture = class_mixture(num_classes, heterophily)
-    picks = target.reshape(labels.size, degree // 2)  # a view: filling it fills target
+    picks = edges[1].reshape(labels.size, degree // 2)  # a view: filling it fills the targets
     for node, row in enumerate(picks):
         # farther than k/2 by plain index, without wrapping round, or the node itself
         distance = np.abs(np.arange(labels.size) - node)
@@ -133,7 +139,7 @@ def legacy_ring(
             wanted = int(rng.choice(num_classes, p=mixture[labels[node]]))
             row[slot] = _pick_partner(node, wanted, candidates, labels, num_classes, rng)
             candidates[row[slot]] = False
-    return source, target
+    return edges
 
 
 def class_mixture(num_classes: int, heterophily: float) -> FloatArray:

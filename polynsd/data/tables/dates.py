@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.errors import DataError
-from polynsd.optional import load_optional
+from polynsd.optional import load_table_package
 
 ISO = "ISO8601"
 FORMATS = {
@@ -69,7 +69,7 @@ def _day_or_month_first(distinct: Sequence[str], origin: str) -> str | None:
 
 def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray[np.float64]:
     """The days of texts in this format."""
-    pd = load_optional("pandas", purpose="reading and writing tables needs", extra="data")
+    pd = load_table_package("pandas")
     dates = pd.to_datetime(pd.Series(distinct, dtype=object), format=date_format, utc=True, errors="coerce")
     is_wrong = dates.isna().to_numpy()
     if is_wrong.any():
@@ -83,7 +83,7 @@ def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray
 
 def arrow_days(array: Any) -> NDArray[np.float64]:
     """The days of Arrow's dates, timestamps (since 1970) or durations; NaN where missing."""
-    pa = load_optional("pyarrow", purpose="reading and writing tables needs", extra="data")
+    pa = load_table_package("pyarrow")
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("ms"))
     per_day = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}[array.type.unit]

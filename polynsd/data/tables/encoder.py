@@ -2,7 +2,7 @@
 
     encoder = FeatureEncoder.fit("city", column, is_categorical=False, missing="mean")
     encoder.names                       # ("city=Bern", "city=Oslo")
-    encoder.transform(column, "mean")   # values [N, 2], number of missing and of unseen ones
+    encoder.transform(column, "mean")   # an `EncodedColumn`: values [N, 2], and what was done to them
 
 Features are float32: numbers as they are, dates as days since 1970, everything else one-hot. A missing number
 becomes the mean of its column, a missing category a row of zeros, and a further feature marks these rows;
@@ -13,20 +13,18 @@ one, which is also that of categories that come later.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.dates import ISO, find_date_format, find_odd_date, text_days
-from polynsd.data.tables.table import MISSING, Column, is_number_text, load
+from polynsd.data.tables.dates import find_odd_date
+from polynsd.data.tables.table import MISSING, Column, is_number_text, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
-from polynsd.fields import fit_fields
 
 KEPT = 50  # categories that have a feature each, however rare they are
 MOST = 1000  # features of a column at most
@@ -92,36 +90,41 @@ class FeatureEncoder:
             missing: `error` or `mean`.
             most: features that it may become.
         """
-        date_format = None
-        if not is_categorical:
-            date_format = ISO if column.is_date else find_column_format(column)
-        numbers = None if is_categorical else _read_numbers(column, date_format)
+        date_format = None if is_categorical else column.date_format
+        numbers = None if is_categorical else column.read_numbers(date_format)
         if numbers is not None:
             is_missing = np.isnan(numbers)
-            _check_gaps(column, is_missing, missing)
-            mean = float(numbers[~is_missing].mean()) if len(numbers) else 0.0
-            return cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
-        codes, categories = column.categories
-        is_missing = codes == MISSING
-        kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+            mean = 0.0 if is_missing.all() else float(numbers[~is_missing].mean())
+            encoder = cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
+        else:
+            codes, categories = column.categories
+            is_missing = codes == MISSING
+            kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
+            encoder = cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
         _check_gaps(column, is_missing, missing)
-        return cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
+        if len(is_missing) and is_missing.all():
+            raise UselessColumnError(
+                f"{column.origin}: all values are missing. Leave it out with exclude=[...]."
+            )
+        return encoder
 
-    def transform(self, column: Column, missing: str, unseen: str = "error") -> tuple[Features, int, int]:
-        """The features `[N, k]` of a column, how many values are missing, and how many categories unseen.
+    def transform(self, column: Column, missing: str, unseen: str = "error") -> EncodedColumn:
+        """The features of a column.
 
         Args:
             column: of this table or another one.
             missing: `error`, or `mean` to fill gaps.
             unseen: `error`, or `ignore` for a row of zeros where a category is new.
         """
-        num_unseen, values = 0, None
+        num_unseen = num_pooled = 0
         if self.categories is not None:
             codes, num_unseen = self._category_codes(column, unseen)
             is_missing = codes == MISSING
             values = _one_hot(codes, len(self.categories) + self.pools_others)
+            if self.pools_others:
+                num_pooled = len(set(column.categories[1]) - set(self.categories))
         else:
-            numbers = _read_numbers(column, self.date_format)
+            numbers = column.read_numbers(self.date_format)
             if numbers is None:
                 raise DataError(
                     f"{column.origin}: the model was trained on numbers here; some values are none. "
@@ -131,11 +134,11 @@ class FeatureEncoder:
             remedy = "Correct them, or leave the column out with exclude=[...]."
             filled = np.where(is_missing, self.mean, numbers)
             values = finite_float32(filled, column.origin, remedy=remedy)[:, None]
-        if is_missing.any() and missing != "mean":
-            raise _gap_error(column, int(is_missing.sum()))
+        _check_gaps(column, is_missing, missing)
         if self.marks_missing:
             values = join_features([values, is_missing.astype(np.float32)[:, None]])
-        return values, int(is_missing.sum()), num_unseen
+        is_date = column.is_date or self.date_format is not None
+        return EncodedColumn(self, values, int(is_missing.sum()), num_unseen, num_pooled, is_date)
 
     def _category_codes(self, column: Column, unseen: str) -> tuple[NDArray[np.int64], int]:
         """The features of the values, MISSING or UNSEEN elsewhere; and how many rows hold what is new.
@@ -151,32 +154,20 @@ class FeatureEncoder:
                 f"{column.origin}: {len(new)} categories were not there in training, e.g. {new[0]!r}. "
                 "Correct them, train anew, or ask for unseen='ignore' (a row of zeros)."
             )
-        result = np.array([position.get(name, other) for name in names] + [MISSING], dtype=np.int64)[codes]
+        result = recode(codes, [position.get(name, other) for name in names])
         return result, int((result == UNSEEN).sum())
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FeatureEncoder:
-        """From plain data, also from JSON."""
-        return fit_fields(cls, values)
 
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """The features `[N, k]` of a column, and what was done to it."""
 
-def find_column_format(column: Column) -> str | None:
-    """The format in which a column of text holds dates; None if it holds none."""
-    if not column.is_string:
-        return None
-    return find_date_format(load("pandas").factorize(column.present)[1].tolist(), column.origin)
-
-
-def column_days(column: Column, date_format: str) -> NDArray[np.float64] | None:
-    """The days of a column of text; NaN where missing."""
-    codes, distinct = load("pandas").factorize(column.present)
-    return np.append(text_days(distinct.tolist(), date_format, column.origin), np.nan)[codes]
-
-
-def _read_numbers(column: Column, date_format: str | None) -> NDArray[np.float64] | None:
-    if date_format is not None and column.is_string:
-        return column_days(column, date_format)
-    return column.numbers
+    encoder: FeatureEncoder
+    values: Features
+    filled: int = 0  # missing values
+    unseen: int = 0  # rows whose category the encoder does not know
+    pooled: int = 0  # categories that share one feature
+    is_date: bool = False
 
 
 def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
@@ -191,30 +182,21 @@ def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
 
 def join_features(parts: Sequence[Features]) -> Features:
     """The columns side by side, sparse if that is worth it."""
-    rows, width = parts[0].shape[0], sum(part.shape[1] for part in parts)
-    has_sparse = any(map(sparse.issparse, parts))
-    stored = (
-        sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
-        if has_sparse
-        else 0
-    )
-    if has_sparse and rows * width >= SPARSE_SIZE and stored <= SPARSE_SHARE * rows * width:
-        return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+    size = parts[0].shape[0] * sum(part.shape[1] for part in parts)
+    if size >= SPARSE_SIZE and any(map(sparse.issparse, parts)):
+        stored = sum(part.nnz if sparse.issparse(part) else np.count_nonzero(part) for part in parts)
+        if stored <= SPARSE_SHARE * size:
+            return parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts, format="csr"))
     return np.concatenate([part.toarray() if sparse.issparse(part) else part for part in parts], axis=1)
-
-
-def _gap_error(column: Column, count: int) -> DataError:
-    return DataError(
-        f"{column.origin}: {count} of {len(column)} values are missing. Fill them in, leave the column "
-        "out with exclude=[...], or ask for missing='mean' (the mean and an indicator column)."
-    )
 
 
 def _check_gaps(column: Column, is_missing: NDArray[np.bool_], missing: str) -> None:
     if is_missing.any() and missing != "mean":
-        raise _gap_error(column, int(is_missing.sum()))
-    if len(is_missing) and is_missing.all():
-        raise UselessColumnError(f"{column.origin}: all values are missing. Leave it out with exclude=[...].")
+        raise DataError(
+            f"{column.origin}: {int(is_missing.sum())} of {len(column)} values are missing. Fill them in, "
+            "leave the column out with exclude=[...], or ask for missing='mean' (the mean and an indicator "
+            "column)."
+        )
 
 
 def _choose_categories(

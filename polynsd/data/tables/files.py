@@ -17,9 +17,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from polynsd.data.tables.table import DELIMITERS, Table, load, require_header, suggest_delimiter
+from polynsd.data.tables.table import DELIMITERS, Table, require_header, suggest_delimiter
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.memory import DEFLATE_RATIO, memory_budget
+from polynsd.optional import load_table_package
 from polynsd.parquet import read_parquet
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def read_table(path: FilePath, text_format: TextFormat = TextFormat()) -> Table:
     """The table in a file; anything unreadable is a `DataError`."""
     extension = extension_of(path)
     require_choice("file extension", extension, TABLE_EXTENSIONS)
-    path, pa = require_file(path), load("pyarrow")
+    path, pa = require_file(path), load_table_package("pyarrow")
     try:
         if extension == ".parquet":
             return _read_parquet(path)
@@ -128,11 +129,11 @@ def _read_parquet(path: Path) -> Table:
     content = read_parquet(path, path.name)
     require_header(content.column_names, path.name)
     content = content.replace_schema_metadata(None)  # an index that pandas stored is a column here
-    return Table(path.name, content.to_pandas(types_mapper=load("pandas").ArrowDtype))
+    return Table(path.name, content.to_pandas(types_mapper=load_table_package("pandas").ArrowDtype))
 
 
 def _read_text(path: Path, separator: str, text_format: TextFormat) -> Table:
-    pa, pd, reader = load("pyarrow"), load("pandas"), load("pyarrow.csv")
+    pa, pd, reader = map(load_table_package, ("pyarrow", "pandas", "pyarrow.csv"))
     names, num_lines = _read_header(path, separator, text_format.encoding)
     _require_text_memory(path, len(names), text_format.encoding)
     text = pa.large_string()
@@ -203,6 +204,6 @@ def _require_text_memory(path: Path, num_columns: int, encoding: str) -> None:
 
 def _open_text(path: Path, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
     """The characters of a file, decompressed by its extension."""
-    stream = load("pyarrow").input_stream(str(path))
+    stream = load_table_package("pyarrow").input_stream(str(path))
     encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
     return io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")

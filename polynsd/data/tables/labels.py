@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
-from polynsd.data.tables.table import MISSING, Column
+from polynsd.data.tables.table import MISSING, Column, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 
@@ -40,20 +40,12 @@ class NodeLabels:
     class_names: tuple[str, ...] | None = None
     num_unknown: int = 0
 
-    @property
-    def num_missing(self) -> int:
-        """How many rows have no label, if others have."""
-        if self.y is None:
-            return 0
-        return int((self.y == MISSING).sum() if self.class_names is not None else np.isnan(self.y).sum())
-
     def with_classes(self, class_names: tuple[str, ...] | None) -> NodeLabels:
         """The labels under the classes of another table; those that are none of them are missing."""
         if self.y is None or self.class_names is None or class_names is None:
             return self
         position = {name: i for i, name in enumerate(class_names)}
-        numbers = [position.get(name, MISSING) for name in self.class_names]
-        y = np.array([*numbers, MISSING], dtype=np.int64)[self.y]
+        y = recode(self.y, [position.get(name, MISSING) for name in self.class_names])
         num_unknown = int(((y == MISSING) & (self.y != MISSING)).sum())
         return replace(self, y=y, class_names=class_names, num_unknown=num_unknown)
 
@@ -93,7 +85,7 @@ def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str,
     values = [int(name) if name.lstrip("+-").isdecimal() else int(float(name)) for name in names]
     classes = sorted(set(values) - {MISSING})
     rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
-    return np.array([rank[value] for value in values] + [MISSING])[codes], tuple(map(str, classes))
+    return recode(codes, [rank[value] for value in values]), tuple(map(str, classes))
 
 
 def require_learnable(graph: Graph, label: str) -> None:

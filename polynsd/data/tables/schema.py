@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from polynsd.data.edges import AGGREGATES, EdgeReport
 from polynsd.data.graph import Graph
-from polynsd.data.tables.encode import describe_columns
 from polynsd.data.tables.encoder import FeatureEncoder
+from polynsd.data.tables.features import describe_columns
 from polynsd.data.tables.files import TextFormat
 from polynsd.errors import ConfigError, require_choice, unknown_name
 from polynsd.fields import fit_fields

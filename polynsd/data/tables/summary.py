@@ -1,4 +1,4 @@
-"""What is in a table: a line per column, for a look at it before anything is made of it."""
+"""A summary of every column of a table, to look at before a graph is read from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polynsd.data.tables.encoder import column_days, find_column_format
 from polynsd.data.tables.table import Column, Table
 from polynsd.errors import DataError
 
@@ -71,11 +70,10 @@ def _describe_values(column: Column, present: pd.Series) -> tuple[str, str]:
     """(kind, range of numbers or the most frequent texts)"""
     if not len(present):
         return "empty", ""
-    date_format = find_column_format(column) if column.numbers is None else None
-    numbers = column.numbers if date_format is None else column_days(column, date_format)
+    numbers = column.read_numbers(column.date_format)
     if numbers is not None:
         low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-        if column.is_date or date_format is not None:
+        if column.date_format is not None:
             return "dates", f"{_show_day(low)} … {_show_day(high)}"
         is_whole = bool(((numbers == np.floor(numbers)) | np.isnan(numbers)).all())
         return "whole numbers" if is_whole else "numbers", f"{low:.6g} … {high:.6g}"

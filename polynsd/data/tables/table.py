@@ -13,7 +13,7 @@ or "?" is a missing value (`MISSING_TEXTS`), except in ids. Dates are numbers: d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.tables.dates import arrow_days
+from polynsd.data.tables.dates import ISO, arrow_days, find_date_format, text_days
 from polynsd.errors import DataError, unknown_name
 from polynsd.memory import require_memory
-from polynsd.optional import load_optional
+from polynsd.optional import load_table_package
 from polynsd.parquet import decode_text
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ def suggest_delimiter(line: str = "") -> str:
     )
 
 
-def load(module: str) -> Any:
-    """Imports pandas, pyarrow or a part of them; an error says how to install what is missing."""
-    return load_optional(module, purpose="reading and writing tables needs", extra="data")
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length under their names.
@@ -71,7 +66,7 @@ class Table:
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, name: str) -> Table:
         """Takes a user's DataFrame; raises if its index carries ids."""
-        pd = load("pandas")
+        pd = load_table_package("pandas")
         if not isinstance(frame, pd.DataFrame):
             raise DataError(f"{name} must be a pandas DataFrame; got a {type(frame).__name__}.")
         index = frame.index
@@ -109,7 +104,7 @@ class Table:
             str(key): [record.get(key, default) for record in records] for key, default in attributes.items()
         }
         # as objects: pandas would make floats of integers with gaps
-        return cls(name, load("pandas").DataFrame({**ids, **columns}, dtype=object))
+        return cls(name, load_table_package("pandas").DataFrame({**ids, **columns}, dtype=object))
 
     @property
     def columns(self) -> list[str]:
@@ -183,6 +178,25 @@ class Column:
         return values.to_numpy(np.float64, na_value=np.nan)
 
     @cached_property
+    def date_format(self) -> str | None:
+        """How the values write dates (`dates`), ISO where they are dates by type; None if they are none."""
+        if not self.is_string:
+            return ISO if self.is_date else None
+        return find_date_format(self._factorize()[1].tolist(), self.origin)
+
+    def read_numbers(self, date_format: str | None) -> NDArray[np.float64] | None:
+        """Like `numbers`; text in this format, if it is given, becomes days since 1970."""
+        if date_format is None or not self.is_string:
+            return self.numbers
+        codes, texts = self._factorize()
+        return np.append(text_days(texts.tolist(), date_format, self.origin), np.nan)[codes]
+
+    def _factorize(self) -> tuple[NDArray[np.int64], Any]:
+        """The number of every value, −1 where missing, and the different values."""
+        codes, uniques = load_table_package("pandas").factorize(self.present)
+        return codes, uniques
+
+    @cached_property
     def categories(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The category number of every value, −1 where missing, and the names in sorted order.
 
@@ -191,14 +205,13 @@ class Column:
         if self.is_ordered:
             levels = self.values.cat.remove_unused_categories().cat
             return levels.codes.to_numpy(np.int64), tuple(map(_name_category, levels.categories))
-        codes, uniques = load("pandas").factorize(self.present)
+        codes, uniques = self._factorize()
         require_memory(CATEGORY_BYTES * len(uniques), f"{self.origin}, {len(uniques):,} categories,")
         distinct = uniques.tolist()
         is_number = all(isinstance(value, str) and is_number_text(value) for value in distinct)
         ordered = sorted(distinct, key=(lambda text: (float(text), text)) if is_number else None)
         rank = {value: number for number, value in enumerate(ordered)}
-        ranks = np.array([rank[value] for value in distinct] + [MISSING], dtype=np.int64)
-        return ranks[codes], tuple(map(_name_category, ordered))
+        return recode(codes, [rank[value] for value in distinct]), tuple(map(_name_category, ordered))
 
 
 def require_header(names: Iterable[str], table: str) -> None:
@@ -218,6 +231,11 @@ def require_header(names: Iterable[str], table: str) -> None:
         )
 
 
+def recode(codes: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.int64]:
+    """The number of the category of every value; a missing value stays −1."""
+    return np.array([*numbers, MISSING], dtype=np.int64)[codes]  # index −1 is the last
+
+
 def is_number_text(text: str) -> bool:
     """Whether Python reads the text as a number."""
     try:
@@ -234,7 +252,7 @@ def _name_category(value: Any) -> str:
 
 def _convert_type(values: pd.Series, origin: str, keep_order: bool) -> tuple[pd.Series, bool]:
     """The values in one of the types that `Column` allows, and whether they are dates."""
-    pa, pd = load("pyarrow"), load("pandas")
+    pa, pd = load_table_package("pyarrow"), load_table_package("pandas")
     types = pa.types
     try:
         array = pa.array(values, from_pandas=True)

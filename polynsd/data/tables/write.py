@@ -19,9 +19,9 @@ from polynsd.data.tables.files import (
     extension_of,
     write_table,
 )
-from polynsd.data.tables.table import load
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ShapeError, require_choice
+from polynsd.optional import load_table_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def predictions_table(graph: Graph, values: Any) -> pd.DataFrame:
 
     A class called "id" or "prediction" has its probabilities under "class id" or "class prediction".
     """
-    pd = load("pandas")
+    pd = load_table_package("pandas")
     values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
     numbers = finite_float32(values, "predictions")
     if graph.is_regression or (graph.y is None and numbers.ndim == 1):

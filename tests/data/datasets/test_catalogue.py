@@ -94,7 +94,7 @@ def test_entries_are_complete_and_name_what_exists(name):
     assert entry.metric in ("accuracy", "roc_auc")
     assert entry.task == "classification"
     assert entry.preprocessing in preprocess.RULES
-    known = {*protocols.STORED, *protocols.RULES}
+    known = {*protocols.STORED, *protocols.RULES, protocols.STRATIFIED}
     assert {parse_spec(protocol).name for protocol in entry.protocols} <= known
     assert entry.class_sizes is None or len(entry.class_sizes) == entry.classes
     assert entry.nodes is not None

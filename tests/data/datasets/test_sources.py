@@ -19,9 +19,9 @@ from scipy.io import savemat
 
 from polynsd.data.datasets.archive import load_graph
 from polynsd.data.datasets.entries import ENTRIES, ArchiveOnly, Download
-from polynsd.data.datasets.formats import CITY_TENSORS, READERS, read_files
+from polynsd.data.datasets.formats import CITY_TENSORS, READERS, RawGraph, read_files
 from polynsd.data.datasets.pickles import read_object_array, read_pickle
-from polynsd.data.datasets.sources import _build_graph, download_graph
+from polynsd.data.datasets.sources import download_graph
 from polynsd.data.datasets.trust import fingerprint_of
 from polynsd.data.validation import check_arrays
 from polynsd.errors import DataError
@@ -151,8 +151,7 @@ WRITERS = {
 
 
 def graph_of(reader, files):
-    raw = read_files(reader, files)
-    graph = _build_graph("small", raw.edges, raw.x, raw.y, raw.masks)
+    graph = read_files(reader, files).to_graph("small")
     check_arrays(graph)
     return graph
 
@@ -331,14 +330,14 @@ def test_a_download_leaves_the_graph_and_nothing_else(tmp_path):
 
 
 def test_features_are_stored_as_suits_them():
-    full = _build_graph("full", np.array([[0], [1]]), np.ones((4, 2)), np.zeros(4), {})
+    full = RawGraph(np.array([[0], [1]]), np.ones((4, 2)), np.zeros(4)).to_graph("full")
     assert isinstance(full.x, np.ndarray)
     assert full.x.dtype == np.float32
-    assert sparse.issparse(_build_graph("thin", np.array([[0], [1]]), np.eye(9), np.zeros(9), {}).x)
+    assert sparse.issparse(RawGraph(np.array([[0], [1]]), np.eye(9), np.zeros(9)).to_graph("thin").x)
 
 
 def test_a_graph_without_edges_is_a_graph():
-    check_arrays(_build_graph("points", np.zeros((2, 0), np.int64), np.ones((4, 2)), np.zeros(4), {}))
+    check_arrays(RawGraph(np.zeros((2, 0), np.int64), np.ones((4, 2)), np.zeros(4)).to_graph("points"))
 
 
 def republish(graph, entry, folder):

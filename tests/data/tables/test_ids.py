@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.convert import from_pandas
+from polynsd.data import Graph
 from polynsd.data.tables import read_graph
 from polynsd.errors import DataError, GraphError
 
@@ -67,14 +67,14 @@ def test_ids_that_cannot_be(tmp_path, edges, nodes, fragment):
 
 def test_typed_ids_keep_their_type():
     edges = pd.DataFrame({"s": ["1", "2"], "t": ["2", "3"]})
-    assert from_pandas(edges).node_ids.tolist() == ["1", "2", "3"]
+    assert Graph.from_pandas(edges).node_ids.tolist() == ["1", "2", "3"]
     nodes = pd.DataFrame({"id": [3, 2, 1]})
-    assert from_pandas(edges, nodes).node_ids.tolist() == ["3", "2", "1"]
-    assert from_pandas(edges.astype(int), nodes).node_ids.tolist() == [3, 2, 1]
-    assert from_pandas(edges.astype("category")).node_ids.tolist() == ["1", "2", "3"]
+    assert Graph.from_pandas(edges, nodes).node_ids.tolist() == ["3", "2", "1"]
+    assert Graph.from_pandas(edges.astype(int), nodes).node_ids.tolist() == [3, 2, 1]
+    assert Graph.from_pandas(edges.astype("category")).node_ids.tolist() == ["1", "2", "3"]
     short = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string(), ordered=True))
-    assert from_pandas(edges.astype(short)).node_ids.tolist() == ["1", "2", "3"]
-    assert from_pandas(edges.astype("uint8")).node_ids.dtype == np.int64
+    assert Graph.from_pandas(edges.astype(short)).node_ids.tolist() == ["1", "2", "3"]
+    assert Graph.from_pandas(edges.astype("uint8")).node_ids.dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_typed_ids_keep_their_type():
 )
 def test_typed_ids_that_cannot_be(ids, fragment):
     with pytest.raises(DataError, match=fragment):
-        from_pandas(pd.DataFrame({"s": ids, "t": ids}))
+        Graph.from_pandas(pd.DataFrame({"s": ids, "t": ids}))

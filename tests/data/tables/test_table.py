@@ -5,8 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polynsd.data.tables.table import Table, load
+from polynsd.data.tables.table import Table
 from polynsd.errors import ConfigError, DataError
+from polynsd.optional import load_table_package
 
 
 def text(*values):
@@ -90,4 +91,4 @@ def test_unsupported_values(values, fragment):
 
 def test_a_missing_package_names_the_extra():
     with pytest.raises(ConfigError, match=r"package 'no_such_package'.*pip install 'polynsd\[data\]'"):
-        load("no_such_package.part")
+        load_table_package("no_such_package.part")

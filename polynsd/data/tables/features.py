@@ -11,27 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Features
-from polynsd.data.tables.encoder import MOST, OTHER, FeatureEncoder, UselessColumnError, join_features
+from polynsd.data.tables.encoder import (
+    MOST,
+    OTHER,
+    EncodedColumn,
+    FeatureEncoder,
+    UselessColumnError,
+    join_features,
+)
 from polynsd.data.tables.problems import Problems
-from polynsd.data.tables.table import Column, Table
+from polynsd.data.tables.table import Table
 from polynsd.data.validation import finite_float32, require_non_negative
 from polynsd.errors import DataError
 from polynsd.memory import memory_budget
 
 if TYPE_CHECKING:
     from polynsd.data.tables.schema import ReadOptions
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedColumn:
-    """The features `[N, k]` of a column, and what was done to it."""
-
-    encoder: FeatureEncoder
-    values: Features
-    filled: int = 0  # missing values
-    unseen: int = 0  # rows whose category the encoder does not know
-    pooled: int = 0  # categories that share one feature
-    is_date: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +66,7 @@ class EncodedTable:
 
     def count(self, what: str) -> dict[str, int]:
         """Column → how many values were `filled` or `unseen`, or categories `pooled`, where any were."""
-        counts = {column.encoder.column: getattr(column, what) for column in self.columns}
-        return {name: count for name, count in counts.items() if count}
+        return {column.encoder.column: n for column in self.columns if (n := getattr(column, what))}
 
     def describe(self) -> list[str]:
         """What was done to the columns, in words."""
@@ -149,21 +143,15 @@ def encode_columns(
                 continue
             num_bytes += encoder.memory(len(column))
             budget.require(num_bytes, f"{table.name}, its columns up to '{name}' as features,")
-            columns.append(_encode(column, encoder, options.missing, unseen))
+            columns.append(encoder.transform(column, options.missing, unseen))
     return EncodedTable(tuple(columns), left_out)
 
 
-def _encode(column: Column, encoder: FeatureEncoder, missing: str, unseen: str) -> EncodedColumn:
-    values, num_missing, num_unseen = encoder.transform(column, missing, unseen)
-    pooled = 0
-    if encoder.pools_others:
-        pooled = len(set(column.categories[1]) - set(encoder.categories or ()))
-    is_date = column.is_date or encoder.date_format is not None
-    return EncodedColumn(encoder, values, num_missing, num_unseen, pooled, is_date)
-
-
-def read_weights(column: Column) -> NDArray[np.float32]:
-    """A column of edge weights: every one a finite number that is not negative."""
+def read_weights(edges: Table, name: str | None) -> NDArray[np.float32] | None:
+    """The column of edge weights, every one a finite number that is not negative; None without a name."""
+    if name is None:
+        return None
+    column = edges.column(name)
     if column.numbers is None:
         raise DataError(f"{column.origin}: weights must be numbers. Correct them or choose another column.")
     missing = int(np.isnan(column.numbers).sum())
