@@ -163,6 +163,7 @@ def _make_report(
         unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
         one_hot=features.one_hot,
         pooled=features.count("pooled"),
+        words=features.words,
         dates=features.dates,
         filled=features.count("filled"),
         edge_feature_names=edges.feature_names,

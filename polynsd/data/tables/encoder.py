@@ -4,15 +4,17 @@
     encoder.names                       # ("city=Bern", "city=Oslo")
     encoder.transform(column, "mean")   # an `EncodedColumn`: values [N, 2], and what was done to them
 
-Features are float32: numbers as they are, dates as days since 1970, everything else one-hot. A missing number
-becomes the mean of its column, a missing category a row of zeros, and a further feature marks these rows;
-`missing="error"` refuses them. Of many categories the frequent ones have a feature each and all others share
-one, which is also that of categories that come later.
+Features are float32: numbers as they are, dates as days since 1970, sentences as counts of their words,
+everything else one-hot. A missing number becomes the mean of its column, a missing category or sentence a row
+of zeros, and a further feature marks these rows; `missing="error"` refuses them. Of many categories the
+frequent ones have a feature each and all others share one, which is also that of categories that come later.
+Words that come later are not counted.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,13 +30,17 @@ from polynsd.errors import ConfigError, DataError
 
 KEPT = 50  # categories that have a feature each, however rare they are
 MOST = 1000  # features of a column at most
-FREQUENT = 3  # rows that a category of many needs for a feature of its own
+FREQUENT = 3  # rows that a word, or a category of many, needs for a feature of its own
 MIN_ROWS = 20  # from here on, text that is different in more than half of the rows is no category
+WORDS_OF_TEXT = 3  # words that half of such values have at least, if they are sentences
+WORDS_PER_CATEGORY = 4  # a text may become as many times more features than categories do
+WORDS_PER_ROW = 50  # a guess, for the memory that counts of words take
 FEW = 16  # categories that are encoded densely
 SPARSE_SIZE, SPARSE_SHARE = 2**16, 0.25  # features so many and so seldom other than zero are stored sparsely
 UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
 OTHER = "(other)"
+WORD = re.compile(r"\w{2,}")
 FOREIGN_NUMBER = re.compile(r"[+-]?\d*,\d+|[+-]?\d+([.,]\d+)?\s*%|[+-]?\d{1,3}(\.\d{3})+(,\d+)?")  # 0,5 or 5%
 
 
@@ -48,11 +54,12 @@ class FeatureEncoder:
 
     Args:
         column: its name.
-        categories: their names in the order of their features; None for numbers and dates.
+        categories: their names in the order of their features; None for numbers, dates and sentences.
         mean: of the numbers, which replaces missing ones.
         marks_missing: whether a last feature marks the missing values.
         pools_others: whether a feature after the categories stands for all others.
         date_format: in which text is a date, see `dates`; None if it is none.
+        words: of sentences, in the order of their features; None for everything else.
     """
 
     column: str
@@ -61,6 +68,7 @@ class FeatureEncoder:
     marks_missing: bool = False
     pools_others: bool = False
     date_format: str | None = None
+    words: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,12 +77,16 @@ class FeatureEncoder:
         if self.categories is not None:
             others = (OTHER,) if self.pools_others else ()
             names = [f"{self.column}={category}" for category in (*self.categories, *others)]
+        elif self.words is not None:
+            names = [f"{self.column}: {word}" for word in self.words]
         return (*names, f"{self.column} is missing") if self.marks_missing else tuple(names)
 
     def memory(self, num_rows: int) -> int:
         """Bytes of the features of so many rows, and of a copy that joins them to others."""
         width = 1 if self.categories is None else len(self.categories) + self.pools_others
         per_row = 4 * width if width <= FEW else 8  # sparse: the number of the feature, and 1
+        if self.words is not None:
+            per_row = 8 * min(len(self.words), WORDS_PER_ROW)
         return 2 * num_rows * (per_row + 4 * self.marks_missing)
 
     @classmethod
@@ -99,8 +111,13 @@ class FeatureEncoder:
         else:
             codes, categories = column.categories
             is_missing = codes == MISSING
-            kept = _choose_categories(column, codes[~is_missing], categories, is_categorical, most)
-            encoder = cls(name, kept, 0.0, bool(is_missing.any()), len(kept) < len(categories))
+            present, has_gaps = codes[~is_missing], bool(is_missing.any())
+            words = () if is_categorical else _choose_words(present, categories, WORDS_PER_CATEGORY * most)
+            if words:
+                encoder = cls(name, marks_missing=has_gaps, words=words)
+            else:
+                kept = _choose_categories(column, present, categories, is_categorical, most)
+                encoder = cls(name, kept, 0.0, has_gaps, len(kept) < len(categories))
         _check_gaps(column, is_missing, missing)
         if len(is_missing) and is_missing.all():
             raise UselessColumnError(
@@ -123,6 +140,9 @@ class FeatureEncoder:
             values = _one_hot(codes, len(self.categories) + self.pools_others)
             if self.pools_others:
                 num_pooled = len(set(column.categories[1]) - set(self.categories))
+        elif self.words is not None:
+            is_missing = column.categories[0] == MISSING
+            values = _count_words(column, self.words)
         else:
             numbers = column.read_numbers(self.date_format)
             if numbers is None:
@@ -180,6 +200,23 @@ def _one_hot(codes: NDArray[np.int64], width: int) -> Features:
     return sparse.csr_matrix(entries, shape=(len(codes), width))
 
 
+def _count_words(column: Column, words: Sequence[str]) -> Features:
+    """`[N, words]` how often each is in the text of a row; a row of zeros where the text is missing."""
+    codes, texts = column.categories
+    position = {word: i for i, word in enumerate(words)}
+    found = [Counter(position[word] for word in _split_words(text) if word in position) for text in texts]
+    ends = np.concatenate([[0], np.cumsum([len(counts) for counts in found])])
+    numbers = np.array([i for counts in found for i in counts], dtype=np.int32)
+    values = np.array([n for counts in found for n in counts.values()], dtype=np.float32)
+    matrix = sparse.csr_matrix((values, numbers, ends), shape=(len(texts), len(words)))
+    empty = sparse.csr_matrix((1, len(words)), dtype=np.float32)
+    return sparse.csr_matrix(sparse.vstack([matrix, empty], format="csr")[codes])  # row −1 is the empty one
+
+
+def _split_words(text: str) -> list[str]:
+    return WORD.findall(text.lower())
+
+
 def join_features(parts: Sequence[Features]) -> Features:
     """The columns side by side, sparse if that is worth it."""
     size = parts[0].shape[0] * sum(part.shape[1] for part in parts)
@@ -199,6 +236,23 @@ def _check_gaps(column: Column, is_missing: NDArray[np.bool_], missing: str) -> 
         )
 
 
+def _hardly_repeats(codes: NDArray[np.int64], categories: Sequence[str]) -> bool:
+    return len(codes) >= MIN_ROWS and 2 * len(categories) > len(codes)
+
+
+def _choose_words(codes: NDArray[np.int64], texts: Sequence[str], most: int) -> tuple[str, ...]:
+    """The words on the most rows, if these are sentences that hardly repeat; none otherwise."""
+    if not _hardly_repeats(codes, texts):
+        return ()
+    if np.median([len(text.split()) for text in texts]) < WORDS_OF_TEXT:
+        return ()
+    rows = Counter[str]()
+    for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
+        rows.update(dict.fromkeys(_split_words(text), count))
+    frequent = [word for word, count in rows.most_common(most) if count >= FREQUENT]
+    return tuple(sorted(frequent))
+
+
 def _choose_categories(
     column: Column, codes: NDArray[np.int64], categories: tuple[str, ...], is_categorical: bool, most: int
 ) -> tuple[str, ...]:
@@ -207,8 +261,7 @@ def _choose_categories(
     if not is_categorical:
         _check_words(column, categories)
         _check_dates(column, categories, counts)
-    hardly_repeats = not is_categorical and len(codes) >= MIN_ROWS and 2 * len(categories) > len(codes)
-    if len(categories) <= min(KEPT, most) and not hardly_repeats:
+    if len(categories) <= min(KEPT, most) and (is_categorical or not _hardly_repeats(codes, categories)):
         return categories
     by_count = np.argsort(-counts, kind="stable")[: most - 1]
     frequent = np.sort(by_count[counts[by_count] >= FREQUENT])

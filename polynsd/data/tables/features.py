@@ -60,6 +60,11 @@ class EncodedTable:
         return {e.column: len(e.categories) for e in self.encoders if e.categories is not None}
 
     @property
+    def words(self) -> dict[str, int]:
+        """Column of sentences → words that have a feature each."""
+        return {e.column: len(e.words) for e in self.encoders if e.words is not None}
+
+    @property
     def dates(self) -> tuple[str, ...]:
         """Columns that became days since 1970."""
         return tuple(column.encoder.column for column in self.columns if column.is_date)
@@ -70,27 +75,35 @@ class EncodedTable:
 
     def describe(self) -> list[str]:
         """What was done to the columns, in words."""
-        return describe_columns(self.one_hot, self.count("pooled"), self.dates, self.count("filled"))
+        pooled, filled = self.count("pooled"), self.count("filled")
+        return describe_columns(self.one_hot, pooled, self.words, self.dates, filled)
 
 
 def describe_columns(
-    one_hot: Mapping[str, int], pooled: Mapping[str, int], dates: Sequence[str], filled: Mapping[str, int]
+    one_hot: Mapping[str, int],
+    pooled: Mapping[str, int],
+    words: Mapping[str, int],
+    dates: Sequence[str],
+    filled: Mapping[str, int],
 ) -> list[str]:
     """What was done to columns, in words."""
 
     def list_counts(counts: Mapping[str, int]) -> str:
         return ", ".join(f"{name} ({count})" for name, count in counts.items())
 
-    of_numbers = {name: count for name, count in filled.items() if name not in one_hot}
     of_categories = {name: count for name, count in filled.items() if name in one_hot}
+    of_texts = {name: count for name, count in filled.items() if name in words}
+    of_numbers = {name: n for name, n in filled.items() if name not in {*of_categories, *of_texts}}
     return [
         f"{action}: {columns}"
         for action, columns in (
             ("one-hot", list_counts(one_hot)),
             (f"rare categories pooled as {OTHER}", list_counts(pooled)),
+            ("words counted", list_counts(words)),
             ("dates as days since 1970", ", ".join(dates)),
             ("missing values filled with the mean and marked", list_counts(of_numbers)),
             ("missing categories marked", list_counts(of_categories)),
+            ("missing texts marked", list_counts(of_texts)),
         )
         if columns
     ]

@@ -119,6 +119,7 @@ class ReadReport:
     unlabelled: int = 0  # rows to predict
     one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
     pooled: Mapping[str, int] = field(default_factory=dict)  # column -> rare categories that share a feature
+    words: Mapping[str, int] = field(default_factory=dict)  # column of sentences -> number of words
     dates: tuple[str, ...] = ()  # columns that became days since 1970
     filled: Mapping[str, int] = field(default_factory=dict)  # column -> missing values that were filled
     edge_feature_names: tuple[str, ...] = ()
@@ -129,7 +130,7 @@ class ReadReport:
         parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
         if self.task is not None:
             parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
-        parts += describe_columns(self.one_hot, self.pooled, self.dates, self.filled)
+        parts += describe_columns(self.one_hot, self.pooled, self.words, self.dates, self.filled)
         if self.left_out:
             parts.append("columns left out: " + ", ".join(self.left_out))
         if self.unused:

@@ -2,6 +2,8 @@
 classes under the owner's names, targets, and rows to predict.
 """
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -148,6 +150,37 @@ def test_rare_categories_are_pooled_and_stored_sparsely(tmp_path):
     (tmp_path / "n.csv").write_text("id,c\n0,c7\n1,never seen\n")
     again = read_tables_like(first.schema, tmp_path / "e.csv", tmp_path / "n.csv")
     assert [names[i] for i in again.graph.dense_x.argmax(1)] == ["c=c7", "c=(other)"]
+
+
+def test_sentences_become_counts_of_their_words(tmp_path):
+    kinds = ("a fast red car", "a slow, slow blue boat")
+    rows = [f"{kinds[i % 2]} of owner{i}" for i in range(30)] + [""]
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n")
+    (tmp_path / "n.csv").write_text("id,about\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(rows)))
+    first = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", ReadOptions())
+    words = ("blue", "boat", "car", "fast", "of", "red", "slow")
+    assert first.graph.feature_names == (*(f"about: {word}" for word in words), "about is missing")
+    assert first.graph.dense_x[:2].tolist() == [[0, 0, 1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0, 2, 0]]
+    assert first.graph.dense_x[30].tolist() == [0] * 7 + [1]
+    assert "words counted: about (7); missing texts marked: about (1)" in str(first.report)
+    (tmp_path / "n.csv").write_text("id,about\n0,A RED zeppelin\n1,7\n")
+    again = read_tables_like(TableSchema.from_dict(first.schema.to_dict()), None, tmp_path / "n.csv")
+    assert again.graph.dense_x.tolist() == [[0, 0, 0, 0, 0, 1, 0, 0], [0] * 8]
+
+
+def test_most_frequent_words_of_many_are_kept_sparsely(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{i}" for i in rng.integers(0, 6000, 12)) for _ in range(3000)]
+    (tmp_path / "e.csv").write_text("s,t\n0,1\n")
+    (tmp_path / "n.csv").write_text("id,c\n" + "".join(f"{i},{text}\n" for i, text in enumerate(texts)))
+    graph, _ = read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+    assert sparse.issparse(graph.x)
+    assert graph.num_features == 4000
+    counts = Counter(word for text in texts for word in set(text.split()))
+    kept = {name.removeprefix("c: ") for name in graph.feature_names}
+    assert min(counts[word] for word in kept) >= max(n for word, n in counts.items() if word not in kept)
+    expected = [text.split().count("w7") for text in texts]
+    assert graph.x[:, graph.feature_names.index("c: w7")].toarray().ravel().tolist() == expected
 
 
 def test_groups_and_times_are_no_features(tmp_path):
