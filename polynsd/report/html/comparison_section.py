@@ -8,9 +8,18 @@ import numpy as np
 
 from polynsd.diagnostics import OpenedRun
 from polynsd.errors import ConfigError, PolyNSDError
-from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, plot_text
-from polynsd.report.html.result_section import RunScore
-from polynsd.report.html.traces import hover_text, marked_line, titled_axes
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Table,
+    Text,
+    hover_text,
+    marked_line,
+    plot_text,
+    titled_axes,
+)
+from polynsd.report.html.scores import RunScore
 from polynsd.report.output import PERCENT, axis_name, metric_name, percent_scale, score_with_unit
 from polynsd.runs.compare import group_rows, require_comparable
 from polynsd.runs.table import Row, read_rows

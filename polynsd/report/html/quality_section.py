@@ -9,18 +9,24 @@ from numpy.typing import NDArray
 
 from polynsd.data.describe import degrees
 from polynsd.data.graph import Graph
-from polynsd.report.html.blocks import Block, Chart, Section, Text, percent, plot_text, round_numbers
-from polynsd.report.html.predicted import Predicted, Tested
-from polynsd.report.html.traces import (
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Text,
     bars,
     class_axes,
     hover_text,
     line,
     marked_line,
+    percent,
+    plot_text,
     points,
+    round_numbers,
     shares,
     titled_axes,
 )
+from polynsd.report.html.predicted import Predicted, Tested
 from polynsd.stats import wilson_interval
 
 Numbers = NDArray[np.float64]

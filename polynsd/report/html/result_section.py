@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
 
 from polynsd.diagnostics import OpenedRun
-from polynsd.errors import PolyNSDError
 from polynsd.estimator.members import FAMILIES
-from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
-from polynsd.report.html.traces import hover_text, points, reach
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Table,
+    Text,
+    Trace,
+    hover_text,
+    number,
+    percent,
+    points,
+    reach,
+)
+from polynsd.report.html.scores import RunScore
 from polynsd.report.output import (
     PERCENT,
     axis_name,
@@ -21,80 +29,6 @@ from polynsd.report.output import (
     score_text,
     score_with_unit,
 )
-from polynsd.stats import corrected_interval
-
-
-@dataclass(frozen=True)
-class RunScore:
-    """The score of a run, and those of simpler answers on the same nodes.
-
-    Attributes:
-        score: of the run.
-        low: lower end of its 95 % interval; None where there is none.
-        high: upper end of it.
-        rivals: scores by what they are; None where there is none.
-        scored_on: which nodes.
-        note: how rivals were trained.
-    """
-
-    score: float
-    low: float | None
-    high: float | None
-    rivals: dict[str, float | None]
-    scored_on: str
-    note: str = ""
-
-
-def find_score(run: OpenedRun, given: dict[str, float], note: str = "") -> RunScore:
-    """The score of a run; `given` are those of simpler models on the same splits."""
-    if run.is_fit:
-        estimate = run.result["summary"]["estimate"]
-        rivals = {
-            "the most frequent class" if run.metric != "r2" else "the mean": estimate["guess"],
-            "features alone": estimate["features"],
-            "plain GCN": estimate["convolution"],
-        }
-        rows = run.result["summary"]["rows"]["scored"]
-        kind = "kept apart" if estimate["source"] == "test" else "held out from training"
-        return RunScore(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
-    result = run.protocol_result
-    low, high = _interval(run)
-    rivals = {"the most frequent class" if run.metric != "r2" else "the mean": _guess(run)}
-    rivals |= {"features alone": given.get("mlp"), "plain GCN": given.get("gcn")}
-    splits = len({row.split for row in result.rows})
-    seeds = len(result.rows) // splits
-    scored_on = f"the test nodes of {splits} split{'s' * (splits > 1)}"
-    if run.is_federated:
-        scored_on = "the test nodes of the clients" + (f", mean of {splits} seeds" if splits > 1 else "")
-    scored_on += f", {seeds} models each" if seeds > 1 else ""
-    return RunScore(result.mean, low, high, rivals, scored_on, note)
-
-
-def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
-    """Over splits; of one or two none."""
-    rows = run.protocol_result.rows
-    splits = sorted({row.split for row in rows})
-    table = [[row.test for row in rows if row.split == split] for split in splits]
-    try:
-        return corrected_interval(table, run.split_shares)
-    except PolyNSDError:
-        return None, None
-
-
-def _guess(run: OpenedRun) -> float | None:
-    """The score of saying the same of every node: the class that is most frequent in training."""
-    if run.metric == "r2":
-        return 0.0
-    if run.metric == "roc_auc":
-        return 0.5
-    if run.metric != "accuracy" or run.data is None:
-        return None
-    y = run.data.y.cpu().numpy()
-    shares = []
-    for split in run.splits:
-        train, test = (np.asarray(getattr(split, part)) for part in ("train", "test"))
-        shares.append(float((y[test] == np.bincount(y[train]).argmax()).mean()))
-    return float(np.mean(shares))
 
 
 def result_section(run: OpenedRun, found: RunScore) -> Section:
