@@ -173,7 +173,11 @@ def _by_groups(
     mean, square = (np.bincount(group, q, len(names)) / np.maximum(count, 1) for q in (quality, quality**2))
     shown = count >= FEWEST
     mean, square, count = mean[shown], square[shown], count[shown]
-    above, below = _wilson(mean, count) if is_class else _normal(mean, square, count)
+    if is_class:
+        low, high = wilson_interval(mean / 100, count)
+        above, below = 100 * high - mean, mean - 100 * low
+    else:
+        above = below = 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / count)
     labels = [name for name, keep in zip(names, shown, strict=True) if keep]
     hover = "%{x}: %{y:.3g}" + (" % right" if is_class else "") + " (%{customdata})"
     trace = bars(labels, round_numbers(mean), "$0", hover, ends=(round_numbers(above), round_numbers(below)))
@@ -191,14 +195,3 @@ def _by_groups(
     if is_class:
         layout["yaxis"]["range"] = [0, 105]
     return Chart(title, sentence, [trace], layout)
-
-
-def _wilson(share: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """How far Wilson's 95 % interval of shares in % reaches above and below them."""
-    low, high = wilson_interval(share / 100, np.maximum(count, 1))
-    return 100 * high - share, share - 100 * low
-
-
-def _normal(mean: Numbers, square: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    extent = 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / np.maximum(count, 1))
-    return extent, extent
