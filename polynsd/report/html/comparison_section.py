@@ -54,8 +54,8 @@ def _find_problem(first: Sequence[Row], other: Sequence[Row]) -> str:
 def _scores_table(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Table:
     rows = []
     for run, each in zip(runs, found, strict=True):
-        metric, ends = run.metric, (each.low, each.high)
-        interval = "–" if None in ends else " to ".join(score_with_unit(metric, end) for end in ends)
+        metric = run.metric
+        interval = " to ".join(score_with_unit(metric, end) for end in each.interval or ()) or "–"
         model, dataset = str(run.result.get("model")), str(run.result.get("dataset"))
         score = score_with_unit(metric, each.score)
         rows.append((run.name, model, dataset, metric_name(metric), score, interval))

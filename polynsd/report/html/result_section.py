@@ -56,8 +56,9 @@ def result_section(run: OpenedRun, found: RunScore) -> Section:
 def _headline(run: OpenedRun, found: RunScore) -> str:
     metric = run.metric
     text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
-    if found.low is not None and found.high is not None:
-        text += f" (95 % interval {score_text(metric, found.low)} to {score_text(metric, found.high)})"
+    if found.interval is not None:
+        low, high = (score_text(metric, end) for end in found.interval)
+        text += f" (95 % interval {low} to {high})"
     text += f" on {found.scored_on}"
     better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
     if better:
@@ -74,7 +75,6 @@ def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
     scores = {name: score for name, score in found.rivals.items() if score is not None}
     scores["this model"] = found.score
     names, values = list(scores), [scale * value for value in scores.values()]
-    has_interval = found.low is not None and found.high is not None
     trace: Trace = {
         "type": "bar",
         "orientation": "h",
@@ -87,14 +87,15 @@ def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
         **hover_text("%{y}: %{x:.4g}"),
     }
     traces = [trace]
-    if found.low is not None and found.high is not None:
-        ends = reach([scale * (found.high - found.score)], [scale * (found.score - found.low)])
+    if found.interval is not None:
+        low, high = found.interval
+        ends = reach([scale * (high - found.score)], [scale * (found.score - low)])
         interval = points(values[-1:], [0.0], "interval", "$ink", size=1)
         traces.append({**interval, "y": names[-1:], "error_x": ends, "showlegend": False})
     rivals = [value for name, value in scores.items() if name != "this model"]
     best = max(rivals, default=-math.inf)
     sentence = "The longer the bar, the better"
-    sentence += "; the line at its end is the 95 % interval." if has_interval else "."
+    sentence += "; the line at its end is the 95 % interval." if found.interval else "."
     if rivals:
         sentence += (
             " This model is above all simpler answers."

@@ -31,16 +31,14 @@ class RunScore:
 
     Attributes:
         score: of the run.
-        low: lower end of its 95 % interval; None where there is none.
-        high: upper end of it.
+        interval: the ends of its 95 % interval; None where there is none.
         rivals: scores by what they are; None where there is none.
         scored_on: which nodes.
         note: how rivals were trained.
     """
 
     score: float
-    low: float | None
-    high: float | None
+    interval: tuple[float, float] | None
     rivals: dict[str, float | None]
     scored_on: str
     note: str = ""
@@ -57,9 +55,9 @@ def find_score(run: OpenedRun, references: dict[str, float], note: str = "") -> 
         }
         rows = run.result["summary"]["rows"]["scored"]
         kind = "kept apart" if estimate["source"] == "test" else "held out from training"
-        return RunScore(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
+        interval = None if estimate["low"] is None else (estimate["low"], estimate["high"])
+        return RunScore(estimate["score"], interval, rivals, f"{rows:,} rows {kind}")
     result = run.protocol_result
-    low, high = _interval(run)
     rivals = {"the most frequent class" if run.metric != "r2" else "the mean": _guess(run)}
     rivals |= {"features alone": references.get("mlp"), "plain GCN": references.get("gcn")}
     splits = len({row.split for row in result.rows})
@@ -68,10 +66,10 @@ def find_score(run: OpenedRun, references: dict[str, float], note: str = "") -> 
     if run.is_federated:
         scored_on = "the test nodes of the clients" + (f", mean of {splits} seeds" if splits > 1 else "")
     scored_on += f", {seeds} models each" if seeds > 1 else ""
-    return RunScore(result.mean, low, high, rivals, scored_on, note)
+    return RunScore(result.mean, _interval(run), rivals, scored_on, note)
 
 
-def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
+def _interval(run: OpenedRun) -> tuple[float, float] | None:
     """Over splits; of one or two none."""
     rows = run.protocol_result.rows
     splits = sorted({row.split for row in rows})
@@ -79,7 +77,7 @@ def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
     try:
         return corrected_interval(table, run.split_shares)
     except PolyNSDError:
-        return None, None
+        return None
 
 
 def _guess(run: OpenedRun) -> float | None:
