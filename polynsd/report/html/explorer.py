@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from polynsd.data.describe import degrees
+from polynsd.data.describe import degrees, local_homophily
 from polynsd.data.graph import Graph
 from polynsd.diagnostics import OpenedRun, trace_layers
 from polynsd.diagnostics.region import draw_surroundings
@@ -25,7 +25,6 @@ from polynsd.nn import PolyNSD
 from polynsd.report.html.blocks import Block, Section, Text, Widget, round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
-from polynsd.report.html.quality_section import local_homophily
 from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
 from polynsd.topology import Topology, as_topology
 

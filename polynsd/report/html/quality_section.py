@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.describe import degrees
+from polynsd.data.describe import degrees, local_homophily
 from polynsd.data.graph import Graph
 from polynsd.report.html.blocks import (
     Block,
@@ -60,18 +60,6 @@ def quality_section(graph: Graph | None, predicted: Predicted | None, problem: s
         if np.isfinite(homophily).any():
             blocks.append(_by_homophily(tested, homophily))
     return Section("quality", "Predictions", blocks)
-
-
-def local_homophily(graph: Graph, truth: NDArray[np.int64]) -> Numbers:
-    """`[N]` the share of a node's labelled neighbours that have its class; NaN where there are none."""
-    u, v = graph.edge_index
-    known = (truth[u] >= 0) & (truth[v] >= 0)
-    u, v = u[known], v[known]
-    ends = np.concatenate([u, v])
-    same = np.tile(truth[u] == truth[v], 2).astype(np.float64)
-    total = np.bincount(ends, minlength=graph.num_nodes)
-    equal = np.bincount(ends, same, graph.num_nodes)
-    return np.divide(equal, total, out=np.full(graph.num_nodes, np.nan), where=total > 0)
 
 
 def _confusion(tested: Tested, classes: tuple[str, ...]) -> Chart:
