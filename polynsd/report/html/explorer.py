@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
 
 from polynsd.data.describe import degrees, local_homophily
 from polynsd.data.graph import Graph
@@ -25,7 +25,7 @@ from polynsd.nn import PolyNSD
 from polynsd.report.html.blocks import Block, Section, Text, Widget, round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
-from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
+from polynsd.report.html.reasons import explain_nodes
 from polynsd.topology import Topology, as_topology
 
 Integers = NDArray[np.int64]
@@ -53,7 +53,7 @@ class Nodes:
 
 def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
     """All that is embedded of the nodes of a run whose graph is there."""
-    graph, data, model = run.graph, run.data, run.models[0] if run.models else None
+    graph = run.graph
     assert graph is not None
     once = torch.from_numpy(graph.edge_index.astype(np.int64))
     topology = as_topology(torch.cat([once, once.flip(0)], 1), graph.num_nodes)
@@ -77,16 +77,11 @@ def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN
             "edges": lines.ravel().tolist(),
         },
         "features": _strongest_features(graph, shown, names),
-        "neighbours": _neighbours(topology, shown, position, data, model),
+        "neighbours": _neighbours(run, topology, shown, position),
     }
     if predicted is not None:
         content |= _list_predictions(graph, predicted, listed)
-        sample = NodeSample(predicted, shown, position, names)
-        content["explained"] = (
-            explain_model(model, data, sample)
-            if run.estimator is None
-            else explain_ensemble(run.estimator, graph, sample)
-        )
+        content["explained"] = explain_nodes(run, predicted, shown, position, names)
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."
         if len(listed) < graph.num_nodes
@@ -176,15 +171,13 @@ def _strongest_features(graph: Graph, shown: Integers, names: tuple[str, ...]) -
     return {"names": [shorten(names[column], 60) for column in used], "rows": rows}
 
 
-def _neighbours(
-    topology: Topology, shown: Integers, position: Integers, data: Any, model: nn.Module | None
-) -> dict[str, Any]:
+def _neighbours(run: OpenedRun, topology: Topology, shown: Integers, position: Integers) -> dict[str, Any]:
     """For every drawn node its neighbours [node, share of what is received, agreement before, after].
 
     Of many neighbours those with the largest share are kept, in the order of their numbers.
     """
     row, col = topology.row.numpy(), topology.col.numpy()
-    transport = _measure_transport(model, data)
+    transport = _measure_transport(run)
     share = np.zeros(len(row)) if transport is None else transport[0]
     listed = np.flatnonzero(np.isin(row, shown) & (position[col] >= 0))
     listed = listed[np.lexsort((-share[listed], row[listed]))]
@@ -198,8 +191,9 @@ def _neighbours(
 
 
 @torch.no_grad()
-def _measure_transport(model: nn.Module | None, data: Any) -> tuple[NDArray[np.float64], ...] | None:
+def _measure_transport(run: OpenedRun) -> tuple[NDArray[np.float64], ...] | None:
     """Of the last layer, by half-edge (v, u): the share of what v receives, agreement before and after."""
+    data, model = run.data, run.models[0] if run.models else None
     if data is None or not data.num_edges or not isinstance(model, PolyNSD):
         return None
     try:
