@@ -114,17 +114,29 @@ def class_mixing(graph: Graph) -> FloatArray:
     return counts / counts.sum() if counts.any() else np.zeros((0, 0))
 
 
+def local_homophily(graph: Graph, classes: NDArray[np.int64]) -> FloatArray:
+    """[N] the share of a node's labelled neighbours that have its class; NaN where there is none.
+
+    Args:
+        graph: whose edges are looked at.
+        classes: `[N]` numbers of classes, −1 for nodes without a label.
+    """
+    u, v = graph.edge_index
+    is_labelled = (classes[u] >= 0) & (classes[v] >= 0)
+    u, v = u[is_labelled], v[is_labelled]
+    ends = np.concatenate([u, v])
+    same = np.tile(classes[u] == classes[v], 2).astype(np.float64)
+    total = np.bincount(ends, minlength=graph.num_nodes)
+    equal = np.bincount(ends, same, graph.num_nodes)
+    return np.divide(equal, total, out=np.full(graph.num_nodes, np.nan), where=total > 0)
+
+
 def _node_homophily(graph: Graph) -> float:
     """Mean, over labelled nodes with labelled neighbours, of the share of neighbours of the same class."""
     assert graph.y is not None
-    ends = _labelled_edges(graph)
-    same = (graph.y[ends[0]] == graph.y[ends[1]]).astype(np.float64)
-    total = np.bincount(ends.reshape(-1), minlength=graph.num_nodes)
-    equal = np.bincount(ends.reshape(-1), weights=np.tile(same, 2), minlength=graph.num_nodes)
-    has_neighbours = total > 0
-    if not has_neighbours.any():
-        return float("nan")
-    return float((equal[has_neighbours] / total[has_neighbours]).mean())
+    shares = local_homophily(graph, np.asarray(graph.y, dtype=np.int64))
+    shares = shares[np.isfinite(shares)]
+    return float(shares.mean()) if len(shares) else float("nan")
 
 
 def _labelled_edges(graph: Graph) -> NDArray[np.integer[Any]]:

@@ -65,30 +65,20 @@ def measure_holonomy(topology: Topology, maps: Tensor, cycles: list[Nodes]) -> N
     if not cycles:
         return np.zeros(0)
     d = maps.size(-1)
-    nodes = torch.cat([torch.from_numpy(each).flatten() for each in cycles]).to(topology.row.device)
-    following = torch.cat([torch.from_numpy(np.roll(each, -1, 1)).flatten() for each in cycles])
-    half = find_half_edges(topology, nodes, following.to(nodes.device))
-    steps = _transports_at(topology, maps, half)
-    found, start = [], 0
+    eye = torch.eye(d, dtype=maps.dtype, device=maps.device)
+    distances = []
     for each in cycles:
-        size = each.size
-        legs = steps[start : start + size].unflatten(0, each.shape)
-        around = torch.eye(d, dtype=steps.dtype, device=steps.device)
-        for leg in legs.unbind(1):
-            around = around @ leg
-        eye = torch.eye(d, dtype=steps.dtype, device=steps.device)
-        found.append((around - eye).flatten(1).norm(dim=1) / (2 * d) ** 0.5)
-        start += size
-    return torch.cat(found).cpu().double().numpy()
+        nodes = torch.from_numpy(each).to(topology.row.device)
+        half = find_half_edges(topology, nodes, nodes.roll(-1, 1))
+        steps = polar(maps[half].mT @ maps[topology.twin[half]])  # [n, length, d, d]
+        around = eye
+        for step in steps.unbind(1):
+            around = around @ step
+        distances.append((around - eye).flatten(1).norm(dim=1) / (2 * d) ** 0.5)
+    return torch.cat(distances).cpu().double().numpy()
 
 
 def find_half_edges(topology: Topology, v: Tensor, u: Tensor) -> Tensor:
     """The half-edges (v, u), which must exist."""
     keys = topology.row * topology.num_nodes + topology.col  # ascending
     return torch.searchsorted(keys, v * topology.num_nodes + u)
-
-
-def _transports_at(topology: Topology, maps: Tensor, half: Tensor) -> Tensor:
-    """The orthogonal parts of F_vᵀF_u at some half-edges."""
-    coupling = maps[half].mT @ maps[topology.twin[half]]
-    return polar(coupling)

@@ -230,18 +230,18 @@ class Gradients:
         self.gram = None if self.weight is None else self.weight @ self.weight.mT
 
     def __call__(self, nodes: NDArray[np.int64]) -> Numbers:
-        cotangents = self._slopes(torch.from_numpy(nodes).to(self.output.device))
-        found = [self._norms(part) for part in cotangents]
-        return torch.stack(found).sum(0).cpu().double().numpy()
+        targets = torch.from_numpy(nodes).to(self.output.device)
+        norms = [self._norms(self._at_nodes(targets, slopes)) for slopes in self._slopes(targets)]
+        return torch.stack(norms).sum(0).cpu().double().numpy()
 
     def _slopes(self, nodes: Tensor) -> list[Tensor]:
         """∂s_v/∂f(v) `[t, O]`; of the Jacobian one for each output."""
         values = self.output.detach()[nodes]
         eye = torch.eye(values.size(-1), dtype=values.dtype, device=values.device)
         if self.of == "jacobian":
-            return [self._at_nodes(nodes, eye[c].expand_as(values)) for c in range(len(eye))]
+            return [row.expand_as(values) for row in eye]
         if len(eye) == 1 or (self.y is not None and self.y.is_floating_point()):
-            return [self._at_nodes(nodes, torch.ones_like(values))]
+            return [torch.ones_like(values)]
         known = values.argmax(-1) if self.y is None else self.y[nodes]
         chosen = torch.where(known >= 0, known, values.argmax(-1))
         slopes = eye[chosen]
@@ -249,7 +249,7 @@ class Gradients:
             slopes = slopes - eye[values.masked_fill(slopes.bool(), -torch.inf).argmax(-1)]
         if self.of == "log-prob":
             slopes = slopes - values.softmax(-1)
-        return [self._at_nodes(nodes, slopes)]
+        return [slopes]
 
     def _at_nodes(self, nodes: Tensor, slopes: Tensor) -> Tensor:
         """The cotangents `[t, N, O]`."""

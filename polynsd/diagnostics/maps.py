@@ -26,13 +26,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from polynsd.diagnostics.geometry import auc, effective_rank, mean_kurtosis, separation
+from polynsd.diagnostics.geometry import auc, effective_rank, embed, mean_kurtosis, separation
 from polynsd.diagnostics.holonomy import find_cycles, measure_holonomy
-from polynsd.diagnostics.maps_pictures import draw_clouds, draw_heatmaps, draw_maps
 from polynsd.diagnostics.operators import learned_maps
-from polynsd.diagnostics.result import make_frame
+from polynsd.diagnostics.result import finish_figure, make_frame, new_figure
 from polynsd.diagnostics.trace import Trace, trace_layers, untrained_copy
 from polynsd.errors import ConfigError, DataError, require_at_least
+from polynsd.palette import OTHERS, OURS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,17 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 
 CYCLES = 500
-KINDS = ("trained", "untrained")
+PANELS = {
+    "norm": "mean ‖T‖",
+    "from_identity": "distance from I",
+    "from_orthogonal": "distance from orthogonal",
+    "holonomy": "holonomy of short cycles",
+    "agreement_auc": "AUC: neighbours of one class agree more",
+    "separation": "separation of two clusters",
+}
+LOOKS = {"untrained": {"color": OTHERS, "marker": "s"}, "trained": {"color": OURS, "marker": "o"}}
+LEAST = 0.05  # height of an axis: what is smaller is rounding
+EDGES_SHOWN = 400  # rows of a heat map
 
 
 class MapStatistics(NamedTuple):
@@ -90,16 +100,53 @@ class Maps:
         return [getattr(row, name) for row in self.rows if row.model == model]
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The statistics by layer, trained and untrained."""
-        return draw_maps(self, path)
+        """Six statistics by layer, trained and untrained."""
+        figure, axes = new_figure(3, 2, size=(3.4, 2.5))
+        for axis, (name, title) in zip(axes, PANELS.items(), strict=True):
+            for model, look in LOOKS.items():
+                values = self.values(name, model)
+                axis.plot(range(1, len(values) + 1), values, label=model, **look)
+            axis.set_title(title, fontsize=9)
+            axis.set_xticks(range(1, len(self.transports) + 1))
+            if name.endswith("auc"):
+                axis.axhline(0.5, color="black", linestyle=":", linewidth=0.8)
+            else:
+                low, high = axis.get_ylim()
+                axis.set_ylim(min(0.0, low), max(LEAST, 1.05 * high))
+        for axis in axes[3:]:
+            axis.set_xlabel("layer", fontsize=9)
+        axes[0].legend(fontsize=8, frameon=False)
+        return finish_figure(figure, f"Learned transport along edges ({self.note})", path)
 
     def plot_heatmaps(self, path: str | Path | None = None) -> Any:
-        """The entries of the transports, a row per edge, in the order of their first principal component."""
-        return draw_heatmaps(self, path)
+        """The entries of T, a row per edge, in the order of their first principal component."""
+        entries = [T.reshape(len(T), -1)[:: max(1, len(T) // EDGES_SHOWN)] for T in self.transports]
+        limit = max(float(np.abs(values).max()) for values in entries)
+        figure, axes = new_figure(len(entries), size=(2.6, 4.0))
+        for number, (axis, values) in enumerate(zip(axes, entries, strict=True)):
+            order = np.argsort(embed(values)[:, 0], kind="stable")
+            colours = {"cmap": "coolwarm", "vmin": -limit, "vmax": limit}
+            image = axis.imshow(values[order], aspect="auto", interpolation="nearest", **colours)
+            axis.grid(visible=False)
+            axis.set(title=f"layer {number + 1}", xlabel="entry of T", yticks=[])
+        axes[0].set_ylabel(f"{len(entries[0]):,} edges, sorted")
+        figure.colorbar(image, ax=axes)
+        return finish_figure(figure, "Transports, edge by edge", path)
 
     def plot_clouds(self, path: str | Path | None = None, method: str = "pca") -> Any:
-        """The transports as points in the plane (`pca`, or `umap` with the extra `geometry`)."""
-        return draw_clouds(self, path, method)
+        """Transports as points in the plane (`pca`, or `umap` with the extra `geometry`), by norm."""
+        figure, axes = new_figure(len(self.transports), size=(3.2, 3.2))
+        norms = [np.linalg.norm(T, axis=(1, 2)) for T in self.transports]
+        low, high = min(map(np.min, norms)), max(map(np.max, norms))
+        limits = {"vmin": low, "vmax": max(high, low + LEAST)}
+        for number, (axis, T, norm) in enumerate(zip(axes, self.transports, norms, strict=True)):
+            x, y = embed(T.reshape(len(T), -1), method).T
+            points = axis.scatter(x, y, c=norm, s=5, cmap="viridis", linewidths=0, **limits)
+            axis.grid(visible=False)
+            axis.set(title=f"layer {number + 1}", xticks=[], yticks=[])
+        figure.colorbar(points, ax=axes, label="‖T‖")
+        name = {"pca": "principal components", "umap": "UMAP"}[method]
+        return finish_figure(figure, f"Transports in the plane ({name})", path)
 
 
 @torch.no_grad()
@@ -130,13 +177,13 @@ def measure_maps(
     topology = trace.laplacians[0].topology
     if not topology.num_edges:
         raise DataError("the graph has no edges, so there is no transport to look at.")
-    control = trace_layers(untrained_copy(model, seed), graph)
+    traces = {"trained": trace, "untrained": trace_layers(untrained_copy(model, seed), graph)}
     half = _draw_edges(topology.first_half, sample, seed)
     ends = torch.stack([topology.row[half], topology.col[half]], 1)
     is_same = _same_class(getattr(graph, "y", None), ends)
     cycles = find_cycles(topology, CYCLES, seed)
     rows, kept = [], []
-    for name, each in zip(KINDS, (trace, control), strict=True):
+    for name, each in traces.items():
         for number in range(len(each.layers)):
             maps = learned_maps(each.laplacians[number], each.learned_dim)
             T = maps[half].mT @ maps[topology.twin[half]]
@@ -145,7 +192,8 @@ def measure_maps(
             around = measure_holonomy(topology, maps, cycles)
             numbers["holonomy"] = float(around.mean()) if len(around) else float("nan")
             rows.append(MapStatistics(model=name, layer=number + 1, **numbers))
-            kept += [T.cpu().double().numpy()] if name == "trained" else []
+            if name == "trained":
+                kept.append(T.cpu().double().numpy())
     total = topology.num_edges
     found = sum(map(len, cycles))
     note = f"{len(half):,} of {total:,} edges" if len(half) < total else f"all {total:,} edges"

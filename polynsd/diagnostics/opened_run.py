@@ -164,12 +164,18 @@ def _find_problem(record: RunRecord, dataset: str | None) -> tuple[Graph, Proble
     source = _find_source(record, dataset)
     problem = source.problem(record.inputs["seed"])
     _require_same_graph(record, problem)
-    return open_graph(source.dataset).graph if source.dataset else _generate(source), problem
+    if source.dataset is not None:
+        return open_graph(source.dataset).graph, problem
+    return make_graph(source.generate, **parse_arguments(source.generate, source.data)), problem
 
 
 def _load_models(record: RunRecord, problem: Problem) -> tuple[nn.Module, ...]:
     """The models of a run of `polynsd train`, one for each row of its result."""
-    weights = _weights(record)
+    weights = record.weights()
+    if not weights:
+        raise DataError(
+            f"the run {record.folder} was finished without its models; train it again to keep them."
+        )
     config = from_options(ModelConfig, record.config["model"])
     outputs = problem.task.num_outputs(problem.data.y)
     models = []
@@ -185,15 +191,6 @@ def _load_models(record: RunRecord, problem: Problem) -> tuple[nn.Module, ...]:
             ) from error
         models.append(model.eval())
     return tuple(models)
-
-
-def _weights(record: RunRecord) -> dict[str, Tensor]:
-    weights = record.weights()
-    if not weights:
-        raise DataError(
-            f"the run {record.folder} was finished without its models; train it again to keep them."
-        )
-    return weights
 
 
 def _find_source(record: RunRecord, dataset: str | None) -> Source:
@@ -214,10 +211,6 @@ def _find_source(record: RunRecord, dataset: str | None) -> Source:
         f"the run {record.folder} was trained on the graph '{name}', which is no benchmark; name its file "
         "with --dataset."
     )
-
-
-def _generate(source: Source) -> Graph:
-    return make_graph(source.generate, **parse_arguments(source.generate, source.data))
 
 
 def _makes(generator: str, arguments: Mapping[str, Any], name: str) -> bool:

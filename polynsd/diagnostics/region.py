@@ -27,7 +27,7 @@ def sample_region(data: Any, max_nodes: int, seed: int = 0) -> tuple[Any, Tensor
     if max_nodes >= N:
         return data, torch.arange(N)
     topology = as_topology(data.edge_index, N)
-    nodes = _surroundings(topology, max_nodes, seed).to(data.edge_index.device)
+    nodes = draw_surroundings(topology, max_nodes, seed).to(data.edge_index.device)
     number = torch.full((N,), -1, dtype=torch.long, device=nodes.device)
     number[nodes] = torch.arange(len(nodes), device=nodes.device)
     ends = number[data.edge_index]
@@ -43,8 +43,8 @@ def sample_region(data: Any, max_nodes: int, seed: int = 0) -> tuple[Any, Tensor
     return region, nodes.cpu()
 
 
-def _surroundings(topology: Topology, max_nodes: int, seed: int) -> Tensor:
-    """Nodes in the order in which they are reached from random starts, as many as are wanted, sorted."""
+def draw_surroundings(topology: Topology, max_nodes: int, seed: int = 0) -> Tensor:
+    """`[max_nodes]` the nodes that are reached first from random starts, ascending."""
     rowptr, col = topology.rowptr.cpu().numpy(), topology.col.cpu().numpy()
     generator = np.random.default_rng(seed)
     is_in = np.zeros(topology.num_nodes, dtype=bool)

@@ -200,9 +200,14 @@ def _draw_layer(axis: Any, curves: LayerCurves) -> None:
             lam, low, low + 0.6 * (high - low) * shape / shape.max(), color=OTHERS, alpha=0.35, linewidth=0,
             label="density of eigenvalues",
         )  # fmt: skip
+    draw_response(axis, lam, r, curves.m)
+    if np.abs(curves.correction).max() > 0:
+        axis.plot(lam, curves.correction, ":", color="black", label="α c(λ), its correction")
+
+
+def draw_response(axis: Any, lam: Numbers, r: Numbers, m: Numbers) -> None:
+    """r(λ) `[D, n]`, as mean and band over stalk coordinates, and m(λ) `[n]` of a layer."""
     axis.axhline(0, color="black", linewidth=0.6)
     axis.fill_between(lam, r.min(0), r.max(0), color=OURS, alpha=0.25, linewidth=0)
     axis.plot(lam, r.mean(0), color=OURS, label="r(λ), the whole layer (band: stalk coordinates)")
-    axis.plot(lam, curves.m, "--", color=ACCENT, label="m(λ), its filter")
-    if np.abs(curves.correction).max() > 0:
-        axis.plot(lam, curves.correction, ":", color="black", label="α c(λ), its correction")
+    axis.plot(lam, m, "--", color=ACCENT, label="m(λ), its filter")

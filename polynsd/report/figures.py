@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.describe import class_mixing, degrees
-from polynsd.report.panels import ACCENT, OTHERS, OURS, pyplot, save_figure
+from polynsd.report.panels import OTHERS, OURS, pyplot, save_figure
 
 if TYPE_CHECKING:
     from polynsd.data.graph import Graph
@@ -36,6 +36,8 @@ def results_figure(
         responses: responses per layer, for the models whose filter was learned.
         chance: accuracy of guessing, drawn as a line.
     """
+    from polynsd.diagnostics.response import draw_response  # loads models, which other figures do not need
+
     columns = max(len(layers) for layers in responses.values())
     figure = pyplot().figure(figsize=(7 + 2.6 * columns, 1.2 + 2.2 * len(responses)), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[6, 2.6 * columns + 1])
@@ -43,7 +45,9 @@ def results_figure(
     axes = right.subplots(len(responses), columns, sharex=True, sharey=True, squeeze=False)
     for row, (name, layers) in zip(axes, responses.items(), strict=True):
         for index, (axis, layer) in enumerate(zip(row, layers, strict=True)):
-            _draw_response(axis, layer, f"{name}, layer {index + 1}")
+            draw_response(axis, layer.lam.numpy(), layer.r.numpy(), layer.m.numpy())
+            axis.set_title(f"{name}, layer {index + 1}", fontsize=9)
+            axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[-1]:
         axis.set_xlabel("frequency λ of the sheaf Laplacian")
     right.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
@@ -65,16 +69,6 @@ def _draw_accuracies(axis: Any, scores: Mapping[str, Sequence[float]], ours: set
     axis.text(100 * chance, len(names) - 0.45, "guessing", ha="center", fontsize=8)
     axis.set_xlim(0, 100)
     axis.set_xlabel("test accuracy in %  (bar: mean, line: std, dots: splits)")
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_response(axis: Any, response: LayerResponse, title: str) -> None:
-    lam, r = response.lam.numpy(), response.r.numpy()
-    axis.axhline(0, color="black", linewidth=0.6)
-    axis.fill_between(lam, r.min(0), r.max(0), color=OURS, alpha=0.25, linewidth=0)
-    axis.plot(lam, r.mean(0), color=OURS, label="r(λ), the whole layer (band: stalk coordinates)")
-    axis.plot(lam, response.m.numpy(), "--", color=ACCENT, label="m(λ), its filter")
-    axis.set_title(title, fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -15,7 +15,7 @@ from polynsd.diagnostics import open_run
 from polynsd.federated.partition import partition_graph
 from polynsd.federated.runs import read_result
 from polynsd.report.html.comparison_section import comparison_section
-from polynsd.report.html.result_section import find_score
+from polynsd.report.html.scores import find_score
 from polynsd.runs import read_run
 
 GRAPH = make_graph("heterophily", num_nodes=90, num_classes=3, num_features=6)

@@ -22,6 +22,7 @@ from polynsd.report.html.blocks import Text, plot_text, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.page import encode_data
 from polynsd.report.html.predicted import try_predict
+from polynsd.report.html.scores import find_references, find_score
 from polynsd.training import protocol
 
 KEYS = ["result", "graph", "training", "quality", "frequencies", "reach", "maps", "nodes"]
@@ -58,7 +59,7 @@ def read_data(path):
 
 def sections_of(run):
     """All sections of one run, by key."""
-    found = report.find_score(run, {})
+    found = find_score(run, {})
     return {section.key: section for section in report._describe(run, found, 5000, lambda _: None)[0]}
 
 
@@ -142,16 +143,21 @@ def test_rivals_are_runs_on_the_same_splits(runs, page):
     assert "against plain GCN" in text
     assert "gcn against ours" in text
     assert "these runs cannot be compared: the dataset is" in text
+    ours, gcn = (open_run(folder, strict=False) for folder in (runs.ours, runs.gcn))
+    elsewhere = replace(gcn, record=replace(gcn.record, inputs={**gcn.record.inputs, "splits": []}))
+    found = find_references(ours, [ours, gcn, elsewhere], lambda _: None)
+    assert found == ({"gcn": gcn.result["mean"]}, "")
 
 
 def test_simpler_models_are_trained_where_that_is_quick(runs):
     run = open_run(runs.ours, strict=False)
-    found = report._find_score(run, {}, lambda _: None)
+    found = find_score(run, *find_references(run, [run], lambda _: None))
     assert set(found.rivals) == {"the most frequent class", "features alone", "plain GCN"}
     assert all(0 <= score <= 1 for score in found.rivals.values())
     assert "every split" in found.note
     run.data.num_nodes = 10**6
-    assert report._find_score(run, {}, lambda _: None).rivals["plain GCN"] is None
+    found = find_score(run, *find_references(run, [run], lambda _: None))
+    assert found.rivals["plain GCN"] is None
 
 
 def test_large_graphs_are_sampled_and_every_prediction_is_found(runs, monkeypatch):

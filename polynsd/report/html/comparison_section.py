@@ -8,9 +8,18 @@ import numpy as np
 
 from polynsd.diagnostics import OpenedRun
 from polynsd.errors import ConfigError, PolyNSDError
-from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, plot_text
-from polynsd.report.html.result_section import RunScore
-from polynsd.report.html.traces import hover_text, marked_line, titled_axes
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Table,
+    Text,
+    hover_text,
+    marked_line,
+    plot_text,
+    titled_axes,
+)
+from polynsd.report.html.scores import RunScore
 from polynsd.report.output import PERCENT, axis_name, metric_name, percent_scale, score_with_unit
 from polynsd.runs.compare import group_rows, require_comparable
 from polynsd.runs.table import Row, read_rows
@@ -45,8 +54,8 @@ def _find_problem(first: Sequence[Row], other: Sequence[Row]) -> str:
 def _scores_table(runs: Sequence[OpenedRun], found: Sequence[RunScore]) -> Table:
     rows = []
     for run, each in zip(runs, found, strict=True):
-        metric, ends = run.metric, (each.low, each.high)
-        interval = "–" if None in ends else " to ".join(score_with_unit(metric, end) for end in ends)
+        metric = run.metric
+        interval = " to ".join(score_with_unit(metric, end) for end in each.interval or ()) or "–"
         model, dataset = str(run.result.get("model")), str(run.result.get("dataset"))
         score = score_with_unit(metric, each.score)
         rows.append((run.name, model, dataset, metric_name(metric), score, interval))

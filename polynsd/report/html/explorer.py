@@ -1,7 +1,7 @@
 """The nodes of a report as plain data: what is drawn, searched and explained in the browser.
 
 Of at most `SEARCHABLE` nodes all predictions are there; beyond, and for features and neighbours beyond
-`DRAWN` nodes, the surroundings of random nodes are (`diagnostics.sample_region`).
+`DRAWN` nodes, the surroundings of random nodes are (`diagnostics.region`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
 
-from polynsd.data.describe import degrees
+from polynsd.data.describe import degrees, local_homophily
 from polynsd.data.graph import Graph
-from polynsd.diagnostics import OpenedRun, sample_region, trace_layers
+from polynsd.diagnostics import OpenedRun, trace_layers
+from polynsd.diagnostics.region import draw_surroundings
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.gradients import couplings
 from polynsd.nn import PolyNSD
-from polynsd.report.html.blocks import round_numbers, shorten
+from polynsd.report.html.blocks import Block, Section, Text, Widget, round_numbers, shorten
 from polynsd.report.html.layout import place_nodes
 from polynsd.report.html.predicted import Predicted
-from polynsd.report.html.quality_section import local_homophily
-from polynsd.report.html.reasons import NodeSample, explain_ensemble, explain_model
-from polynsd.topology import as_topology
+from polynsd.report.html.reasons import explain_nodes
+from polynsd.topology import Topology, as_topology
 
 Integers = NDArray[np.int64]
 
@@ -53,9 +53,13 @@ class Nodes:
 
 def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN) -> Nodes:
     """All that is embedded of the nodes of a run whose graph is there."""
-    graph, data, model = run.graph, run.data, run.models[0] if run.models else None
+    graph = run.graph
     assert graph is not None
-    shown = _choose_nodes(graph, drawn)
+    once = torch.from_numpy(graph.edge_index.astype(np.int64))
+    topology = as_topology(torch.cat([once, once.flip(0)], 1), graph.num_nodes)
+    shown = np.arange(graph.num_nodes)
+    if graph.num_nodes > drawn:
+        shown = draw_surroundings(topology, drawn).numpy()
     listed = np.arange(graph.num_nodes) if graph.num_nodes <= SEARCHABLE else shown
     position = np.full(graph.num_nodes, -1)
     position[listed] = np.arange(len(listed))
@@ -73,16 +77,11 @@ def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN
             "edges": lines.ravel().tolist(),
         },
         "features": _strongest_features(graph, shown, names),
-        "neighbours": _neighbours(graph, shown, position, data, model),
+        "neighbours": _neighbours(run, topology, shown, position),
     }
     if predicted is not None:
         content |= _list_predictions(graph, predicted, listed)
-        sample = NodeSample(predicted, shown, position, names)
-        content["explained"] = (
-            explain_model(model, data, sample)
-            if run.estimator is None
-            else explain_ensemble(run.estimator, graph, sample)
-        )
+        content["explained"] = explain_nodes(run, predicted, shown, position, names)
     note = (
         f"{len(listed):,} of {graph.num_nodes:,} nodes can be found here, the surroundings of random ones."
         if len(listed) < graph.num_nodes
@@ -93,15 +92,20 @@ def gather_nodes(run: OpenedRun, predicted: Predicted | None, drawn: int = DRAWN
     return Nodes(content, _describe_drawing(graph, shown, len(edges), len(lines)), note)
 
 
-def _choose_nodes(graph: Graph, most: int) -> Integers:
-    """All nodes, or the surroundings of random ones."""
-    if graph.num_nodes <= most:
-        return np.arange(graph.num_nodes)
-    from torch_geometric.data import Data
-
-    both = np.concatenate([graph.edge_index, graph.edge_index[::-1]], 1)
-    plain = Data(edge_index=torch.from_numpy(np.ascontiguousarray(both)).long(), num_nodes=graph.num_nodes)
-    return sample_region(plain, most)[1].numpy()
+def explorer_section(nodes: Nodes | None, problem: str) -> Section:
+    """The nodes of a run, to be searched and looked at one by one."""
+    if nodes is None:
+        return Section("nodes", "Nodes", [Text(problem or "The graph could not be read.", "problem")])
+    sentence = (
+        "Type an id to see what the model predicts for a node, what is unusual about it, and how its "
+        "neighbours agree with it before and after the learned maps."
+    )
+    blocks: list[Block] = [Widget("explorer", sentence)]
+    if problem:
+        blocks.append(Text(problem, "problem"))
+    if nodes.note:
+        blocks.append(Text(nodes.note))
+    return Section("nodes", "Nodes", blocks)
 
 
 def _edges_between(graph: Graph, shown: Integers) -> Integers:
@@ -167,43 +171,30 @@ def _strongest_features(graph: Graph, shown: Integers, names: tuple[str, ...]) -
     return {"names": [shorten(names[column], 60) for column in used], "rows": rows}
 
 
-def _neighbours(
-    graph: Graph, shown: Integers, position: Integers, data: Any, model: nn.Module | None
-) -> dict[str, Any]:
-    """For every drawn node its neighbours [node, share of what is received, agreement before, after]."""
-    u, v = np.concatenate([graph.edge_index, graph.edge_index[::-1]], 1)
-    order = np.lexsort((v, u))
-    u, v = u[order], v[order]
-    found = _transport(data, model, u, v) if model is not None and data is not None else None
-    kept = np.flatnonzero(_strongest_first(u, v, position, shown, None if found is None else found[0]))
-    columns = [position[v[kept]].tolist(), *(round_numbers(values[kept], 2) for values in found or ())]
+def _neighbours(run: OpenedRun, topology: Topology, shown: Integers, position: Integers) -> dict[str, Any]:
+    """For every drawn node its neighbours [node, share of what is received, agreement before, after].
+
+    Of many neighbours those with the largest share are kept, in the order of their numbers.
+    """
+    row, col = topology.row.numpy(), topology.col.numpy()
+    transport = _measure_transport(run)
+    share = np.zeros(len(row)) if transport is None else transport[0]
+    listed = np.flatnonzero(np.isin(row, shown) & (position[col] >= 0))
+    listed = listed[np.lexsort((-share[listed], row[listed]))]
+    rank = np.arange(len(listed)) - np.searchsorted(row[listed], row[listed])
+    kept = np.sort(listed[rank < NEIGHBOURS])
+    columns = [position[col[kept]].tolist(), *(round_numbers(values[kept], 2) for values in transport or ())]
     entries = [list(entry) for entry in zip(*columns, strict=True)]
-    ends = np.searchsorted(u[kept], np.stack([shown, shown + 1])).tolist()
+    ends = np.searchsorted(row[kept], np.stack([shown, shown + 1])).tolist()
     rows = [entries[start:end] for start, end in zip(*ends, strict=True)]
-    return {"rows": rows, "has_transport": found is not None}
-
-
-def _strongest_first(
-    u: Integers, v: Integers, position: Integers, shown: Integers, share: NDArray[np.float64] | None
-) -> NDArray[np.bool_]:
-    """Which half-edges (u, v), sorted by u, are shown: of every drawn node those with the largest share."""
-    is_shown = np.zeros(len(position), dtype=bool)
-    is_shown[shown] = True
-    chosen = np.flatnonzero(is_shown[u] & (position[v] >= 0))
-    weight = np.zeros(len(chosen)) if share is None else share[chosen]
-    chosen = chosen[np.lexsort((-weight, u[chosen]))]
-    rank = np.arange(len(chosen)) - np.searchsorted(u[chosen], u[chosen])
-    kept = np.zeros(len(u), dtype=bool)
-    kept[chosen[rank < NEIGHBOURS]] = True
-    return kept
+    return {"rows": rows, "has_transport": transport is not None}
 
 
 @torch.no_grad()
-def _transport(
-    data: Any, model: nn.Module, u: Integers, v: Integers
-) -> tuple[NDArray[np.float64], ...] | None:
-    """Of the last layer, by half-edge (u, v): the share of what u receives, agreement before and after."""
-    if not isinstance(model, PolyNSD) or not len(u):
+def _measure_transport(run: OpenedRun) -> tuple[NDArray[np.float64], ...] | None:
+    """Of the last layer, by half-edge (v, u): the share of what v receives, agreement before and after."""
+    data, model = run.data, run.models[0] if run.models else None
+    if data is None or not data.num_edges or not isinstance(model, PolyNSD):
         return None
     try:
         trace = trace_layers(model, data)
@@ -212,23 +203,16 @@ def _transport(
     L, layer = trace.laplacians[len(trace.layers) - 1], trace.layers[-1]
     h = layer.mixed(trace.states[-2])
     topology = as_topology(data.edge_index, data.num_nodes)
-    half = torch.arange(topology.num_half_edges)
-    share, before, after = (torch.empty(len(half)) for _ in range(3))
-    for some in half.split(50_000):
-        row, col = topology.row[some], topology.col[some]
-        here, there = h[row], h[col]
+    share, before, after = (torch.empty(topology.num_half_edges) for _ in range(3))
+    for some in torch.arange(topology.num_half_edges).split(50_000):
+        here, there = h[topology.row[some]], h[topology.col[some]]
         came = couplings(L, some) @ there
         before[some] = _cosine(here, there)
         after[some] = _cosine(here, came)
         share[some] = came.flatten(1).norm(dim=1).float()
     total = torch.zeros(data.num_nodes).index_add_(0, topology.row, share).clamp(min=1e-12)
     share /= total[topology.row]
-    place = sparse.csr_array(
-        (np.arange(1, len(half) + 1), (topology.row.numpy(), topology.col.numpy())),
-        shape=(data.num_nodes,) * 2,
-    )
-    index = np.asarray(place[u, v]).ravel() - 1
-    return tuple(t.double().numpy()[index] for t in (share, before, after))
+    return tuple(t.double().numpy() for t in (share, before, after))
 
 
 def _cosine(a: Tensor, b: Tensor) -> Tensor:

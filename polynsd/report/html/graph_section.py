@@ -16,12 +16,17 @@ from polynsd.report.html.blocks import (
     Table,
     Text,
     Widget,
+    bars,
+    class_axes,
+    hover_text,
     log_axis,
+    marked_line,
     number,
     percent,
     plot_text,
+    shares,
+    titled_axes,
 )
-from polynsd.report.html.traces import bars, class_axes, hover_text, marked_line, shares, titled_axes
 
 MOST_CLASSES = 20  # in a picture
 MOST_DEGREES = 40  # as bars; beyond, on logarithmic axes

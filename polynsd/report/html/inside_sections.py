@@ -10,8 +10,21 @@ import numpy as np
 from polynsd.diagnostics import Diagnosis, Energy, Influence, Maps, Response, Smoothness
 from polynsd.diagnostics.geometry import embed
 from polynsd.diagnostics.response import LayerCurves
-from polynsd.report.html.blocks import Block, Chart, Section, Text, Trace, log_axis, number, round_numbers
-from polynsd.report.html.traces import band, line, marked_line, points, titled_axes
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Text,
+    Trace,
+    band,
+    line,
+    log_axis,
+    marked_line,
+    number,
+    points,
+    round_numbers,
+    titled_axes,
+)
 
 POINTS = 80  # of a curve over frequencies
 CLOUD = 800  # transports in a picture

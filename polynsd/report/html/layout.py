@@ -19,18 +19,18 @@ STEPS = 120
 SAMPLES = 24  # random nodes that repel a node in a step
 
 
-def place_nodes(num_nodes: int, edges: NDArray[np.int64], seed: int = 0) -> Numbers:
-    """`[N, 2]` in the square [−1, 1]², of edges `[E, 2]`; components stand beside each other."""
+def place_nodes(num_nodes: int, edges: NDArray[np.int64]) -> Numbers:
+    """`[N, 2]` in the square [−1, 1]², of edges `[E, 2]`; nodes without one stand below the rest."""
     if num_nodes == 0:
         return np.zeros((0, 2))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     ones = np.ones(len(edges))
     adjacency = sparse.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(num_nodes, num_nodes))
     adjacency = adjacency + adjacency.T
     positions = _pivot_mds(adjacency, rng)
     if len(edges):
         positions = _relax(positions, edges, np.asarray(adjacency.sum(1)).ravel(), rng)
-    positions = _pack_components(positions, adjacency)
+    positions = _place_isolated(positions, adjacency)
     positions -= (positions.max(0) + positions.min(0)) / 2
     return positions / max(float(np.abs(positions).max()), 1e-9)
 
@@ -76,25 +76,17 @@ def _relax(
     return positions
 
 
-def _pack_components(positions: Numbers, adjacency: sparse.csr_array) -> Numbers:
-    """Nodes without neighbours in rows below the rest."""
-    alone = np.diff(adjacency.indptr) == 0
-    count, total = int(alone.sum()), len(positions)
-    if not count or count == total:
-        if count:
-            positions = _grid(count, np.array([-1.0, -1.0]), 2.0)
+def _place_isolated(positions: Numbers, adjacency: sparse.csr_array) -> Numbers:
+    """Nodes without neighbours in wide rows below the rest; in a square where no node has any."""
+    is_isolated = np.diff(adjacency.indptr) == 0
+    count, rest = int(is_isolated.sum()), positions[~is_isolated]
+    if not count:
         return positions
+    columns = int(np.ceil(np.sqrt(count * (4 if len(rest) else 1))))
+    row, column = np.divmod(np.arange(count), columns)
+    if not len(rest):
+        return np.stack([column, row], 1).astype(np.float64)
+    step = max(float(np.ptp(rest[:, 0])), 1e-6) / max(columns, 8)
     positions = positions.copy()
-    rest = positions[~alone]
-    low, high = rest.min(0), rest.max(0)
-    width = max(float(high[0] - low[0]), 1e-6)
-    positions[alone] = _grid(count, np.array([low[0], low[1]]), width, below=True)
+    positions[is_isolated] = rest.min(0) + step * np.stack([column, -(row + 2)], 1)
     return positions
-
-
-def _grid(count: int, corner: Numbers, width: float, below: bool = False) -> Numbers:
-    columns = int(np.ceil(np.sqrt(count * (4 if below else 1))))
-    step = width / max(columns, 8)
-    rows, column = np.divmod(np.arange(count), columns)
-    height = -(rows + 2) * step if below else rows * step
-    return np.stack([corner[0] + column * step, corner[1] + height], 1)

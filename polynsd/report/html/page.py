@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -30,58 +29,54 @@ GLOSSARY = (
 )
 
 
-@dataclass(frozen=True)
-class Tabs:
-    """All of a report.
-
-    Attributes:
-        names: of the runs.
-        sections: of every run, the same keys in the same order.
-        last: the comparison, where there are several runs.
-        nodes: what is embedded of the nodes of every run.
-        refused: why runs that were named are not here.
-    """
-
-    names: Sequence[str]
-    sections: Sequence[Sequence[Section]]
-    last: Section | None
-    nodes: Sequence[dict[str, Any] | None]
-    refused: Sequence[Text] = ()
-
-
 def load_plotly() -> str:
     """The script of Plotly, as its package brings it."""
     return str(load_optional("plotly.offline", "a report needs", "report").get_plotlyjs())
 
 
-def make_page(tabs: Tabs, plotly: str) -> str:
-    """The HTML file."""
+def make_page(
+    names: Sequence[str],
+    sections: Sequence[Sequence[Section]],
+    comparison: Section | None,
+    nodes: Sequence[dict[str, Any] | None],
+    refused: Sequence[Text],
+    plotly: str,
+) -> str:
+    """The HTML file.
+
+    Args:
+        names: of the runs.
+        sections: of every run, the same keys in the same order.
+        comparison: the last tab, where there are several runs.
+        nodes: what is embedded of the nodes of every run.
+        refused: why runs that were named are not here.
+        plotly: its script.
+    """
     charts: list[dict[str, Any]] = []
     panels, buttons = [], []
-    for number, section in enumerate(tabs.sections[0]):
+    for tab in zip(*sections, strict=True):  # the section of every run
         bodies = [
-            f'<div class="run" data-run="{run}"><p class="run-name" dir="auto">{_escape(tabs.names[run])}</p>'
-            f"{_blocks(sections[number].blocks, charts, run)}</div>"
-            for run, sections in enumerate(tabs.sections)
+            f'<div class="run" data-run="{run}"><p class="run-name" dir="auto">{_escape(name)}</p>'
+            f"{_blocks(section.blocks, charts, run)}</div>"
+            for run, (name, section) in enumerate(zip(names, tab, strict=True))
         ]
-        panels.append(_panel(section, "".join(bodies)))
-        buttons.append(_tab(section))
-    if tabs.last is not None:
-        panels.append(_panel(tabs.last, _blocks(tabs.last.blocks, charts, 0)))
-        buttons.append(_tab(tabs.last))
-    title = "PolyNSD report: " + ", ".join(tabs.names)
-    refused = "".join(_block(text, charts, 0) for text in tabs.refused)
+        panels.append(_panel(tab[0], "".join(bodies)))
+        buttons.append(_tab(tab[0]))
+    if comparison is not None:
+        panels.append(_panel(comparison, _blocks(comparison.blocks, charts, 0)))
+        buttons.append(_tab(comparison))
+    listed = ", ".join(names)
     return TEMPLATE.format(
         policy=POLICY,
-        title=_escape(title[:200]),
+        title=_escape(f"PolyNSD report: {listed}"[:200]),
         style=_read("page.css"),
-        subtitle=_escape(", ".join(tabs.names)),
-        runs=_run_choice(tabs.names),
+        subtitle=_escape(listed),
+        runs=_run_choice(names),
         tabs="".join(buttons),
-        refused=refused,
+        refused="".join(_block(text, charts, 0) for text in refused),
         panels="".join(panels),
         glossary="".join(f"<dt>{_escape(word)}</dt><dd>{_escape(text)}</dd>" for word, text in GLOSSARY),
-        data=encode_data({"charts": charts, "nodes": list(tabs.nodes), "names": list(tabs.names)}),
+        data=encode_data({"charts": charts, "nodes": list(nodes), "names": list(names)}),
         plotly=plotly,
         script=_read("page.js"),
     )
@@ -171,8 +166,8 @@ def _chart(chart: Chart, charts: list[dict[str, Any]]) -> str:
 
 
 def _widget(widget: Widget, run: int) -> str:
-    parts = {"drawing": DRAWING, "explorer": EXPLORER}
-    return parts[widget.kind].format(run=run, sentence=_escape(widget.sentence))
+    template = {"drawing": DRAWING, "explorer": EXPLORER}[widget.kind]
+    return template.format(run=run, sentence=_escape(widget.sentence))
 
 
 DRAWING = """<figure class="card wide drawing" data-run="{run}">

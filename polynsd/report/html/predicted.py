@@ -16,7 +16,6 @@ from polynsd.training.replica import call_model
 
 if TYPE_CHECKING:
     from polynsd.estimator.classifier import SheafClassifier
-    from polynsd.estimator.estimate import Estimate
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -68,15 +67,14 @@ class Predicted:
     tested: Tested
 
 
-def predict_nodes(run: OpenedRun) -> Predicted:
-    """Calls the models of a run.
-
-    Raises:
-        DataError: there is nothing to call, or outputs are not finite.
-    """
+def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:
+    """What the models of a run predict, or why nothing is predicted."""
     if run.graph is None or (run.estimator is None and not run.models):
-        raise DataError("there are no models and no graph to call them with.")
-    return _of_fit(run) if run.is_fit else _of_protocol(run)
+        return None, "there are no models and no graph to call them with."
+    try:
+        return (_of_fit(run) if run.is_fit else _of_protocol(run)), ""
+    except PolyNSDError as error:
+        return None, str(error)
 
 
 @torch.no_grad()
@@ -96,18 +94,12 @@ def _of_protocol(run: OpenedRun) -> Predicted:
     note = f"test nodes of {count} of {len(run.models)} models" if count > 1 else "test nodes of one model"
     if count == len(run.models) > 1:
         note = f"test nodes of all {count} models, each on its own split"
-    names = None if is_regression else _class_names(graph.class_names, int(truth.max()) + 1)
+    names = graph.class_names or range(int(truth.max()) + 1)
+    classes = None if is_regression else tuple(map(str, names))
     part = np.full(data.num_nodes, len(PARTS) - 1)
     for index, name in enumerate(PARTS[:-1]):
         part[np.asarray(getattr(run.splits[0], name))] = index
-    return Predicted(
-        names,
-        truth,
-        *whole[0],
-        part,
-        PARTS,
-        Tested(node, known, guess, sure, note),
-    )
+    return Predicted(classes, truth, *whole[0], part, PARTS, Tested(node, known, guess, sure, note))
 
 
 def _read_output(output: torch.Tensor, is_regression: bool) -> tuple[NDArray[Any], Numbers]:
@@ -123,61 +115,42 @@ def _read_output(output: torch.Tensor, is_regression: bool) -> tuple[NDArray[Any
     return top.indices.cpu().numpy(), top.values.cpu().numpy()
 
 
-def _class_names(names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
-    return tuple(str(c) for c in range(count)) if names is None else tuple(map(str, names))
-
-
 def _of_fit(run: OpenedRun) -> Predicted:
     from polynsd.estimator.classifier import SheafClassifier
 
     estimator, graph = run.estimator, run.graph
     assert estimator is not None
     assert graph is not None
-    scored, part = estimator.estimate_.scored, np.where(graph.is_labelled, 0, 2)
-    if scored is not None:
-        part[scored] = 1
-    if isinstance(estimator, SheafClassifier):
-        return _classes_of_fit(estimator, graph, part)
-    return _numbers_of_fit(estimator, graph, part)
-
-
-def _scored_note(estimate: Estimate) -> str:
-    kind = "kept apart" if estimate.source == "test" else "held out from training"
-    return f"the {estimate.nodes:,} rows {kind}"
-
-
-def _numbers_of_fit(estimator: Any, graph: Graph, part: Integers) -> Predicted:
     estimate = estimator.estimate_
-    truth, prediction = (
-        np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
-        for values in (graph.y, estimator.predict(graph))
-    )
     nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
-    if estimate.predictions is not None:  # predicted before the target was seen
-        prediction[nodes] = estimate.predictions
-    unsure = np.full(graph.num_nodes, np.nan)
-    tested = Tested(nodes, truth[nodes], prediction[nodes], unsure[nodes], _scored_note(estimate))
-    return Predicted(None, truth, prediction, unsure, part, FIT_PARTS, tested)
+    part = np.where(graph.is_labelled, 0, 2)
+    part[nodes] = 1
+    if isinstance(estimator, SheafClassifier):
+        classes, truth, prediction, confidence = _classes_of_fit(estimator, graph, nodes)
+    else:
+        classes, confidence = None, np.full(graph.num_nodes, np.nan)
+        truth, prediction = (
+            np.array(values, dtype=np.float64).reshape(graph.num_nodes, -1)[:, 0]
+            for values in (graph.y, estimator.predict(graph))
+        )
+        if estimate.predictions is not None:  # predicted before the target was seen
+            prediction[nodes] = estimate.predictions
+    kind = "kept apart" if estimate.source == "test" else "held out from training"
+    note = f"the {estimate.nodes:,} rows {kind}"
+    tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], note)
+    return Predicted(classes, truth, prediction, confidence, part, FIT_PARTS, tested)
 
 
-def _classes_of_fit(estimator: SheafClassifier, graph: Graph, part: Integers) -> Predicted:
-    estimate, names = estimator.estimate_, [str(name) for name in estimator.classes_.tolist()]
+def _classes_of_fit(
+    estimator: SheafClassifier, graph: Graph, nodes: Integers
+) -> tuple[tuple[str, ...] | None, NDArray[Any], NDArray[Any], Numbers]:
+    """Names of the classes; of all nodes the true class, the prediction and its probability."""
+    estimate, names = estimator.estimate_, tuple(map(str, estimator.classes_.tolist()))
     place = {name: number for number, name in enumerate(names)}
     known = np.array([*(place.get(str(name), -1) for name in graph.class_names or ()), -1])
     truth = known[np.maximum(np.asarray(graph.y), -1)]
     p = estimator.predict_proba(graph)
-    nodes = np.zeros(0, np.int64) if estimate.scored is None else estimate.scored
     prediction = estimator.decision_.predict(p)
     if estimate.predictions is not None and estimate.classes is not None:  # before the label was seen
         p[nodes], prediction[nodes] = estimate.predictions, estimate.classes
-    confidence = np.take_along_axis(p, prediction[:, None], 1)[:, 0]
-    tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], _scored_note(estimate))
-    return Predicted(tuple(names), truth, prediction, confidence, part, FIT_PARTS, tested)
-
-
-def try_predict(run: OpenedRun) -> tuple[Predicted | None, str]:
-    """What is predicted, or why nothing is."""
-    try:
-        return predict_nodes(run), ""
-    except PolyNSDError as error:
-        return None, str(error)
+    return names, truth, prediction, np.take_along_axis(p, prediction[:, None], 1)[:, 0]

@@ -7,20 +7,26 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from polynsd.data.describe import degrees
+from polynsd.data.describe import degrees, local_homophily
 from polynsd.data.graph import Graph
-from polynsd.report.html.blocks import Block, Chart, Section, Text, percent, plot_text, round_numbers
-from polynsd.report.html.predicted import Predicted, Tested
-from polynsd.report.html.traces import (
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Text,
     bars,
     class_axes,
     hover_text,
     line,
     marked_line,
+    percent,
+    plot_text,
     points,
+    round_numbers,
     shares,
     titled_axes,
 )
+from polynsd.report.html.predicted import Predicted, Tested
 from polynsd.stats import wilson_interval
 
 Numbers = NDArray[np.float64]
@@ -54,18 +60,6 @@ def quality_section(graph: Graph | None, predicted: Predicted | None, problem: s
         if np.isfinite(homophily).any():
             blocks.append(_by_homophily(tested, homophily))
     return Section("quality", "Predictions", blocks)
-
-
-def local_homophily(graph: Graph, truth: NDArray[np.int64]) -> Numbers:
-    """`[N]` the share of a node's labelled neighbours that have its class; NaN where there are none."""
-    u, v = graph.edge_index
-    known = (truth[u] >= 0) & (truth[v] >= 0)
-    u, v = u[known], v[known]
-    ends = np.concatenate([u, v])
-    same = np.tile(truth[u] == truth[v], 2).astype(np.float64)
-    total = np.bincount(ends, minlength=graph.num_nodes)
-    equal = np.bincount(ends, same, graph.num_nodes)
-    return np.divide(equal, total, out=np.full(graph.num_nodes, np.nan), where=total > 0)
 
 
 def _confusion(tested: Tested, classes: tuple[str, ...]) -> Chart:
@@ -167,7 +161,11 @@ def _by_groups(
     mean, square = (np.bincount(group, q, len(names)) / np.maximum(count, 1) for q in (quality, quality**2))
     shown = count >= FEWEST
     mean, square, count = mean[shown], square[shown], count[shown]
-    above, below = _wilson(mean, count) if is_class else _normal(mean, square, count)
+    if is_class:
+        low, high = wilson_interval(mean / 100, count)
+        above, below = 100 * high - mean, mean - 100 * low
+    else:
+        above = below = 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / count)
     labels = [name for name, keep in zip(names, shown, strict=True) if keep]
     hover = "%{x}: %{y:.3g}" + (" % right" if is_class else "") + " (%{customdata})"
     trace = bars(labels, round_numbers(mean), "$0", hover, ends=(round_numbers(above), round_numbers(below)))
@@ -185,14 +183,3 @@ def _by_groups(
     if is_class:
         layout["yaxis"]["range"] = [0, 105]
     return Chart(title, sentence, [trace], layout)
-
-
-def _wilson(share: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """How far Wilson's 95 % interval of shares in % reaches above and below them."""
-    low, high = wilson_interval(share / 100, np.maximum(count, 1))
-    return 100 * high - share, share - 100 * low
-
-
-def _normal(mean: Numbers, square: Numbers, count: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    extent = 1.96 * np.sqrt(np.maximum(square - mean**2, 0) / np.maximum(count, 1))
-    return extent, extent

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polynsd.data.graph import Graph
+from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
 from polynsd.estimator.explain import network_model
 from polynsd.estimator.explanation import largest
@@ -39,57 +39,59 @@ SECONDS, MOST_OF_ENSEMBLE = 1.5, 24  # for explanations of an ensemble
 LETTERS = 60  # of the name of a feature
 
 
-@dataclass(frozen=True, eq=False)
-class NodeSample:
-    """Nodes that may be explained.
+def explain_nodes(
+    run: OpenedRun, predicted: Predicted, shown: Integers, position: Integers, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Explanations of some predictions by position in the report; none of a model without sheaf layers.
 
-    Attributes:
-        predicted: what the model predicts.
+    Args:
+        run: whose main model, or ensemble, is explained.
+        predicted: what it predicts.
         shown: `[n]` the nodes to choose from.
         position: `[N]` where nodes stand in the report, −1 where they do not.
         names: of the features.
     """
-
-    predicted: Predicted
-    shown: Integers
-    position: Integers
-    names: tuple[str, ...]
-
-    def draw(self, count: int) -> list[int]:
-        """So many nodes: half of them errors that were made with confidence, the rest by chance."""
-        rng, predicted, count = np.random.default_rng(0), self.predicted, min(count, len(self.shown))
-        wrong = np.zeros(0, np.int64)
-        if predicted.classes is not None:
-            is_wrong = (
-                (predicted.prediction != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
-            )
-            wrong = self.shown[is_wrong[self.shown]]
-            wrong = wrong[np.argsort(-predicted.confidence[wrong], kind="stable")][: count // 2]
-        rest = rng.permutation(np.setdiff1d(self.shown, wrong))[: count - len(wrong)]
-        return np.concatenate([wrong, rest]).tolist()
-
-
-def explain_model(model: nn.Module | None, data: Any, sample: NodeSample) -> dict[str, Any]:
-    """Explanations by position in the report; none of a model without sheaf layers."""
+    if run.estimator is not None:
+        nodes = _choose_nodes(predicted, shown, MOST_OF_ENSEMBLE)
+        return _explain_ensemble(run.estimator, run.graph, nodes, position)
+    data, model = run.data, run.models[0] if run.models else None
     if data is None or not isinstance(model, PolyNSD) or not isinstance(model.encoder, nn.Linear):
         return {}
-    work = max(1, data.num_nodes + data.num_edges)
+    count = WORK // max(1, data.num_nodes + data.num_edges)
+    nodes = _choose_nodes(predicted, shown, min(MOST, max(FEWEST, count)))
+    return _explain_model(model, data, nodes, position, names)
+
+
+def _choose_nodes(predicted: Predicted, shown: Integers, count: int) -> list[int]:
+    """So many nodes: half of them errors that were made with confidence, the rest by chance."""
+    rng, count = np.random.default_rng(0), min(count, len(shown))
+    wrong = np.zeros(0, np.int64)
+    if predicted.classes is not None:
+        is_wrong = (predicted.prediction != predicted.truth) & (predicted.truth >= 0) & (predicted.part != 0)
+        wrong = shown[is_wrong[shown]]
+        wrong = wrong[np.argsort(-predicted.confidence[wrong], kind="stable")][: count // 2]
+    rest = rng.permutation(np.setdiff1d(shown, wrong))[: count - len(wrong)]
+    return np.concatenate([wrong, rest]).tolist()
+
+
+def _explain_model(
+    model: PolyNSD, data: Any, nodes: list[int], position: Integers, names: tuple[str, ...]
+) -> dict[str, Any]:
     x = data.x.cpu().double().numpy()
-    names = sample.names
     if x.shape[1] != len(names):  # a treatment made others of them
         names = tuple(f"input {i}" for i in range(x.shape[1]))
     still, topology = copy.deepcopy(model).cpu().double().eval(), as_topology(data.edge_index, data.num_nodes)
     forward = ForwardPass(network_model(still, topology, x, data), topology)
     found = {}
-    for node in sample.draw(min(MOST, max(FEWEST, WORK // work))):
+    for node in nodes:
         effects = forward.find_effects(node, _margin_slope(forward.outputs[node]), len(names))
         others = np.where(np.arange(len(x)) == node, 0.0, effects.nodes)
-        around = largest(np.where(sample.position >= 0, others, 0.0), SHOWN)
+        around = largest(np.where(position >= 0, others, 0.0), SHOWN)
         columns = largest(effects.own, SHOWN)
-        found[str(sample.position[node])] = _entry(
+        found[str(position[node])] = _entry(
             float(effects.nodes[node]),
             float(others.sum()),
-            (sample.position[around], others[around]),
+            (position[around], others[around]),
             ([names[column] for column in columns], x[node, columns], effects.own[columns]),
         )
     return found
@@ -104,18 +106,21 @@ def _margin_slope(outputs: Tensor) -> Tensor:
     return slope
 
 
-def explain_ensemble(estimator: SheafEstimator, graph: Graph, sample: NodeSample) -> dict[str, Any]:
-    """The same of an ensemble, by its own `explain`, for as many nodes as a short time allows."""
-    position = {str(name): place for name, place in zip(graph.ids, sample.position, strict=True)}
+def _explain_ensemble(
+    estimator: SheafEstimator, graph: Graph | None, nodes: list[int], position: Integers
+) -> dict[str, Any]:
+    """By its own `explain`, for as many nodes as a short time allows."""
+    assert graph is not None
+    position_of = {str(name): place for name, place in zip(graph.ids, position, strict=True)}
     found: dict[str, Any] = {}
     end = time.monotonic() + SECONDS
-    for node in sample.draw(MOST_OF_ENSEMBLE):
+    for node in nodes:
         try:
             reason = estimator.explain(graph.ids[node], graph, top=SHOWN, exact=0)
         except PolyNSDError:
             return found
         around, features = reason.neighbours, reason.features
-        places = np.array([position[str(name)] for name in around["node"]], dtype=np.int64)
+        places = np.array([position_of[str(name)] for name in around["node"]], dtype=np.int64)
         effects = around["contribution"].to_numpy(dtype=np.float64)
         entry = _entry(
             reason.own,
@@ -123,7 +128,7 @@ def explain_ensemble(estimator: SheafEstimator, graph: Graph, sample: NodeSample
             (places[places >= 0], effects[places >= 0]),
             (features["feature"].tolist(), features["value"].to_numpy(), features["own"].to_numpy()),
         )
-        found[str(sample.position[node])] = entry | {"left_out": round(reason.left_out, 2)}
+        found[str(position[node])] = entry | {"left_out": round(reason.left_out, 2)}
         if time.monotonic() > end:
             break
     return found

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from polynsd.diagnostics import Diagnosis, OpenedRun, diagnose, open_run
+from polynsd.diagnostics import OpenedRun, diagnose, open_run
 from polynsd.errors import ConfigError, PolyNSDError
-from polynsd.report.html.blocks import Block, Section, Text, Widget
+from polynsd.report.html.blocks import Section, Text
 from polynsd.report.html.comparison_section import comparison_section
-from polynsd.report.html.explorer import DRAWN, Nodes, gather_nodes
+from polynsd.report.html.explorer import DRAWN, Nodes, explorer_section, gather_nodes
 from polynsd.report.html.graph_section import graph_section
 from polynsd.report.html.inside_sections import inside_sections
-from polynsd.report.html.page import Tabs, load_plotly, make_page
+from polynsd.report.html.page import load_plotly, make_page
 from polynsd.report.html.predicted import try_predict
 from polynsd.report.html.quality_section import quality_section
-from polynsd.report.html.references import MODELS, describe_references, train_references
-from polynsd.report.html.result_section import RunScore, find_score, result_section
+from polynsd.report.html.result_section import result_section
+from polynsd.report.html.scores import RunScore, find_references, find_score
 from polynsd.report.html.training_section import training_section
 from polynsd.runs.files import make_folder, require_file_name, write_durably
 
@@ -61,18 +61,13 @@ def write_report(
     plotly = load_plotly()
     step = on_step or (lambda name: None)
     runs, refused = _open_all(folders, sources or Sources(), step)
-    given = _rival_scores(runs)
-    found = [_find_score(run, given, step) for run in runs]
+    scores = [find_score(run, *find_references(run, runs, step)) for run in runs]
     drawn = max(500, DRAWN // len(runs))
-    tabs, nodes = [], []
-    for run, result in zip(runs, found, strict=True):
-        sections, content = _describe(run, result, drawn, step)
-        tabs.append(sections)
-        nodes.append(content)
-    last = comparison_section(runs, found) if len(runs) > 1 else None
-    names = [run.name for run in runs]
+    described = [_describe(run, score, drawn, step) for run, score in zip(runs, scores, strict=True)]
+    sections, nodes = zip(*described, strict=True)
+    comparison = comparison_section(runs, scores) if len(runs) > 1 else None
     step("page")
-    page = make_page(Tabs(names, tabs, last, nodes, refused), plotly)
+    page = make_page([run.name for run in runs], sections, comparison, nodes, refused, plotly)
     make_folder(out.parent)
     write_durably(out, page.encode())
     return out
@@ -105,48 +100,24 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
     ]
 
 
-def _find_score(run: OpenedRun, given: dict[str, tuple[Any, float]], step: OnStep) -> RunScore:
-    """The score of a run beside those of simpler models: runs that were named, or quick trainings."""
-    rivals = _shared(given, run)
-    is_simple = not run.is_fit and run.record.config["model"].get("model") in MODELS
-    if rivals or is_simple or run.is_fit:
-        return find_score(run, rivals)
-    step(f"{run.name}: simpler models")
-    scores = train_references(run)
-    return find_score(run, scores, describe_references(run) if scores else "")
-
-
-def _rival_scores(runs: Sequence[OpenedRun]) -> dict[str, tuple[Any, float]]:
-    """What runs of simpler models among those given say: (what they were scored on, score) by model."""
-    return {
-        str(run.record.config["model"]["model"]): (_block(run), float(run.result["mean"]))
-        for run in runs
-        if not run.is_fit and run.record.config["model"].get("model") in MODELS
-    }
-
-
-def _block(run: OpenedRun) -> Any:
-    """Equal for runs that were scored on the same nodes of the same graph."""
-    inputs = run.record.inputs
-    return inputs.get("splits"), run.metric
-
-
-def _shared(given: dict[str, tuple[Any, float]], run: OpenedRun) -> dict[str, float]:
-    if run.is_fit:
-        return {}
-    own = run.record.config["model"].get("model")
-    return {name: score for name, (block, score) in given.items() if block == _block(run) and name != own}
-
-
 def _describe(
-    run: OpenedRun, found: RunScore, drawn: int, step: OnStep
+    run: OpenedRun, score: RunScore, drawn: int, step: OnStep
 ) -> tuple[list[Section], dict[str, Any] | None]:
     """All tabs of a run, and what is embedded of its nodes."""
     why = " ".join(map(str, run.problems))
     step(f"{run.name}: predictions")
     predicted, problem = try_predict(run)
     step(f"{run.name}: a look inside")
-    diagnosis = _diagnose(run)
+    diagnosis = None
+    if run.models and run.data is not None:
+        diagnosis = diagnose(
+            run.models[0],
+            run.data,
+            train=run.mask(0, "train"),
+            test=run.mask(0, "test"),
+            targets=TARGETS,
+            max_nodes=LOOKED_INTO,
+        )
     step(f"{run.name}: nodes")
     nodes: Nodes | None = None
     drawing_note = ""
@@ -157,7 +128,7 @@ def _describe(
         except PolyNSDError as error:
             drawing_note = str(error)
     sections = [
-        result_section(run, found),
+        result_section(run, score),
         graph_section(run.graph, why, drawing_note, nodes is not None),
         training_section(run),
         quality_section(run.graph, predicted, why or problem),
@@ -165,32 +136,3 @@ def _describe(
         explorer_section(nodes, "" if predicted is not None else why or problem),
     ]
     return sections, None if nodes is None else nodes.data
-
-
-def explorer_section(nodes: Nodes | None, problem: str) -> Section:
-    """The nodes of a run, to be searched and looked at one by one."""
-    if nodes is None:
-        return Section("nodes", "Nodes", [Text(problem or "The graph could not be read.", "problem")])
-    sentence = (
-        "Type an id to see what the model predicts for a node, what is unusual about it, and how its "
-        "neighbours agree with it before and after the learned maps."
-    )
-    blocks: list[Block] = [Widget("explorer", sentence)]
-    if problem:
-        blocks.append(Text(problem, "problem"))
-    if nodes.note:
-        blocks.append(Text(nodes.note))
-    return Section("nodes", "Nodes", blocks)
-
-
-def _diagnose(run: OpenedRun) -> Diagnosis | None:
-    if not run.models or run.data is None:
-        return None
-    return diagnose(
-        run.models[0],
-        run.data,
-        train=run.mask(0, "train"),
-        test=run.mask(0, "test"),
-        targets=TARGETS,
-        max_nodes=LOOKED_INTO,
-    )

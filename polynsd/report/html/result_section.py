@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
 
 from polynsd.diagnostics import OpenedRun
-from polynsd.errors import PolyNSDError
 from polynsd.estimator.members import FAMILIES
-from polynsd.report.html.blocks import Block, Chart, Section, Table, Text, Trace, number, percent
-from polynsd.report.html.traces import hover_text, points, reach
+from polynsd.report.html.blocks import (
+    Block,
+    Chart,
+    Section,
+    Table,
+    Text,
+    Trace,
+    hover_text,
+    number,
+    percent,
+    points,
+    reach,
+)
+from polynsd.report.html.scores import RunScore
 from polynsd.report.output import (
     PERCENT,
     axis_name,
@@ -21,80 +29,6 @@ from polynsd.report.output import (
     score_text,
     score_with_unit,
 )
-from polynsd.stats import corrected_interval
-
-
-@dataclass(frozen=True)
-class RunScore:
-    """The score of a run, and those of simpler answers on the same nodes.
-
-    Attributes:
-        score: of the run.
-        low: lower end of its 95 % interval; None where there is none.
-        high: upper end of it.
-        rivals: scores by what they are; None where there is none.
-        scored_on: which nodes.
-        note: how rivals were trained.
-    """
-
-    score: float
-    low: float | None
-    high: float | None
-    rivals: dict[str, float | None]
-    scored_on: str
-    note: str = ""
-
-
-def find_score(run: OpenedRun, given: dict[str, float], note: str = "") -> RunScore:
-    """The score of a run; `given` are those of simpler models on the same splits."""
-    if run.is_fit:
-        estimate = run.result["summary"]["estimate"]
-        rivals = {
-            "the most frequent class" if run.metric != "r2" else "the mean": estimate["guess"],
-            "features alone": estimate["features"],
-            "plain GCN": estimate["convolution"],
-        }
-        rows = run.result["summary"]["rows"]["scored"]
-        kind = "kept apart" if estimate["source"] == "test" else "held out from training"
-        return RunScore(estimate["score"], estimate["low"], estimate["high"], rivals, f"{rows:,} rows {kind}")
-    result = run.protocol_result
-    low, high = _interval(run)
-    rivals = {"the most frequent class" if run.metric != "r2" else "the mean": _guess(run)}
-    rivals |= {"features alone": given.get("mlp"), "plain GCN": given.get("gcn")}
-    splits = len({row.split for row in result.rows})
-    seeds = len(result.rows) // splits
-    scored_on = f"the test nodes of {splits} split{'s' * (splits > 1)}"
-    if run.is_federated:
-        scored_on = "the test nodes of the clients" + (f", mean of {splits} seeds" if splits > 1 else "")
-    scored_on += f", {seeds} models each" if seeds > 1 else ""
-    return RunScore(result.mean, low, high, rivals, scored_on, note)
-
-
-def _interval(run: OpenedRun) -> tuple[float | None, float | None]:
-    """Over splits; of one or two none."""
-    rows = run.protocol_result.rows
-    splits = sorted({row.split for row in rows})
-    table = [[row.test for row in rows if row.split == split] for split in splits]
-    try:
-        return corrected_interval(table, run.split_shares)
-    except PolyNSDError:
-        return None, None
-
-
-def _guess(run: OpenedRun) -> float | None:
-    """The score of saying the same of every node: the class that is most frequent in training."""
-    if run.metric == "r2":
-        return 0.0
-    if run.metric == "roc_auc":
-        return 0.5
-    if run.metric != "accuracy" or run.data is None:
-        return None
-    y = run.data.y.cpu().numpy()
-    shares = []
-    for split in run.splits:
-        train, test = (np.asarray(getattr(split, part)) for part in ("train", "test"))
-        shares.append(float((y[test] == np.bincount(y[train]).argmax()).mean()))
-    return float(np.mean(shares))
 
 
 def result_section(run: OpenedRun, found: RunScore) -> Section:
@@ -122,8 +56,9 @@ def result_section(run: OpenedRun, found: RunScore) -> Section:
 def _headline(run: OpenedRun, found: RunScore) -> str:
     metric = run.metric
     text = f"{metric_name(metric)} {score_with_unit(metric, found.score)}"
-    if found.low is not None and found.high is not None:
-        text += f" (95 % interval {score_text(metric, found.low)} to {score_text(metric, found.high)})"
+    if found.interval is not None:
+        low, high = (score_text(metric, end) for end in found.interval)
+        text += f" (95 % interval {low} to {high})"
     text += f" on {found.scored_on}"
     better = [(name, found.score - score) for name, score in found.rivals.items() if score is not None]
     if better:
@@ -140,7 +75,6 @@ def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
     scores = {name: score for name, score in found.rivals.items() if score is not None}
     scores["this model"] = found.score
     names, values = list(scores), [scale * value for value in scores.values()]
-    has_interval = found.low is not None and found.high is not None
     trace: Trace = {
         "type": "bar",
         "orientation": "h",
@@ -153,14 +87,15 @@ def _rivals_chart(run: OpenedRun, found: RunScore) -> Chart:
         **hover_text("%{y}: %{x:.4g}"),
     }
     traces = [trace]
-    if found.low is not None and found.high is not None:
-        ends = reach([scale * (found.high - found.score)], [scale * (found.score - found.low)])
+    if found.interval is not None:
+        low, high = found.interval
+        ends = reach([scale * (high - found.score)], [scale * (found.score - low)])
         interval = points(values[-1:], [0.0], "interval", "$ink", size=1)
         traces.append({**interval, "y": names[-1:], "error_x": ends, "showlegend": False})
     rivals = [value for name, value in scores.items() if name != "this model"]
     best = max(rivals, default=-math.inf)
     sentence = "The longer the bar, the better"
-    sentence += "; the line at its end is the 95 % interval." if has_interval else "."
+    sentence += "; the line at its end is the 95 % interval." if found.interval else "."
     if rivals:
         sentence += (
             " This model is above all simpler answers."
