@@ -54,7 +54,7 @@ COMMANDS = {
     "search": "polynsd.cli.search:SearchCommand",
     "runs list": "polynsd.cli.runs:RunsList",
     "runs show": "polynsd.cli.runs:RunsShow",
-    "runs compare": "polynsd.cli.runs:RunsCompare",
+    "runs compare": "polynsd.cli.runs_compare:RunsCompare",
     "bench kernels": "polynsd.cli.bench:BenchKernels",
     "bench layer": "polynsd.cli.bench:BenchLayer",
     "bench step": "polynsd.cli.bench:BenchStep",
