@@ -89,16 +89,20 @@ def summarise_runs(rows: Sequence[Row]) -> list[Row]:
     summaries = []
     for _, group in groupby(rows, key=lambda row: row["folder"]):
         splits = list(group)
-        tests = [row["test"] for row in splits if row["test"] is not None]
-        vals = [row["val"] for row in splits if row["val"] is not None]
-        scores = {
-            "splits": len(tests) or None,
-            "val": fmean(vals) if vals else None,
-            "test": fmean(tests) if tests else None,
-            "std": pstdev(tests) if len(tests) > 1 else None,
-        }
-        summaries.append({key: splits[0].get(key) for key in RUNS} | scores)
+        count = sum(row["test"] is not None for row in splits) or None
+        about = {key: splits[0].get(key) for key in RUNS}
+        summaries.append(about | {"splits": count, **average_scores(splits)})
     return summaries
+
+
+def average_scores(rows: Sequence[Row]) -> Row:
+    """Means of `val` and `test`, and the population's `std` of several tests; None where there are none."""
+    vals, tests = ([row[key] for row in rows if row[key] is not None] for key in ("val", "test"))
+    return {
+        "val": fmean(vals) if vals else None,
+        "test": fmean(tests) if tests else None,
+        "std": pstdev(tests) if len(tests) > 1 else None,
+    }
 
 
 def runs_table(root: str | Path) -> pd.DataFrame:
