@@ -188,15 +188,11 @@ def _get_default(field: Field[Any]) -> Any:
     return field.default if factory is MISSING else factory()
 
 
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, types.UnionType)
-
-
 def _metavar(kind: Any) -> str:
     """`PATH` for `Path | None`, `TEXT …` for a tuple, nothing for a flag."""
     if hasattr(kind, "__metadata__"):  # `Annotated` within a union
         return next((note.metavar for note in kind.__metadata__ if getattr(note, "metavar", None)), "VALUE")
-    if _is_union(kind):
+    if get_origin(kind) in (Union, types.UnionType):
         return _metavar(next(part for part in get_args(kind) if part is not type(None)))
     if get_origin(kind) is tuple:
         return f"{_metavar(get_args(kind)[0])} …"

@@ -111,7 +111,7 @@ def _count_taken(trials: Sequence[Any]) -> int:
 
 
 def _next_place(trials: Sequence[Any]) -> int:
-    """Of the trial of a study that is begun next: the first that is queued, or a new one."""
+    """The place of the trial that is begun next: the first that is queued, or a new one."""
     queued = _sort_queued(trials)
     new = sum(PLACE not in trial.user_attrs and state_of(trial) != "surplus" for trial in trials)
     return queued[0][0] if queued else new
@@ -176,7 +176,7 @@ def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None =
 def _configure(search: Search, handles: Sequence[Any]) -> list[list[Trial]]:
     """Groups of trials of one shape; a trial whose configuration is not valid has failed.
 
-    Trials that may have been the death of their workers train alone, after all others.
+    Trials during which several workers died train alone, after all others.
     """
     failed: list[Trial] = []
     valid: list[Trial] = []
