@@ -142,8 +142,8 @@ def describe_commands(commands: Mapping[str, Targets], group: str = "") -> str:
 def _summarize(name: str, commands: Mapping[str, Targets]) -> str:
     """The first line of a command's docstring.
 
-    It is read from the source: importing the modules of all commands would take seconds. A command whose
-    source cannot be read is loaded for it.
+    It is read from the source: importing the modules of all commands, those of other packages too, may take
+    seconds. A command whose source cannot be read is loaded for it.
     """
     text = _read_docstring(commands[name][0]) if len(commands[name]) == 1 else None
     try:

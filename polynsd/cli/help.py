@@ -224,11 +224,8 @@ def _read_docstrings(command: type) -> dict[str, str]:
 def explain_error(command: type, error: Exception) -> str:
     """The message, which speaks of options where the library speaks of arguments."""
     options = list(list_options(command))
-    names, positionals = (
-        {option.name for option in options if option.is_positional == is_positional}
-        for is_positional in (False, True)
-    )
-    return name_options(str(error), names, positionals)
+    positionals = {option.name for option in options if option.is_positional}
+    return name_options(str(error), {option.name for option in options} - positionals, positionals)
 
 
 def name_options(text: str, options: Collection[str], positionals: Collection[str] = ()) -> str:

@@ -32,7 +32,7 @@ METRIC_ALIASES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_pr
 
 
 def mapping_registry() -> ConstructorRegistry:
-    """The rules by which `tyro` reads a mapping."""
+    """The rules by which `tyro` reads mappings and numbers."""
     registry = ConstructorRegistry()
     spec: PrimitiveConstructorSpec[dict[str, Any]] = PrimitiveConstructorSpec(
         nargs="*",

@@ -41,20 +41,18 @@ SCORES: dict[str, type] = {
     "epochs": int,
 }
 ABOUT = ("dataset", "protocol", "model", "metric", "select")
-SPLITS: dict[str, type] = {  # columns of `splits`, a row per run and split
-    **dict.fromkeys(("folder", "kind", "state", *ABOUT), str),
-    **SCORES,
+FIRST = dict.fromkeys(("folder", "kind", "state", *ABOUT), str)
+LAST = {
     **dict.fromkeys(("started", "finished", "commit"), str),
     "dirty": bool,
     **dict.fromkeys(("version", "config", "problem"), str),
 }
+SPLITS: dict[str, type] = {**FIRST, **SCORES, **LAST}  # columns of `splits`, a row per run and split
 RUNS: dict[str, type] = {  # columns of `runs`, a row per run
-    **dict.fromkeys(("folder", "kind", "state", *ABOUT), str),
+    **FIRST,
     "splits": int,
     **dict.fromkeys(("val", "test", "std"), float),
-    **dict.fromkeys(("started", "finished", "commit"), str),
-    "dirty": bool,
-    **dict.fromkeys(("version", "config", "problem"), str),
+    **LAST,
 }
 SUFFIXES = (".csv", ".parquet")
 
