@@ -39,7 +39,7 @@ from polynsd.search import (
     work,
 )
 from polynsd.search.final import FINAL_SEED
-from polynsd.search.outcomes import FINISHED
+from polynsd.search.study import FINISHED
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration, plain_configuration
 from polynsd.training.problem import Problem

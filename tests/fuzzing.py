@@ -6,7 +6,7 @@
 import json
 import os
 
-from polynsd.runs.manifest import SEALED, write_manifest
+from polynsd.runs.record import SEALED, write_manifest
 
 FACTOR = int(os.environ.get("POLYNSD_FUZZ_CASES", "1"))
 

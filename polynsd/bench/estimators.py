@@ -198,29 +198,24 @@ def run_case(
     known: Mapping[Key, Record],
 ) -> Iterator[Record]:
     """Records of the methods that have none yet; the estimator's comes first."""
-    done = {method for method in METHODS if _has_score(known.get(case.key(method)))}
-    missing = [method for method in METHODS if method in methods and method not in done]
+    done = {key for key, record in known.items() if record.error is None}
+    missing = [method for method in METHODS if method in methods and case.key(method) not in done]
     if not missing or (inputs := load_inputs(case.dataset, device)) is None:
         return
     split = draw_split(case, inputs)
     record = known.get(case.key(ESTIMATOR))
     if ESTIMATOR in missing:
+        missing.remove(ESTIMATOR)
         record = run_method(ESTIMATOR, case, inputs, split, None)
         yield record
     allowed = seconds if seconds is not None or record is None else record.seconds
+    if missing and allowed is None:
+        raise ConfigError(
+            f"a rival has as many seconds as the estimator took, which is not known for {case}. Run the "
+            "estimator as well, or give the seconds."
+        )
     for method in missing:
-        if method == ESTIMATOR:
-            continue
-        if allowed is None:
-            raise ConfigError(
-                f"a rival has as many seconds as the estimator took, which is not known for {case}. Run the "
-                "estimator as well, or give the seconds."
-            )
         yield run_method(method, case, inputs, split, allowed)
-
-
-def _has_score(record: Record | None) -> bool:
-    return record is not None and record.error is None
 
 
 def run_method(method: str, case: Case, inputs: RivalInputs, split: Split, allowed: float | None) -> Record:

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from polynsd import kernels
 from polynsd.bench.measures import peak_memory, replayed, times_of
+from polynsd.bench.results import CASE_COLUMNS, MEASURED_COLUMNS, Columns, number_cell
 from polynsd.bench.samples import Case, Row, Sample
 from polynsd.errors import ConfigError
 from polynsd.kernels import BlockOperator
@@ -46,6 +47,14 @@ FIELDS = (
     "gbs",
     "fraction_of_copy",
 )
+COLUMNS: Columns = {
+    **CASE_COLUMNS,
+    "forward ms": number_cell("forward_ms", 2),
+    "step ms": number_cell("step_ms", 2),
+    **MEASURED_COLUMNS,
+    "GB/s": number_cell("gbs", 1),
+    "of copy": number_cell("fraction_of_copy", 0, " %", 100),
+}
 
 
 def measure_filter(

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from polynsd.bench.filters import Sizes, backward_step, forward_step, gigabytes_per_second
 from polynsd.bench.measures import paired_times, replayed
+from polynsd.bench.results import CASE_COLUMNS, Columns, number_cell
 from polynsd.bench.samples import Case, Row, Sample
 from polynsd.nn import SheafLayer
 from polynsd.nn.assembly import Laplacian
@@ -36,6 +37,19 @@ FIELDS = (
     "gbs",
     "fraction_of_copy",
 )
+COLUMNS: Columns = {
+    **CASE_COLUMNS,
+    **{
+        column: cell
+        for part, name in zip(PARTS, ("filter", "without learner", "layer"), strict=True)
+        for column, cell in (
+            (f"{name} ms", number_cell(f"{part}_ms", 2)),
+            (f"{name}, ratio", number_cell(f"{part}_ratio", 2, "x")),
+        )
+    },
+    "filter GB/s": number_cell("gbs", 1),
+    "of copy": number_cell("fraction_of_copy", 0, " %", 100),
+}
 CONTROL = "identity"
 
 

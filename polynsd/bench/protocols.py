@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from polynsd.bench.results import Columns, graph_cell, number_cell, print_rows
 from polynsd.bench.samples import TRAIN, Row, Sample
 from polynsd.bench.steps import TimedTraining
 from polynsd.config import ModelConfig
@@ -66,6 +67,19 @@ def measure_protocol(protocol: TimedProtocol, ways: Sequence[str]) -> list[Row]:
         {"way": way, **facts, "seconds": s, "ms_per_epoch": 1e3 * s / steps, "speedup": base / s}
         for way, s in seconds.items()
     ]
+
+
+def print_protocols(record: Row, sizes: str) -> None:
+    """Prints the rows of all graphs; `sizes` are those of the model, for the title."""
+    rows, device = record["rows"], record["environment"]["device_name"]
+    columns: Columns = {
+        "graph": graph_cell,
+        "way": lambda row: row["way"],
+        "seconds": number_cell("seconds", 2),
+        "ms per split and epoch": number_cell("ms_per_epoch", 3),
+        f"speed-up over {rows[0]['way']}": number_cell("speedup", 2, "x"),
+    }
+    print_rows(f"{rows[0]['splits']} splits × {rows[0]['epochs']} epochs, {sizes}; {device}", columns, rows)
 
 
 def _measure_seconds(run: Callable[[TimedProtocol, Data, int], object], protocol: TimedProtocol) -> float:

@@ -137,38 +137,6 @@ MEASURED_COLUMNS: Columns = {
     "peak MiB": number_cell("peak_mib", 1),
     "speed-up": number_cell("speedup", 2, "x"),
 }
-STEP_COLUMNS: Columns = {
-    **CASE_COLUMNS,
-    "step ms": number_cell("step_ms", 2),
-    "infer ms": number_cell("infer_ms", 2),
-    **MEASURED_COLUMNS,
-}
-GPU_STEP_COLUMNS: Columns = {
-    **STEP_COLUMNS,
-    "eager ms": number_cell("eager_ms", 2),
-    "captured": lambda row: "yes" if row.get("captured") else "no",
-}
-LAYER_COLUMNS: Columns = {
-    **CASE_COLUMNS,
-    **{
-        column: cell
-        for part, name in (("filter", "filter"), ("diffuse", "without learner"), ("step", "layer"))
-        for column, cell in (
-            (f"{name} ms", number_cell(f"{part}_ms", 2)),
-            (f"{name}, ratio", number_cell(f"{part}_ratio", 2, "x")),
-        )
-    },
-    "filter GB/s": number_cell("gbs", 1),
-    "of copy": number_cell("fraction_of_copy", 0, " %", 100),
-}
-KERNEL_COLUMNS: Columns = {
-    **CASE_COLUMNS,
-    "forward ms": number_cell("forward_ms", 2),
-    "step ms": number_cell("step_ms", 2),
-    **MEASURED_COLUMNS,
-    "GB/s": number_cell("gbs", 1),
-    "of copy": number_cell("fraction_of_copy", 0, " %", 100),
-}
 
 
 def print_record(title: str, columns: Columns, record: dict[str, Any]) -> None:

@@ -20,10 +20,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from polynsd.bench.results import Columns, number_cell, print_rows
 from polynsd.bench.samples import Row
 from polynsd.search import SearchConfig, Space, conclude, open_study, work
 from polynsd.search.space import Fixed
 from polynsd.training.problem import Problem
+
+COLUMNS: Columns = {
+    "graph": lambda row: row["graph"],
+    "s per cell": number_cell("seconds", 2),
+    "again": number_cell("seconds_again", 2),
+    "s per trial": number_cell("seconds_per_trial", 3),
+    "first use": number_cell("first_use", 0, " %", 100),
+    "training": number_cell("training", 0, " %", 100),
+    "rest": number_cell("rest", 0, " %", 100),
+}
 
 
 @dataclass(frozen=True)
@@ -63,3 +74,10 @@ def measure_search(search: TimedSearch) -> Row:
         "seconds_per_trial": first / search.config.trials,
         **{name: seconds / first for name, seconds in parts.items()},
     }
+
+
+def print_search(record: Row) -> None:
+    """Prints the row of a search."""
+    (row,), device = record["rows"], record["environment"]["device_name"]
+    title = f"{row['trials']} trials of {row['epochs']} epochs on {row['splits']} splits; {device}"
+    print_rows(title, COLUMNS, [row])

@@ -14,11 +14,23 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from polynsd.bench.measures import peak_memory, replayed, times_of
+from polynsd.bench.results import CASE_COLUMNS, MEASURED_COLUMNS, Columns, number_cell
 from polynsd.bench.samples import Case, Row, Sample
 from polynsd.config import to_dict
 from polynsd.nn import PolyNSD
 
 FIELDS = ("layers", "step_ms", "fastest_step_ms", "infer_ms", "peak_mib")
+COLUMNS: Columns = {
+    **CASE_COLUMNS,
+    "step ms": number_cell("step_ms", 2),
+    "infer ms": number_cell("infer_ms", 2),
+    **MEASURED_COLUMNS,
+}
+GPU_COLUMNS: Columns = {
+    **COLUMNS,
+    "eager ms": number_cell("eager_ms", 2),
+    "captured": lambda row: "yes" if row.get("captured") else "no",
+}
 
 
 def measure_step(sample: Sample, case: Case, *, layers: int, device: str, repeats: int) -> Row:

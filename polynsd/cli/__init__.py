@@ -57,30 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(128 + (signals[0] if signals else signal.SIGINT))
         if not isinstance(error, PolyNSDError | OSError | MemoryError):
             raise
+        from polynsd.cli.help import explain_error
+
         kind = "out of memory. " if isinstance(error, MemoryError) else ""
-        print(f"polynsd: {kind}{_in_words_of(command, error)}".rstrip(), file=sys.stderr)
+        text = str(error) if command is None else explain_error(type(command), error)
+        print(f"polynsd: {kind}{text}".rstrip(), file=sys.stderr)
         sys.exit(2)
-
-
-def _in_words_of(command: Any, error: Exception) -> str:
-    """The message, which speaks of options where the library speaks of arguments."""
-    if command is None:
-        return str(error)
-    from polynsd.cli.help import list_options
-    from polynsd.cli.options import name_options
-
-    options = list(list_options(type(command)))
-    names, positionals = (
-        {option.name for option in options if option.is_positional == is_positional}
-        for is_positional in (False, True)
-    )
-    return name_options(str(error), names, positionals)
 
 
 def parse_command(arguments: Sequence[str]) -> Any:
     """The command as an instance of its dataclass, with a `run` method; prints help where it is asked for."""
-    from polynsd.cli.commands import find_commands, find_group, load_command
-    from polynsd.cli.help import describe_commands, format_help
+    from polynsd.cli.commands import describe_commands, find_commands, find_group, load_command
+    from polynsd.cli.help import format_help
 
     commands = find_commands()
     words = 2 if " ".join(arguments[:2]) in commands else 1

@@ -21,7 +21,7 @@ from polynsd.runs.files import require_file_name, write_json
 from polynsd.training.source import Source
 
 if TYPE_CHECKING:
-    from polynsd.bench.results import Columns, Measure
+    from polynsd.bench.results import Measure
     from polynsd.bench.samples import Case, Row
 
 GRAPHS = {"cpu": ("texas", "chameleon"), "cuda": ("chameleon", "squirrel")}
@@ -128,7 +128,7 @@ class BenchKernels(BenchOptions):
             tune=self.tune,
         )
         record = self.measure_all(cases, about, measure, filters.FIELDS)
-        results.print_record("polynomial filter", results.KERNEL_COLUMNS, record)
+        results.print_record("polynomial filter", filters.COLUMNS, record)
         return record
 
 
@@ -146,7 +146,7 @@ class BenchStep(BenchOptions):
         cases, about = self.make_cases(), self.describe_environment()
         measure = partial(steps.measure_step, layers=self.layers, device=self.device, repeats=self.repeats)
         record = self.measure_all(cases, about, measure, steps.FIELDS)
-        columns = results.GPU_STEP_COLUMNS if self.device == "cuda" else results.STEP_COLUMNS
+        columns = steps.GPU_COLUMNS if self.device == "cuda" else steps.COLUMNS
         results.print_record(f"training step, {self.layers} layers", columns, record)
         return record
 
@@ -169,7 +169,7 @@ class BenchLayer(BenchOptions):
             layers.measure_layer, device=self.device, repeats=self.repeats, copy_gbs=about["copy_gbs"]
         )
         record = self.measure_all(cases, about, measure, layers.FIELDS)
-        results.print_record("one layer, forward and backward", results.LAYER_COLUMNS, record)
+        results.print_record("one layer, forward and backward", layers.COLUMNS, record)
         return record
 
 
@@ -206,7 +206,7 @@ class BenchProtocol:
 
     def run(self) -> Row:
         from polynsd.bench.measures import describe_environment, require_device
-        from polynsd.bench.protocols import WAYS
+        from polynsd.bench.protocols import WAYS, print_protocols
         from polynsd.report import ProgressReporter
 
         require_device(self.device)
@@ -225,7 +225,8 @@ class BenchProtocol:
                 progress.advance(1, graph)
         if self.json is not None:
             write_json(self.json, record)
-        self._print(record)
+        sizes = f"{self.maps}, K={self.degree}, L={self.layers}, d={self.stalk_dim}, C={self.channels}"
+        print_protocols(record, sizes)
         return record
 
     def _measure_graph(self, graph: str) -> list[Row]:
@@ -245,21 +246,6 @@ class BenchProtocol:
         facts: Row = {"maps": self.maps, "K": self.degree, "d": self.stalk_dim}
         facts |= {"C": self.channels, "L": self.layers, "dropout": self.dropout}
         return [{**sample.facts, **facts, **row} for row in measure_protocol(protocol, self.ways)]
-
-    def _print(self, record: Row) -> None:
-        from polynsd.bench import results
-
-        columns: Columns = {
-            "graph": results.graph_cell,
-            "way": lambda row: row["way"],
-            "seconds": results.number_cell("seconds", 2),
-            "ms per split and epoch": results.number_cell("ms_per_epoch", 3),
-            f"speed-up over {self.ways[0]}": results.number_cell("speedup", 2, "x"),
-        }
-        rows, device = record["rows"], record["environment"]["device_name"]
-        sizes = f"{self.maps}, K={self.degree}, L={self.layers}, d={self.stalk_dim}, C={self.channels}"
-        title = f"{self.splits} splits × {rows[0]['epochs']} epochs, {sizes}; {device}"
-        results.print_rows(title, columns, rows)
 
 
 @dataclass(frozen=True)
@@ -287,7 +273,7 @@ class BenchSearch:
 
     def run(self) -> Row:
         from polynsd.bench.measures import describe_environment, require_device
-        from polynsd.bench.searches import TimedSearch, measure_search  # needs Optuna
+        from polynsd.bench.searches import TimedSearch, measure_search, print_search  # needs Optuna
         from polynsd.search import SearchConfig, get_space
 
         require_device(self.device)
@@ -302,22 +288,5 @@ class BenchSearch:
         record: Row = {"environment": describe_environment(self.device), "rows": [{**facts, **row}]}
         if self.json is not None:
             write_json(self.json, record)
-        self._print(record)
+        print_search(record)
         return record
-
-    def _print(self, record: Row) -> None:
-        from polynsd.bench import results
-
-        columns: Columns = {
-            "graph": lambda row: row["graph"],
-            "s per cell": results.number_cell("seconds", 2),
-            "again": results.number_cell("seconds_again", 2),
-            "s per trial": results.number_cell("seconds_per_trial", 3),
-            **{
-                part.replace("_", " "): results.number_cell(part, 0, " %", 100.0)
-                for part in ("first_use", "training", "rest")
-            },
-        }
-        rows, device = record["rows"], record["environment"]["device_name"]
-        title = f"{self.trials} trials of {rows[0]['epochs']} epochs on {self.splits} splits; {device}"
-        results.print_rows(title, columns, rows)

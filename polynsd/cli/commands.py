@@ -33,11 +33,18 @@ first line of its docstring.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from polynsd.cli.help import line_width
 from polynsd.errors import ConfigError
 
 Targets = tuple[str, ...]  # the classes of a command; several where several packages add its name
@@ -54,7 +61,7 @@ COMMANDS = {
     "search": "polynsd.cli.search:SearchCommand",
     "runs list": "polynsd.cli.runs:RunsList",
     "runs show": "polynsd.cli.runs:RunsShow",
-    "runs compare": "polynsd.cli.runs:RunsCompare",
+    "runs compare": "polynsd.cli.runs_compare:RunsCompare",
     "bench kernels": "polynsd.cli.bench:BenchKernels",
     "bench layer": "polynsd.cli.bench:BenchLayer",
     "bench step": "polynsd.cli.bench:BenchStep",
@@ -104,3 +111,55 @@ def load_command(name: str, commands: Mapping[str, Targets]) -> Any:
 def find_group(name: str, commands: Mapping[str, Targets]) -> dict[str, Targets]:
     """The commands whose first word this is: `list`, `show` and `compare` of `runs`."""
     return {full: targets for full, targets in commands.items() if full.startswith(f"{name} ")}
+
+
+def describe_commands(commands: Mapping[str, Targets], group: str = "") -> str:
+    """The help of all commands, with a line for the commands that share their first word; or of a group."""
+    shared = Counter(name.split()[0] for name in commands)
+    summaries: dict[str, str] = {}
+    for name in commands:
+        first, _, second = name.partition(" ")
+        if not group and shared[first] > 1:
+            summaries[first] = f"{summaries[first]}, {second}" if first in summaries else second
+        elif not group or first == group:
+            summaries[name] = _summarize(name, commands)
+    left = max(map(len, summaries)) + 2
+    lines = [
+        line
+        for name, summary in summaries.items()
+        for line in textwrap.wrap(
+            summary,
+            line_width(),
+            initial_indent=f"  polynsd {name:<{left}}",
+            subsequent_indent=" " * (left + len("  polynsd ")),
+        )
+    ]
+    example = f"polynsd {group or 'COMMAND'} {'COMMAND ' if group else ''}--help"
+    head = "Sheaf neural networks with polynomial spectral filters."
+    return "\n".join([head, "", *lines, "", f"Options of a command: {example}"])
+
+
+def _summarize(name: str, commands: Mapping[str, Targets]) -> str:
+    """The first line of a command's docstring.
+
+    It is read from the source: importing the modules of all commands, those of other packages too, may take
+    seconds. A command whose source cannot be read is loaded for it.
+    """
+    text = _read_docstring(commands[name][0]) if len(commands[name]) == 1 else None
+    try:
+        text = text or inspect.getdoc(load_command(name, commands)) or ""
+    except ConfigError as error:
+        return f"not available: {error}"
+    return text.partition("\n")[0]
+
+
+def _read_docstring(target: str) -> str | None:
+    """The docstring of a class `module:Class`, from the source; None where it is not there."""
+    module, _, name = target.partition(":")
+    try:
+        spec = find_spec(module)
+        tree = ast.parse(Path((spec and spec.origin) or "").read_text(encoding="utf-8"))
+    except Exception:  # no such module, a compiled one, a package that cannot be imported
+        return None
+    found = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return next(map(ast.get_docstring, found), None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.help import list_options, wrap_text
-from polynsd.cli.options import DELIMITERS, MemoryOption, name_options
+from polynsd.cli.help import explain_error, wrap_text
+from polynsd.cli.options import DELIMITERS, MemoryOption
 from polynsd.errors import ConfigError, PolyNSDError
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ class DataShow(MemoryOption):
         except PolyNSDError as error:
             if not is_table:
                 raise
-            names = {option.name for option in list_options(DataShow)}
-            print(wrap_text(f"As it is, no graph can be made of it: {name_options(str(error), names)}"))
+            reason = explain_error(DataShow, error)
+            print(wrap_text(f"As it is, no graph can be made of it: {reason}"))
             return None
         description = describe_graph(graph)
         _print_description(graph, description)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,9 +23,6 @@ from polynsd.cli.report import add_report
 from polynsd.errors import ConfigError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from polynsd.data import Graph
     from polynsd.data.tables import ReadOptions, ReadResult
     from polynsd.estimator.base import SheafEstimator
     from polynsd.runs import Run
@@ -159,8 +156,7 @@ class Fit(MemoryOption):
         self._print(wrap_text(f"{tables.graph.name}: {tables.report}"))
         candidates = None if self.model == "auto" else zoo_candidates(self.model)
         config = {**describe_parameters(estimator), "model": self.model, "tables": vars(options)}
-        paths = {"edges": self.edges, "nodes": self.nodes}
-        inputs = {name: hash_file(path) for name, path in paths.items() if path is not None}
+        inputs = {name: hash_file(path) for name, path in self._paths.items()}
         with Run.start(self.out, KIND, config, inputs) as run:
             if run.result is None:
                 self._fit(run, estimator, tables, {**split, "candidates": candidates})
@@ -170,6 +166,10 @@ class Fit(MemoryOption):
         if self.report and not self.quiet and not self.json:
             self._print(add_report(self.out))
         return self.out
+
+    @property
+    def _paths(self) -> dict[str, Path]:
+        return {"edges": self.edges} | ({} if self.nodes is None else {"nodes": self.nodes})
 
     def _read_options(self) -> ReadOptions:
         from polynsd.data.tables import ReadOptions
@@ -221,7 +221,7 @@ class Fit(MemoryOption):
 
     def _fit(self, run: Run, estimator: SheafEstimator, tables: ReadResult, options: dict[str, Any]) -> None:
         """Fits, and finishes the run."""
-        from polynsd.cli.fit_result import describe_split, summarize_fit
+        from polynsd.cli.fit_result import describe_split, predict_unlabelled, summarize_fit
         from polynsd.estimator.storage import learned_values, model_weights
         from polynsd.report.fit_progress import FitProgress
 
@@ -252,14 +252,10 @@ class Fit(MemoryOption):
             "metric": estimator.metric_,
             "splits": [describe_split(estimator, tables.graph)],
             "summary": summarize_fit(estimator, tables, self.label),
-            "paths": {
-                name: str(path.resolve())
-                for name, path in (("edges", self.edges), ("nodes", self.nodes))
-                if path is not None
-            },
+            "paths": {name: str(path.resolve()) for name, path in self._paths.items()},
         }
         timings = {"seconds": time.perf_counter() - start, "candidates": seconds}
-        run.finish(result, model_weights(estimator), _predict_unlabelled(estimator, tables), timings)
+        run.finish(result, model_weights(estimator), predict_unlabelled(estimator, tables), timings)
 
     def _report(self) -> None:
         from polynsd.report.fit_summary import format_fit
@@ -275,27 +271,3 @@ class Fit(MemoryOption):
     def _print(self, text: str) -> None:
         if not self.quiet and not self.json:
             print(text)
-
-
-def make_predictions(
-    estimator: SheafEstimator, graph: Graph, class_names: tuple[str, ...] | None
-) -> pd.DataFrame:
-    """`id`, `prediction` and, for classes, a column of probabilities for each, in the order of the names."""
-    from polynsd.data.tables import predictions_table
-
-    unlabelled_graph = replace(graph, y=None, class_names=class_names)
-    if class_names is None:
-        return predictions_table(unlabelled_graph, estimator.predict(graph))
-    names = estimator.classes_.tolist()
-    probabilities = estimator.predict_proba(graph)
-    table = predictions_table(unlabelled_graph, probabilities[:, [names.index(name) for name in class_names]])
-    return table.assign(prediction=[names[k] for k in estimator.decision_.predict(probabilities)])
-
-
-def _predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.DataFrame | None:
-    """Predictions for the rows without a label; None if all have one."""
-    is_unlabelled = ~tables.graph.is_labelled
-    if not is_unlabelled.any():
-        return None
-    predictions = make_predictions(estimator, tables.graph, tables.schema.class_names)
-    return predictions[is_unlabelled].reset_index(drop=True)

@@ -1,8 +1,9 @@
-"""The summary of a fit as plain data (`polynsd.report.fit_summary` says what is in it and prints it)."""
+"""What a fit gives: predictions, and a summary as plain data, printed by `polynsd.report.fit_summary`."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,35 @@ from numpy.typing import NDArray
 from polynsd.runs.files import MODEL, PREDICTIONS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from polynsd.data import Graph
     from polynsd.data.tables import ReadResult
     from polynsd.estimator.base import SheafEstimator
+
+
+def make_predictions(
+    estimator: SheafEstimator, graph: Graph, class_names: tuple[str, ...] | None
+) -> pd.DataFrame:
+    """`id`, `prediction` and, for classes, a column of probabilities for each, in the order of the names."""
+    from polynsd.data.tables import predictions_table
+
+    unlabelled_graph = replace(graph, y=None, class_names=class_names)
+    if class_names is None:
+        return predictions_table(unlabelled_graph, estimator.predict(graph))
+    names = estimator.classes_.tolist()
+    probabilities = estimator.predict_proba(graph)
+    table = predictions_table(unlabelled_graph, probabilities[:, [names.index(name) for name in class_names]])
+    return table.assign(prediction=[names[k] for k in estimator.decision_.predict(probabilities)])
+
+
+def predict_unlabelled(estimator: SheafEstimator, tables: ReadResult) -> pd.DataFrame | None:
+    """Predictions for the rows without a label; None if all have one."""
+    is_unlabelled = ~tables.graph.is_labelled
+    if not is_unlabelled.any():
+        return None
+    predictions = make_predictions(estimator, tables.graph, tables.schema.class_names)
+    return predictions[is_unlabelled].reset_index(drop=True)
 
 
 def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> dict[str, Any]:

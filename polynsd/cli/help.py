@@ -1,9 +1,8 @@
-"""The help: a line for every command; and of one, its main options (`--help`) or all (`--help-all`).
+"""What a user reads of a command: the help, and the library's messages in the words of its options.
 
-The line is the first of the docstring of its class, which is read from the source: importing the modules of
-all commands would take seconds. The help of one command is made from its dataclass, as `tyro` makes
-the parser: a field is an option, the string below it the help. A command with many options names the main
-ones in a class variable:
+The help has the main options (`--help`) or all (`--help-all`). It is made from the dataclass of the command,
+as `tyro` makes the parser: a field is an option, the string below it the help. A command with many options
+names the main ones in a class variable:
 
     main_options: ClassVar[tuple[str, ...]] = ("label", "out")
 """
@@ -12,74 +11,40 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+import shlex
 import shutil
 import textwrap
 import types
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from polynsd.cli.commands import Targets, load_command
 from polynsd.errors import ConfigError, guess_name
 
 METAVARS: dict[Any, str] = {Path: "PATH", str: "TEXT", int: "N", float: "NUMBER", dict: "NAME VALUE …"}
 LEFT, WIDEST = 26, 110  # columns of the names of options; of a line
 
-
-def describe_commands(commands: Mapping[str, Targets], group: str = "") -> str:
-    """The help of all commands, with a line for the commands that share their first word; or of a group."""
-    shared = Counter(name.split()[0] for name in commands)
-    summaries: dict[str, str] = {}
-    for name in commands:
-        first, _, second = name.partition(" ")
-        if not group and shared[first] > 1:
-            summaries[first] = f"{summaries[first]}, {second}" if first in summaries else second
-        elif not group or first == group:
-            summaries[name] = _summarize(name, commands)
-    left = max(map(len, summaries)) + 2
-    lines = [
-        line
-        for name, summary in summaries.items()
-        for line in textwrap.wrap(
-            summary,
-            _line_width(),
-            initial_indent=f"  polynsd {name:<{left}}",
-            subsequent_indent=" " * (left + len("  polynsd ")),
-        )
-    ]
-    example = f"polynsd {group or 'COMMAND'} {'COMMAND ' if group else ''}--help"
-    head = "Sheaf neural networks with polynomial spectral filters."
-    return "\n".join([head, "", *lines, "", f"Options of a command: {example}"])
+# of messages
+PLACEHOLDERS = {
+    "nodes": "FILE",
+    "features": "OTHER_COLUMNS …",
+    "exclude": "COLUMN …",
+    "categorical": "COLUMN …",
+}
+PYTHON_NAMES = {"test_fraction": "test", "random_state": "seed"}  # whose option is called otherwise
+ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']+)'|([\d.]+)|\[\.\.\.\]|…)")
+ORIGIN = re.compile(r"column '([^']+)'")  # the column that a message is about
+SUBJECT = re.compile(r"^([a-z_]+)(?= must\b| needs\b)", re.MULTILINE)
+DIFFERENCE = re.compile(r"^  (?:config|inputs)\.(?:\w+\.)*(\w+)(?=: )", re.MULTILINE)  # of two runs
+NONE = re.compile(r",? or (be )?None\b")  # what an option is that is not given
 
 
-def _summarize(name: str, commands: Mapping[str, Targets]) -> str:
-    """The first line of a command's docstring; one whose source cannot be read is loaded for it."""
-    text = _read_docstring(commands[name][0]) if len(commands[name]) == 1 else None
-    try:
-        text = text or inspect.getdoc(load_command(name, commands)) or ""
-    except ConfigError as error:
-        return f"not available: {error}"
-    return text.partition("\n")[0]
-
-
-def _read_docstring(target: str) -> str | None:
-    """The docstring of a class `module:Class`, from the source; None where it is not there."""
-    module, _, name = target.partition(":")
-    try:
-        spec = find_spec(module)
-        tree = ast.parse(Path((spec and spec.origin) or "").read_text(encoding="utf-8"))
-    except Exception:  # no such module, a compiled one, a package that cannot be imported
-        return None
-    found = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    return next(map(ast.get_docstring, found), None)
-
-
-def _line_width() -> int:
+def line_width() -> int:
+    """That of the terminal, but no more than is easy to read."""
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
@@ -156,12 +121,12 @@ def check_option_names(prog: str, command: type, arguments: Sequence[str]) -> No
 
 def wrap_text(text: str) -> str:
     """The text in lines as wide as the terminal at most."""
-    return textwrap.fill(text, _line_width(), break_on_hyphens=False)
+    return textwrap.fill(text, line_width(), break_on_hyphens=False)
 
 
 def format_help(prog: str, command: type, defaults: Any, everything: bool) -> str:
     """The help of a command, as wide as the terminal at most."""
-    width = _line_width()
+    width = line_width()
     options = list(list_options(command, defaults))
     main = getattr(command, "main_options", None)
     shown = [option for option in options if everything or not main or option.name in main]
@@ -223,15 +188,11 @@ def _get_default(field: Field[Any]) -> Any:
     return field.default if factory is MISSING else factory()
 
 
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, types.UnionType)
-
-
 def _metavar(kind: Any) -> str:
     """`PATH` for `Path | None`, `TEXT …` for a tuple, nothing for a flag."""
     if hasattr(kind, "__metadata__"):  # `Annotated` within a union
         return next((note.metavar for note in kind.__metadata__ if getattr(note, "metavar", None)), "VALUE")
-    if _is_union(kind):
+    if get_origin(kind) in (Union, types.UnionType):
         return _metavar(next(part for part in get_args(kind) if part is not type(None)))
     if get_origin(kind) is tuple:
         return f"{_metavar(get_args(kind)[0])} …"
@@ -258,3 +219,42 @@ def _read_docstrings(command: type) -> dict[str, str]:
                 if is_text:
                     texts[field.target.id] = " ".join(str(below.value.value).split())  # type: ignore[attr-defined]
     return texts
+
+
+def explain_error(command: type, error: Exception) -> str:
+    """The message, which speaks of options where the library speaks of arguments."""
+    options = list(list_options(command))
+    positionals = {option.name for option in options if option.is_positional}
+    return name_options(str(error), {option.name for option in options} - positionals, positionals)
+
+
+def name_options(text: str, options: Collection[str], positionals: Collection[str] = ()) -> str:
+    """A message of the library in the words of a command: `--missing mean` instead of `missing='mean'`.
+
+    Args:
+        text: the message.
+        options: the names of the command's options; others stay as they are.
+        positionals: those that are given without a name.
+    """
+
+    def flag(name: str) -> str | None:
+        name = PYTHON_NAMES.get(name, name)
+        return f"--{name.replace('_', '-')}" if name in options else None
+
+    def name_argument(match: re.Match[str]) -> str:
+        value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
+        spoken_of = ORIGIN.findall(text[: match.start()].rpartition("\n")[2])  # of several problems, this one
+        if value == "COLUMN …" and len(set(spoken_of)) == 1:
+            value = shlex.quote(spoken_of[0])
+        value = value if re.fullmatch(r"[\w.-]+", value) or not match[2] else f"'{value}'"
+        if match[1] in positionals:
+            return match[1].upper()
+        return f"{option} {value}" if (option := flag(match[1])) else match[0]
+
+    def name_difference(match: re.Match[str]) -> str:
+        name = match[1].upper() if match[1] in positionals else flag(match[1])
+        return f"  {name}" if name else match[0]
+
+    text = DIFFERENCE.sub(name_difference, ARGUMENT.sub(name_argument, text))
+    named = SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)
+    return NONE.sub("", named) if named != text else named

@@ -5,15 +5,11 @@
 --metric ROC-AUC                    the estimator's `roc_auc`
 --class-weight yes=5 no=1           a number for every class
 --decision yes/no=10                costs, of saying no where yes is true
-
-`name_options` says the library's messages in the words of the command line.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,7 +32,7 @@ METRIC_ALIASES = {"balanced": "balanced_accuracy", "auc": "roc_auc", "average_pr
 
 
 def mapping_registry() -> ConstructorRegistry:
-    """The rules by which `tyro` reads a mapping."""
+    """The rules by which `tyro` reads mappings and numbers."""
     registry = ConstructorRegistry()
     spec: PrimitiveConstructorSpec[dict[str, Any]] = PrimitiveConstructorSpec(
         nargs="*",
@@ -218,54 +214,3 @@ def parse_class_weight(words: Sequence[str], classes: Sequence[str]) -> Any:
                 f"such as {classes[0]}=2; got {word}."
             )
     return weights
-
-
-PLACEHOLDERS = {
-    "nodes": "FILE",
-    "features": "OTHER_COLUMNS …",
-    "exclude": "COLUMN …",
-    "categorical": "COLUMN …",
-}
-PYTHON_NAMES = {
-    "test_fraction": "test",
-    "random_state": "seed",
-}  # of arguments whose option is called otherwise
-ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([^']+)'|([\d.]+)|\[\.\.\.\]|…)")
-ORIGIN = re.compile(r"column '([^']+)'")  # the column that a message is about
-SUBJECT = re.compile(r"^([a-z_]+)(?= must\b| needs\b)", re.MULTILINE)
-DIFFERENCE = re.compile(
-    r"^  (?:config|inputs)\.(?:\w+\.)*(\w+)(?=: )", re.MULTILINE
-)  # of two runs in one folder
-NONE = re.compile(r",? or (be )?None\b")  # what an option is that is not given
-
-
-def name_options(text: str, options: Collection[str], positionals: Collection[str] = ()) -> str:
-    """A message of the library in the words of a command: `--missing mean` instead of `missing='mean'`.
-
-    Args:
-        text: the message.
-        options: the names of the command's options; others stay as they are.
-        positionals: those that are given without a name.
-    """
-
-    def flag(name: str) -> str | None:
-        name = PYTHON_NAMES.get(name, name)
-        return f"--{name.replace('_', '-')}" if name in options else None
-
-    def name_argument(match: re.Match[str]) -> str:
-        value = match[2] or match[3] or PLACEHOLDERS.get(match[1], "COLUMN")
-        spoken_of = ORIGIN.findall(text[: match.start()].rpartition("\n")[2])  # of several problems, this one
-        if value == "COLUMN …" and len(set(spoken_of)) == 1:
-            value = shlex.quote(spoken_of[0])
-        value = value if re.fullmatch(r"[\w.-]+", value) or not match[2] else f"'{value}'"
-        if match[1] in positionals:
-            return match[1].upper()
-        return f"{option} {value}" if (option := flag(match[1])) else match[0]
-
-    def name_difference(match: re.Match[str]) -> str:
-        name = match[1].upper() if match[1] in positionals else flag(match[1])
-        return f"  {name}" if name else match[0]
-
-    text = DIFFERENCE.sub(name_difference, ARGUMENT.sub(name_argument, text))
-    named = SUBJECT.sub(lambda match: flag(match[1]) or match[0], text)
-    return NONE.sub("", named) if named != text else named

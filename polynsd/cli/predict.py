@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from polynsd.cli.fit import make_predictions
+from polynsd.cli.fit_result import make_predictions, positive_name
 from polynsd.cli.help import wrap_text
 from polynsd.cli.options import MemoryOption
 from polynsd.errors import ConfigError, DataError, require_choice
@@ -123,8 +123,6 @@ class Predict(MemoryOption):
 
 def _summarize(estimator: SheafEstimator, tables: ReadResult) -> dict[str, Any]:
     """What is worth knowing beside the predictions, as plain data."""
-    from polynsd.cli.fit_result import positive_name
-
     summary: dict[str, Any] = {
         "reading": str(tables.report),
         "isolated": tables.report.isolated,

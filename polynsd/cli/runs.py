@@ -1,31 +1,18 @@
-"""`polynsd runs list | show | compare`: the runs below a folder, one of them, and how several compare."""
+"""`polynsd runs list | show`: the runs below a folder, and one of them."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tyro.conf import Positional
 
-from polynsd.cli.compare_fits import are_fits, pair_fits, print_fits
-from polynsd.errors import ConfigError, unknown_name
-from polynsd.runs.compare import BLOCK, compare_rows, require_comparable
+from polynsd.errors import unknown_name
 from polynsd.runs.files import flatten
-from polynsd.runs.record import RunRecord, find_runs, read_run
-from polynsd.runs.table import (
-    RUNS,
-    Row,
-    filter_runs,
-    read_rows,
-    require_table_name,
-    split_rows,
-    summarise_runs,
-    write_rows,
-)
+from polynsd.runs.record import RunRecord, read_run
+from polynsd.runs.table import RUNS, Row, filter_runs, read_rows, split_rows, summarise_runs
 
 MAX_WIDTH = 100  # characters of one value
 INDICES = ("split", "seed", "replica", "trial")  # of the metrics log: numbers that are no measurements
@@ -52,15 +39,15 @@ class RunsList:
         rows = everything if self.where is None else filter_runs(splits, self.where)
         rows = _sort(rows, self.sort)
         if self.json:
-            _print_json(rows)
+            print(json.dumps(rows, indent=2))
             return rows
         texts = ("state", "dataset", "protocol", "model", "metric")
         lines = [
             (
                 row["folder"],
                 *(row[key] or "" for key in texts),
-                _format_spread(row["test"], row["std"]),
-                _format_number(row["val"]),
+                format_score(row["test"], row["std"]),
+                format_score(row["val"]),
                 str(row["splits"] or ""),
                 (row["started"] or "")[:16].replace("T", " "),
             )
@@ -91,7 +78,7 @@ class RunsShow:
         if self.json:
             keys = ("folder", "kind", "state", "config", "inputs", "environment", "result", "timings")
             content = {key: getattr(record, key) for key in keys}
-            _print_json(content | {"folder": str(record.folder)})
+            print(json.dumps(content | {"folder": str(record.folder)}, indent=2))
             return record
         if record.result is not None and "summary" in record.result:
             print(f"{self.folder}: {record.state}, fitted {str(record.timings.get('finished'))[:16]} UTC\n")
@@ -107,55 +94,6 @@ class RunsShow:
         return record
 
 
-@dataclass(frozen=True)
-class RunsCompare:
-    """Compare runs: mean ± std per group, and paired differences over the splits or rows they share."""
-
-    folders: Positional[tuple[Path, ...]]
-    """Two or more runs, or folders that hold many."""
-    by: str | None = None
-    """Columns that make a group, e.g. model,dataset or config.model.layer.degree; otherwise model for folders
-    of many runs, folder for single ones."""
-    baseline: str | None = None
-    """The group that others are compared with; otherwise the first run, or the best on validation."""
-    json: bool = False
-    """Print JSON instead of a table."""
-    out: Path | None = None
-    """A file for the table: .csv or .parquet."""
-
-    def run(self) -> list[Row]:
-        require_table_name(self.out)
-        if not self.folders:
-            raise ConfigError("name the runs to compare, or a folder that holds them.")
-        names = _name_runs(self.folders)
-        rows = [row for folder, name in names.items() for row in read_rows(folder, name)]
-        single = len(self.folders) > 1 and all(folder in names for folder in self.folders)
-        by = (self.by or ("folder" if single else "model")).split(",")
-        first = names[self.folders[0]] if single and by == ["folder"] else None
-        if single:
-            require_comparable(rows)
-        table = compare_rows(rows, by, self.baseline or first)
-        about = None
-        if single and by == ["folder"] and are_fits(rows):
-            table, about = pair_fits(table, {name: folder for folder, name in names.items()})
-        if self.out is not None:
-            write_rows(self.out, table)
-        if self.json:
-            _print_json(table)
-        elif about is None:
-            _print_comparison(table, by)
-        else:
-            print_fits(table, about)
-        return table
-
-
-def _name_runs(roots: Sequence[Path]) -> dict[Path, str]:
-    """Every run below the roots, and its path from the folder that they share."""
-    folders = [folder for root in roots for folder in find_runs(root)]
-    shared = Path(os.path.commonpath([root.resolve() for root in roots]))
-    return {folder: folder.resolve().relative_to(shared).as_posix() for folder in folders}
-
-
 def _sort(rows: list[Row], column: str) -> list[Row]:
     """Rows without a value come last, whatever the direction."""
     name, descending = column.removeprefix("-"), column.startswith("-")
@@ -164,26 +102,6 @@ def _sort(rows: list[Row], column: str) -> list[Row]:
     present = [row for row in rows if row[name] is not None]
     missing = [row for row in rows if row[name] is None]
     return sorted(present, key=lambda row: row[name], reverse=descending) + missing
-
-
-def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:
-    from polynsd.report import print_table
-
-    columns = [*BLOCK, *(column for column in by if column not in BLOCK)]
-    header = (*columns, "runs", "n", "val", "test", "difference", "splits", "wins", "against")
-    rows = [
-        (
-            *(row[column] or "" for column in columns),
-            *(str(row[key]) for key in ("runs", "n")),
-            _format_number(row["val"]),
-            _format_spread(row["test"], row["std"]),
-            _format_spread(row["difference"], row["difference_std"], "+"),
-            *("" if row[key] is None else str(row[key]) for key in ("pairs", "wins")),
-            row["against"] or "",
-        )
-        for row in table
-    ]
-    print_table("mean ± population std; differences over shared splits", header, rows)
 
 
 def _print_result(record: RunRecord) -> None:
@@ -238,16 +156,8 @@ def _format(value: Any) -> str:
     return text if len(text) <= MAX_WIDTH else text[: MAX_WIDTH - 1] + "…"
 
 
-def _format_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
-def _format_spread(value: float | None, std: float | None, sign: str = "") -> str:
-    """`0.8125 ± 0.0312`; a single value has no spread."""
+def format_score(value: float | None, std: float | None = None, sign: str = "") -> str:
+    """`0.8125 ± 0.0312`; a single value has no spread, and nothing is said of none."""
     if value is None:
         return ""
     return f"{value:{sign}.4f}" + ("" if std is None else f" ± {std:.4f}")
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from polynsd.runs.files import StorageError
-    from polynsd.runs.parts import RunParts
     from polynsd.runs.record import RunRecord, find_runs, read_run
     from polynsd.runs.run import Run
-    from polynsd.runs.snapshots import RunSnapshots
+    from polynsd.runs.snapshots import RunParts, RunSnapshots
     from polynsd.runs.table import query, runs_table
     from polynsd.runs.tensors import read_tensors, write_tensors
 
@@ -32,10 +31,9 @@ if not TYPE_CHECKING:  # a type checker would take it for a promise that every n
         __name__,
         {
             "files": ("StorageError",),
-            "parts": ("RunParts",),
             "record": ("RunRecord", "find_runs", "read_run"),
             "run": ("Run",),
-            "snapshots": ("RunSnapshots",),
+            "snapshots": ("RunParts", "RunSnapshots"),
             "table": ("query", "runs_table"),
             "tensors": ("read_tensors", "write_tensors"),
         },

@@ -16,7 +16,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from polynsd.errors import ConfigError, unknown_name
-from polynsd.runs.table import SPLITS, Row
+from polynsd.runs.table import SPLITS, Row, average_scores
 
 BLOCK = ("dataset", "protocol", "metric")
 CONFIG = "config."
@@ -45,18 +45,11 @@ class Group:
     @property
     def val(self) -> float | None:
         """Mean of the validation metric."""
-        values = [row["val"] for row in self.rows if row["val"] is not None]
-        return fmean(values) if values else None
+        return average_scores(self.rows)["val"]
 
     def summarise(self) -> Row:
-        tests = [row["test"] for row in self.rows]
-        return {
-            "runs": len({row["folder"] for row in self.rows}),
-            "n": len(tests),
-            "val": self.val,
-            "test": fmean(tests),
-            "std": pstdev(tests) if len(tests) > 1 else None,
-        }
+        num_runs = len({row["folder"] for row in self.rows})
+        return {"runs": num_runs, "n": len(self.rows), **average_scores(self.rows)}
 
     def compare_with(self, baseline: Group | None) -> Row:
         """The paired difference; no numbers for the baseline itself and where no split is shared."""

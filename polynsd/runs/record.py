@@ -1,8 +1,15 @@
-"""Runs as they lie on the disk: reading takes no lock and changes nothing."""
+"""Runs as they lie on the disk: reading takes no lock and changes nothing.
+
+A finished run is sealed. `manifest.json` holds the SHA-256 of every file that belongs to it; it is written
+just before `result.json`, whose hash it holds too, so a run with a result has a manifest. A file that is not
+the one that was sealed raises a `DataError` that names it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,6 +28,7 @@ from polynsd.runs.files import (
     EVENTS,
     FORMAT,
     LOCK,
+    MANIFEST,
     METRICS,
     MODEL,
     PREDICTIONS,
@@ -28,15 +36,18 @@ from polynsd.runs.files import (
     encode_json,
     hash_json,
     to_json,
+    write_durably,
 )
 from polynsd.runs.lock import is_locked
-from polynsd.runs.manifest import check_sealed, read_manifest, read_sealed
 from polynsd.runs.snapshots import parse_lines, read_lines
 from polynsd.runs.tensors import unpack_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
+
+SEALED = (CONFIG, ENVIRONMENT, METRICS, MODEL, PREDICTIONS, RESULT)
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 load_package = partial(load_optional, purpose="tables of runs need", extra="runs")
 
@@ -75,6 +86,48 @@ class RunIdentity:
         return encode_json({"format": FORMAT, **asdict(self)})
 
 
+def write_manifest(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Seals the files of a run, whose contents are given by name."""
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    write_durably(folder / MANIFEST, encode_json({"format": FORMAT, "files": files}))
+
+
+def _read_manifest(folder: Path) -> dict[str, str]:
+    """The hashes of the files of a finished run, by name."""
+    path = folder / MANIFEST
+    if not path.exists():
+        raise DataError(
+            f"{path} is missing: it was lost, or the run was finished by a version of polynsd that did not "
+            "seal its files. Train or fit again in another folder."
+        )
+    content = read_bytes(path)
+    manifest = decode_json(content, path)
+    files = manifest.get("files")
+    is_right = isinstance(files, dict) and all(
+        name in SEALED and isinstance(digest, str) and SHA256.fullmatch(digest)
+        for name, digest in files.items()
+    )
+    # exactly as it was written, so that no change goes unnoticed
+    if not is_right or encode_json({"format": FORMAT, "files": files}) != content:
+        raise DataError(f"{path} is damaged: it is no list of the files of a run of format {FORMAT}.")
+    return files  # type: ignore[return-value]
+
+
+def _read_sealed(folder: Path, name: str, files: Mapping[str, str]) -> bytes:
+    """The content of a file of a finished run, if it is the one that was sealed."""
+    if name not in files:
+        raise DataError(f"the run {folder} was finished without {name}.")
+    content = read_bytes(folder / name)
+    _check_sealed(folder / name, content, files)
+    return content
+
+
+def _check_sealed(path: Path, content: bytes, files: Mapping[str, str]) -> None:
+    """Raises unless a file of a finished run has the content that was sealed."""
+    if hashlib.sha256(content).hexdigest() != files.get(path.name):
+        raise DataError(f"{path} is damaged: it is not the file that {MANIFEST} names.")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """`result.json`: what a repetition gives again, and timings; hashes of all files from `manifest.json`."""
@@ -89,10 +142,10 @@ class Outcome:
         path = folder / RESULT
         if not path.exists():
             return None
-        encoded, files = read_bytes(path), read_manifest(folder)
-        check_sealed(path, encoded, files)
+        encoded, files = read_bytes(path), _read_manifest(folder)
+        _check_sealed(path, encoded, files)
         for name in (CONFIG, ENVIRONMENT):
-            read_sealed(folder, name, files)
+            _read_sealed(folder, name, files)
         content = decode_json(encoded, path)
         parts = [content.get(name) for name in ("result", "timings")]
         if content.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
@@ -174,7 +227,7 @@ class RunRecord:
         """The content of a file of a finished run, if it is the one that was sealed."""
         if self.outcome is None:
             raise DataError(f"the run {self.folder} has not finished; {name} is written when it does.")
-        return read_sealed(self.folder, name, self.outcome.files)
+        return _read_sealed(self.folder, name, self.outcome.files)
 
 
 def read_run(folder: str | Path) -> RunRecord:

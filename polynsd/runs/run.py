@@ -46,10 +46,8 @@ from polynsd.runs.files import (
     write_durably,
 )
 from polynsd.runs.lock import hold_lock
-from polynsd.runs.manifest import write_manifest
-from polynsd.runs.parts import RunParts
-from polynsd.runs.record import Outcome, RunIdentity, load_package
-from polynsd.runs.snapshots import LineLog, RunSnapshots, append_line, read_snapshot
+from polynsd.runs.record import Outcome, RunIdentity, load_package, write_manifest
+from polynsd.runs.snapshots import LineLog, RunParts, RunSnapshots, append_line, read_snapshot
 from polynsd.runs.tensors import write_tensors
 
 if TYPE_CHECKING:
@@ -121,7 +119,7 @@ class Run:
         outcome = Outcome.read(folder)
         if outcome is not None:
             return cls(folder, outcome.result, None)
-        last = read_snapshot(folder / SNAPSHOT, identity.digest)
+        _, metrics_bytes = read_snapshot(folder / SNAPSHOT, identity.digest)
         sessions = read_sessions(folder / ENVIRONMENT)
         # damaged files have raised by now, before anything was changed
         for path in find_partials(folder):
@@ -129,7 +127,7 @@ class Run:
         if not (folder / CONFIG).exists():
             write_durably(folder / CONFIG, identity.encode())
         add_session(folder / ENVIRONMENT, sessions)
-        metrics = LineLog(folder / METRICS, 0 if last is None else last.metrics_bytes)
+        metrics = LineLog(folder / METRICS, metrics_bytes)
         snapshots = RunSnapshots(folder / SNAPSHOT, identity.digest, metrics, snapshot_seconds)
         return cls(folder, None, snapshots)
 

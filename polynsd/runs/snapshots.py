@@ -1,27 +1,32 @@
-"""The state of a run while it trains: the metrics log, and the last snapshot.
+"""What a run keeps until it has finished: the metrics log, the last snapshot, and parts that have ended.
 
 A snapshot records how long `metrics.jsonl` was when it was taken. The metrics become durable first, the
 snapshot second. So at whatever moment the process is killed, the log holds at least what the snapshot counts;
 what comes after that is cut off when the run goes on.
+
+Where a snapshot is the state in the middle of a training, parts are trainings that have ended: plain data and
+tensors, in a file each.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polynsd.documents import parse_json, read_bytes
 from polynsd.errors import DataError
-from polynsd.runs.files import FORMAT, METRICS, storage_errors, to_json
+from polynsd.runs.files import FORMAT, METRICS, make_folder, storage_errors, to_json
 from polynsd.runs.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Tensors = dict[str, "Tensor"]
 
 WRITE_SHARE = 0.1  # of the time may go into writing snapshots
 
@@ -90,14 +95,6 @@ def parse_lines(content: bytes, path: Path) -> list[dict[str, Any]]:
     return records
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The state of training, and the length of the metrics log when it was taken."""
-
-    tensors: Mapping[str, Tensor]
-    metrics_bytes: int
-
-
 class RunSnapshots:
     """Writes the state of a run, at most every few seconds (`polynsd.training.Snapshots`).
 
@@ -113,12 +110,11 @@ class RunSnapshots:
         self.metrics = metrics
         self._due = time.monotonic() + seconds
 
-    def load(self) -> Mapping[str, Tensor] | None:
+    def load(self) -> Tensors | None:
         """The state to go on from, if there is one."""
-        snapshot = read_snapshot(self.path, self.identity)
-        return None if snapshot is None else snapshot.tensors
+        return read_snapshot(self.path, self.identity)[0]
 
-    def offer(self, state: Callable[[], dict[str, Tensor]]) -> None:
+    def offer(self, state: Callable[[], Tensors]) -> None:
         """Writes the state if one is due."""
         began = time.monotonic()
         if began < self._due:
@@ -130,17 +126,13 @@ class RunSnapshots:
         self._due = ended + max(self.seconds, (ended - began) / WRITE_SHARE) if self.seconds else ended
 
 
-def read_snapshot(path: Path, identity: str) -> Snapshot | None:
-    """The snapshot of the run with that identity, checked; None where there is none."""
+def read_snapshot(path: Path, identity: str) -> tuple[Tensors | None, int]:
+    """The state of the run with that identity, checked, and the length of its log; None and 0 without one."""
     if not path.exists():
-        return None
+        return None, 0
     try:
-        tensors, about = read_tensors(path)
-        length, metrics = about.get("metrics_bytes"), path.with_name(METRICS)
-        if about.get("format") != FORMAT or type(length) is not int:
-            raise DataError(f"{path} is not a snapshot that this version of polynsd can read.")
-        if about.get("identity") != identity:
-            raise DataError(f"{path} belongs to a run with another configuration.")
+        tensors, length = _read_state(path, identity, "a snapshot", "metrics_bytes", int)
+        metrics = path.with_name(METRICS)
         if not metrics.is_file() or metrics.stat().st_size < length:
             raise DataError(f"{metrics} is damaged: {path.name} counts on {length:,} bytes of it.")
     except DataError as error:
@@ -148,4 +140,57 @@ def read_snapshot(path: Path, identity: str) -> Snapshot | None:
             f"{error} It holds the state of an unfinished run; delete it "
             "to start that run again from its beginning."
         ) from error
-    return Snapshot(tensors, length)
+    return tensors, length
+
+
+class RunParts:
+    """The parts of one run, in the order in which they were kept: `parts/0000.safetensors`, ….
+
+    Args:
+        folder: of the parts.
+        identity: hash of the configuration; a part of another one is refused.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder, self.identity = folder, identity
+
+    def __len__(self) -> int:
+        return len(self._paths())
+
+    def load(self) -> list[tuple[dict[str, Any], Tensors]]:
+        """Data and tensors of every part so far."""
+        parts = []
+        for path in self._paths():
+            try:
+                tensors, data = _read_state(path, self.identity, "a part of a run", "data", dict)
+            except DataError as error:
+                raise DataError(f"{error} Delete it: what it held is then computed again.") from error
+            parts.append((data, tensors))
+        return parts
+
+    def append(self, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Keeps one more."""
+        paths = self._paths()
+        number = int(paths[-1].stem) + 1 if paths else 0
+        make_folder(self.folder)
+        about = {"format": FORMAT, "identity": self.identity, "data": dict(data)}
+        write_tensors(self.folder / f"{number:04d}.safetensors", tensors, about)
+
+    def remove(self) -> None:
+        """Drops all of them."""
+        if self.folder.is_dir():
+            with storage_errors(self.folder):
+                shutil.rmtree(self.folder)
+
+    def _paths(self) -> list[Path]:
+        return sorted(path for path in self.folder.glob("*.safetensors") if path.stem.isdigit())
+
+
+def _read_state(path: Path, identity: str, what: str, key: str, kind: type) -> tuple[Tensors, Any]:
+    """The tensors of a file of the run with that identity, and the entry `key` of its metadata."""
+    tensors, about = read_tensors(path)
+    if about.get("format") != FORMAT or type(about.get(key)) is not kind:
+        raise DataError(f"{path} is not {what} that this version of polynsd can read.")
+    if about.get("identity") != identity:
+        raise DataError(f"{path} belongs to a run with another configuration.")
+    return tensors, about[key]

@@ -41,20 +41,18 @@ SCORES: dict[str, type] = {
     "epochs": int,
 }
 ABOUT = ("dataset", "protocol", "model", "metric", "select")
-SPLITS: dict[str, type] = {  # columns of `splits`, a row per run and split
-    **dict.fromkeys(("folder", "kind", "state", *ABOUT), str),
-    **SCORES,
+FIRST = dict.fromkeys(("folder", "kind", "state", *ABOUT), str)
+LAST = {
     **dict.fromkeys(("started", "finished", "commit"), str),
     "dirty": bool,
     **dict.fromkeys(("version", "config", "problem"), str),
 }
+SPLITS: dict[str, type] = {**FIRST, **SCORES, **LAST}  # columns of `splits`, a row per run and split
 RUNS: dict[str, type] = {  # columns of `runs`, a row per run
-    **dict.fromkeys(("folder", "kind", "state", *ABOUT), str),
+    **FIRST,
     "splits": int,
     **dict.fromkeys(("val", "test", "std"), float),
-    **dict.fromkeys(("started", "finished", "commit"), str),
-    "dirty": bool,
-    **dict.fromkeys(("version", "config", "problem"), str),
+    **LAST,
 }
 SUFFIXES = (".csv", ".parquet")
 
@@ -89,16 +87,20 @@ def summarise_runs(rows: Sequence[Row]) -> list[Row]:
     summaries = []
     for _, group in groupby(rows, key=lambda row: row["folder"]):
         splits = list(group)
-        tests = [row["test"] for row in splits if row["test"] is not None]
-        vals = [row["val"] for row in splits if row["val"] is not None]
-        scores = {
-            "splits": len(tests) or None,
-            "val": fmean(vals) if vals else None,
-            "test": fmean(tests) if tests else None,
-            "std": pstdev(tests) if len(tests) > 1 else None,
-        }
-        summaries.append({key: splits[0].get(key) for key in RUNS} | scores)
+        count = sum(row["test"] is not None for row in splits) or None
+        about = {key: splits[0].get(key) for key in RUNS}
+        summaries.append(about | {"splits": count, **average_scores(splits)})
     return summaries
+
+
+def average_scores(rows: Sequence[Row]) -> Row:
+    """Means of `val` and `test`, and the population's `std` of several tests; None where there are none."""
+    vals, tests = ([row[key] for row in rows if row[key] is not None] for key in ("val", "test"))
+    return {
+        "val": fmean(vals) if vals else None,
+        "test": fmean(tests) if tests else None,
+        "std": pstdev(tests) if len(tests) > 1 else None,
+    }
 
 
 def runs_table(root: str | Path) -> pd.DataFrame:

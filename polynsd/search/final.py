@@ -11,7 +11,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -21,12 +20,12 @@ from polynsd.documents import to_yaml
 from polynsd.optional import load_yaml
 from polynsd.runs import Run
 from polynsd.runs.files import to_json, write_json
-from polynsd.search.outcomes import FINISHED, state_of
-from polynsd.search.study import Search, best_trials, write_trials
+from polynsd.search.study import FINISHED, Search, best_trials, state_of, write_trials
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.configuration import plain_configuration
 from polynsd.training.problem import Problem
 from polynsd.training.protocol import fit_splits
+from polynsd.training.replica import Snapshots
 
 # The first seeds, counted from that of the search; further apart than there are splits.
 RUN_OFF_SEED = 5_000
@@ -71,20 +70,19 @@ def _mean_validations(problem: Problem, trials: Sequence[Trial], folder: Path | 
     """The mean validation scores of trials of one shape, by their numbers."""
     numbers = [trial.number for trial in trials]
     configurations = [trial.configuration for trial in trials]
-    with ExitStack() as stack:
-        run = None
-        if folder is not None:
-            name = f"run-off-trial-{'-'.join(map(str, numbers))}"
-            config = {"configurations": [plain_configuration(each) for each in configurations]}
-            run = stack.enter_context(Run.start(folder / name, "run-off", config, problem.identity()))
-        if run is None or run.result is None:
-            snapshots = None if run is None else run.snapshots
-            fits = train_together(problem, configurations, range(len(problem.splits)), snapshots=snapshots)
-            vals: list[list[float | None]] = [[fit.val_metric for fit in each] for each in fits]
-            if run is not None:
-                run.finish({"trials": numbers, "val": vals}, weights={})
-        else:
-            vals = run.result["val"]
+
+    def train(snapshots: Snapshots | None = None) -> list[list[float | None]]:
+        fits = train_together(problem, configurations, range(len(problem.splits)), snapshots=snapshots)
+        return [[fit.val_metric for fit in each] for each in fits]
+
+    if folder is None:
+        return dict(zip(numbers, map(_mean, train()), strict=True))
+    name = f"run-off-trial-{'-'.join(map(str, numbers))}"
+    config = {"configurations": [plain_configuration(each) for each in configurations]}
+    with Run.start(folder / name, "run-off", config, problem.identity()) as run:
+        vals = train(run.snapshots) if run.result is None else run.result["val"]
+        if run.result is None:
+            run.finish({"trials": numbers, "val": vals}, weights={})
     return dict(zip(numbers, map(_mean, vals), strict=True))
 
 

@@ -1,10 +1,13 @@
-"""Workers that share a study: heartbeats of running trials, and what becomes of lost ones.
+"""Workers that share a study: heartbeats of running trials, their outcomes, and what becomes of lost ones.
 
 Each worker writes a heartbeat for its running trials every 20 s. A trial whose heartbeat has not changed for
 120 s, by the clock of the worker that checks, is lost; so is at once a trial whose process on this machine is
 dead. A lost trial is marked as such, and one with its parameters and its place is queued. A trial that was
 training when its worker died may be the cause: after three deaths it trains alone, after three more it has
 failed.
+
+Trials that train together end together. Their outcomes are stored in one write before the study is told of
+each: whoever finds the trials of a worker that died in between tells the rest, and none is trained again.
 """
 
 from __future__ import annotations
@@ -20,16 +23,19 @@ from threading import Event, Thread
 from typing import Any
 
 from polynsd.optional import load_optuna
-from polynsd.search.outcomes import find_outcome, ignore_finished, tell_outcome
-from polynsd.search.places import PLACE, find_places
 from polynsd.search.storage import one_transaction
-from polynsd.search.study import START, Search
+from polynsd.search.study import LISTS, PLACE, START, Search, find_places
+from polynsd.search.trials import Trial
 
 HEARTBEAT_SECONDS = 20.0
 TIMEOUT_SECONDS = 120.0
 CLAIM_SECONDS = 10.0  # a worker names itself as it begins a trial; if it died before, nobody ever will
 DEATHS_TOGETHER, DEATHS = 3, 6  # of workers, while they trained a trial in company, and at all
 TRAINING, DEATHS_SO_FAR = "training", "deaths"  # attributes of trials
+OUTCOMES = "outcomes"  # the attribute of one trial of a group that holds those of all
+OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+
+Outcome = dict[str, Any]
 
 
 @cache
@@ -72,6 +78,50 @@ def heartbeat(trials: Sequence[Any], seconds: float = HEARTBEAT_SECONDS) -> Iter
     finally:
         done.set()
         thread.join()
+
+
+@contextmanager
+def ignore_finished() -> Iterator[list[Exception]]:
+    """Ends the block quietly where another worker has finished the trial; the list then holds the error."""
+    errors: list[Exception] = []
+    try:
+        yield errors
+    except (ValueError, load_optuna().exceptions.UpdateFinishedTrialError) as error:
+        errors.append(error)
+
+
+def store_outcomes(trials: Sequence[Trial], seconds: float) -> dict[str, Outcome]:
+    """The outcomes of trials that were trained together, by number; stored all or none. Validation only."""
+    outcomes = {
+        str(trial.number): {
+            "state": trial.state,
+            "value": trial.value if trial.state == "complete" else None,
+            "attributes": {
+                "seconds": round(seconds, 3),
+                **({} if trial.reason is None else {"reason": trial.reason}),
+                **({name: getattr(trial, name) for name in LISTS} if trial.val else {}),
+            },
+        }
+        for trial in trials
+    }
+    for trial in trials:
+        with ignore_finished() as errors:  # what another worker has ended cannot hold them
+            trial.handle.set_user_attr(OUTCOMES, outcomes)
+        if not errors:
+            break
+    return outcomes
+
+
+def tell_outcome(study: Any, number: int, outcome: Outcome) -> bool:
+    """Ends a trial; False if another worker has ended it meanwhile."""
+    storage = study._storage
+    identifier = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    with ignore_finished() as errors, one_transaction(storage):
+        for name, value in outcome["attributes"].items():
+            storage.set_trial_user_attr(identifier, name, value)
+        state = load_optuna().trial.TrialState[OPTUNA_STATES[outcome["state"]]]
+        study.tell(number, outcome["value"], state=state)
+    return not errors
 
 
 class LostTrials:
@@ -121,9 +171,9 @@ def requeue_trial(search: Search, number: int, blame: bool = True) -> bool:
     trial = trials[number]
     if trial.state.name != "RUNNING":
         return False
-    outcome = find_outcome(trials, number)
-    if outcome is not None:
-        return tell_outcome(study, number, outcome)
+    for other in trials:  # its worker may have stored the outcome, and died before it was told
+        if str(number) in other.user_attrs.get(OUTCOMES, {}):
+            return tell_outcome(study, number, other.user_attrs[OUTCOMES][str(number)])
     attributes = trial.user_attrs
     deaths = attributes.get(DEATHS_SO_FAR, 0) + (blame and TRAINING in attributes)
     if deaths >= DEATHS:

@@ -11,6 +11,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ import numpy as np
 from polynsd.errors import require_choice
 from polynsd.optional import load_optuna
 from polynsd.search.heartbeat import claim_trial
-from polynsd.search.places import InPlaceOrder
 from polynsd.search.space import Space
-from polynsd.search.study import START
+from polynsd.search.study import START, find_places
 
 SAMPLERS = ("tpe", "random")
 TRIAL_DRAWS, BATCH_DRAWS, START_DRAWS = 1, 2, 3  # what a seed is for
@@ -108,6 +108,30 @@ class BatchSampler(load_optuna().samplers.BaseSampler):  # type: ignore[misc]
         if start is not None:
             return START_DRAWS, start
         return BATCH_DRAWS, trial.number // self._batch * self._batch
+
+
+class InPlaceOrder:
+    """A study for samplers, as it is now, in which the number of a trial is its place.
+
+    Attributes:
+        trials: in the order of their numbers in the storage.
+    """
+
+    def __init__(self, study: Any) -> None:
+        self._study = study
+        stored = study.get_trials(deepcopy=False)
+        self.trials = [copy(trial) for trial in stored]
+        for trial, place in zip(self.trials, find_places(stored), strict=True):
+            trial.number = place
+        tried = [trial for trial in self.trials if trial.state.name != "FAIL"]
+        self._in_place_order = sorted(tried, key=lambda trial: int(trial.number))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._study, name)
+
+    def _get_trials(self, deepcopy: bool = True, states: Any = None, use_cache: bool = False) -> list[Any]:
+        """As samplers of Optuna ask for them; those that failed or were lost are left out."""
+        return [trial for trial in self._in_place_order if states is None or trial.state in states]
 
 
 def _without_warnings(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -6,6 +6,10 @@
 
 The storage holds parameters, states and validation scores, never a test score. `conclude` (`final.py`) is the
 first to score the test set.
+
+Every trial has a place, from which its draws follow. Optuna numbers trials as they are begun, and a trial
+that is lost returns under a new number. Its place stays: trial n of a search that nothing interrupts has
+place n, and so has the trial that stands in for a lost one.
 """
 
 from __future__ import annotations
@@ -21,8 +25,6 @@ from polynsd.errors import ConfigError
 from polynsd.optional import load_optuna
 from polynsd.runs.table import write_rows
 from polynsd.search.config import SearchConfig
-from polynsd.search.outcomes import FINISHED, LISTS, state_of
-from polynsd.search.places import PLACE, find_places
 from polynsd.search.pruning import get_pruner
 from polynsd.search.space import Space
 from polynsd.search.storage import hide_password, open_storage, tell_damage
@@ -30,6 +32,10 @@ from polynsd.search.trials import Trial, rank_trials
 from polynsd.training.problem import Problem
 
 START = "start"  # the attribute of a trial that says which start it belongs to
+PLACE = "place"  # that of a trial that stands in for a lost one
+LISTS = ("val", "best_epoch", "epochs")  # those with a value per split
+SURPLUS = "surplus: other workers were quicker"  # the reason of a trial that is one too many
+FINISHED = ("complete", "pruned", "failed")
 COLUMNS = (
     *("trial", "place", "state", "value", "best_so_far", "seconds"),
     *LISTS,
@@ -132,6 +138,29 @@ def begin_with(
         if turn and set(values) == varying:
             values = search.space.shape(values)
         search.study.enqueue_trial(values, user_attrs={START: number})
+
+
+def state_of(trial: Any) -> str:
+    """complete, pruned, failed, running, waiting; lost with its worker, or surplus; of a trial of Optuna."""
+    if trial.state.name != "FAIL":
+        return str(trial.state.name.lower())
+    reason = trial.user_attrs.get("reason")
+    return "lost" if reason is None else ("surplus" if reason == SURPLUS else "failed")
+
+
+def is_counted(trial: Any) -> bool:
+    """Whether a trial is one of those ordered: neither lost with its worker nor surplus."""
+    return state_of(trial) not in ("lost", "surplus")
+
+
+def find_places(trials: Sequence[Any]) -> list[int]:
+    """The places of all trials of a study, in the order of their numbers; surplus trials use none up."""
+    places, free = [], 0
+    for trial in trials:
+        place = trial.user_attrs.get(PLACE, free)
+        places.append(place)
+        free += PLACE not in trial.user_attrs and state_of(trial) != "surplus"
+    return places
 
 
 def count_finished(study: Any) -> int:

@@ -7,9 +7,8 @@ padded with coefficients that have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -122,13 +121,12 @@ def train_together(
 
 def _with_room(replicas: Sequence[Replica], degree: int, start: str) -> list[Replica]:
     """The replicas of one configuration, with filters that have room for this degree."""
-    build = partial(_build_with_room, replicas[0].build, degree)
+
+    def build() -> nn.Module:
+        model = replicas[0].build()
+        for module in model.modules():
+            if isinstance(module, PolynomialFilter):
+                module.pad(degree)
+        return model
+
     return [replace(replica, build=build, start=start) for replica in replicas]
-
-
-def _build_with_room(build: Callable[[], nn.Module], degree: int) -> nn.Module:
-    model = build()
-    for module in model.modules():
-        if isinstance(module, PolynomialFilter):
-            module.pad(degree)
-    return model

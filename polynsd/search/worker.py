@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,13 +20,23 @@ from polynsd.search.heartbeat import (
     LostTrials,
     claim_trial,
     heartbeat,
+    ignore_finished,
     requeue_trial,
+    store_outcomes,
+    tell_outcome,
 )
-from polynsd.search.outcomes import SURPLUS, ignore_finished, is_counted, store_outcomes, tell_outcome
-from polynsd.search.places import ask_by_place, find_places, holds_place, next_place
 from polynsd.search.pruning import BatchPruning, fails_screening
 from polynsd.search.storage import one_transaction
-from polynsd.search.study import Search, count_finished, seconds_spent
+from polynsd.search.study import (
+    PLACE,
+    SURPLUS,
+    Search,
+    count_finished,
+    find_places,
+    is_counted,
+    seconds_spent,
+    state_of,
+)
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.callback import TrialStatus
 from polynsd.training.configuration import Configuration
@@ -75,15 +85,15 @@ def ask_batch(search: Search) -> list[Any]:
     total, size, batch = search.config.trials, search.config.batch, 0
     known = study.get_trials(deepcopy=False)
     while _count_taken(known) < total:
-        if trials and next_place(known) // size != batch:
+        if trials and _next_place(known) // size != batch:
             break
         with one_transaction(study._storage):
-            trial = ask_by_place(study, known, distributions)
+            trial = _ask_by_place(study, known, distributions)
             known = study.get_trials(deepcopy=False)
             if "worker" not in known[trial.number].user_attrs:  # nothing was drawn for it
                 claim_trial(study, trial)
         place = find_places(known)[trial.number]
-        if place >= total or not holds_place(known, trial.number):  # another worker asked at the same moment
+        if place >= total or not _holds_place(known, trial.number):  # another worker asked at the same moment
             trial.set_user_attr("reason", SURPLUS)
             study.tell(trial, state=load_optuna().trial.TrialState.FAIL)
             if place >= total:
@@ -98,6 +108,41 @@ def ask_batch(search: Search) -> list[Any]:
 def _count_taken(trials: Sequence[Any]) -> int:
     """How many of the trials ordered have ended or are running; queued ones are still to be asked for."""
     return sum(is_counted(trial) and trial.state.name != "WAITING" for trial in trials)
+
+
+def _next_place(trials: Sequence[Any]) -> int:
+    """The place of the trial that is begun next: the first that is queued, or a new one."""
+    queued = _sort_queued(trials)
+    new = sum(PLACE not in trial.user_attrs and state_of(trial) != "surplus" for trial in trials)
+    return queued[0][0] if queued else new
+
+
+def _sort_queued(trials: Sequence[Any]) -> list[tuple[int, Any]]:
+    """Places and trials that wait for a worker, the first place first."""
+    placed = zip(find_places(trials), trials, strict=True)
+    return sorted((pair for pair in placed if pair[1].state.name == "WAITING"), key=lambda pair: pair[0])
+
+
+def _holds_place(trials: Sequence[Any], number: int) -> bool:
+    """Whether no trial of a lower number that counts has the place of this one."""
+    places = find_places(trials)
+    before = zip(places[:number], trials, strict=False)
+    return not any(place == places[number] and is_counted(trial) for place, trial in before)
+
+
+def _ask_by_place(study: Any, trials: Sequence[Any], distributions: Mapping[str, Any]) -> Any:
+    """Begins a trial of Optuna: of those queued, the one of the first place, not of the lowest number."""
+    running = load_optuna().trial.TrialState.RUNNING
+
+    def pop() -> int | None:
+        for _, trial in _sort_queued(trials):
+            with ignore_finished():  # another worker may have been quicker
+                if study._storage.set_trial_state_values(trial._trial_id, state=running):
+                    return int(trial._trial_id)
+        return None
+
+    study._pop_waiting_trial_id = pop
+    return study.ask(distributions)
 
 
 def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None = None) -> None:
@@ -131,7 +176,7 @@ def run_batch(search: Search, handles: Sequence[Any], on_trial: OnTrial | None =
 def _configure(search: Search, handles: Sequence[Any]) -> list[list[Trial]]:
     """Groups of trials of one shape; a trial whose configuration is not valid has failed.
 
-    Trials that may have been the death of their workers train alone, after all others.
+    Trials during which several workers died train alone, after all others.
     """
     failed: list[Trial] = []
     valid: list[Trial] = []

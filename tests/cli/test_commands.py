@@ -10,7 +10,7 @@ import pytest
 
 from polynsd.cli import commands, main, parse_command
 from polynsd.cli.commands import COMMANDS, find_commands, load_command
-from polynsd.cli.options import name_options
+from polynsd.cli.help import name_options
 from polynsd.errors import ConfigError
 
 

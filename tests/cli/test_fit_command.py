@@ -18,7 +18,8 @@ from polynsd.cli.explain import Explain
 from polynsd.cli.fit import Fit
 from polynsd.cli.options import parse_decision
 from polynsd.cli.predict import Predict
-from polynsd.cli.runs import RunsCompare, RunsShow
+from polynsd.cli.runs import RunsShow
+from polynsd.cli.runs_compare import RunsCompare
 from polynsd.data import Graph
 from polynsd.estimator import SheafClassifier, SheafRegressor, base, candidates, load_estimator
 from polynsd.runs import RunParts, read_run

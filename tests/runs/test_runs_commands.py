@@ -8,7 +8,8 @@ import pytest
 from many_runs import finished, unfinished
 
 from polynsd.cli import main
-from polynsd.cli.runs import RunsCompare, RunsList, RunsShow
+from polynsd.cli.runs import RunsList, RunsShow
+from polynsd.cli.runs_compare import RunsCompare
 from polynsd.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("quick")

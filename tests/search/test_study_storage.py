@@ -18,7 +18,7 @@ from toys import toy_search
 
 from polynsd.errors import ConfigError, PolyNSDError
 from polynsd.search import best_trials, count_finished, open_storage, trial_rows, work
-from polynsd.search.outcomes import tell_outcome
+from polynsd.search.heartbeat import tell_outcome
 from polynsd.search.storage import hide_password, one_transaction
 from polynsd.search.worker import ask_batch
 

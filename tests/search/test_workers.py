@@ -13,7 +13,7 @@ from worker import PATIENCE, start_worker, wait_for
 
 from polynsd.search import count_finished, trial_rows, work, worker
 from polynsd.search.heartbeat import LostTrials, heartbeat, machine_id, requeue_trial
-from polynsd.search.outcomes import SURPLUS
+from polynsd.search.study import SURPLUS
 from polynsd.search.worker import ask_batch, run_batch
 
 TRIALS = 18
