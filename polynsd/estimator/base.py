@@ -25,7 +25,7 @@ from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import Judge, make_judge
+from polynsd.estimator.judge import Judge
 from polynsd.estimator.kinds import CandidateStore
 from polynsd.estimator.labels import Labels, Mask, read_groups
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
@@ -221,7 +221,7 @@ class SheafEstimator(FittedEstimator):
     ) -> CandidateSearch:
         graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
         data = FitData(*graph_and_labels, self._task, prepared.weights, self.seed_, on_epoch=on_epoch)
-        judge = self._make_judge(prepared.target, prepared.folds.judged)
+        judge = self._make_judge(prepared.folds.judged, prepared.target)
         return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
 
     def _keep_ensemble(
@@ -241,16 +241,16 @@ class SheafEstimator(FittedEstimator):
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, search.judge.y)
         is_apart, guess = bool(prepared.test.any()), self._guess(prepared.target, prepared.folds)
-        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
+        judge = Judge.of_nodes(prepared.folds.judged, prepared.target, self._task)
         self.val_score_ = judge.score(self._scored(judged))
         if is_apart:
-            judge = make_judge(self._task, prepared.target, prepared.test)
+            judge = Judge.of_nodes(prepared.test, prepared.target, self._task)
         ensemble = Attempt("ensemble", "ensemble", 0.0, everywhere=self._everywhere, judged=judged)
         self.estimate_ = estimate_score(search, judge, ensemble, guess, self._answer, is_apart)
 
-    def _make_judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+    def _make_judge(self, nodes: Mask, target: NDArray[Any]) -> Judge:
         """What compares candidates and ensembles on these nodes."""
-        return make_judge(self._task, target, nodes)
+        return Judge.of_nodes(nodes, target, self._task)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""

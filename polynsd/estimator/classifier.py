@@ -14,8 +14,8 @@ from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibra
 from polynsd.estimator.decision import Decision, check_costs, parse_rule
 from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.judge import ClassJudge, Judge
-from polynsd.estimator.labels import Labels, encode_classes, sort_classes
+from polynsd.estimator.judge import Judge
+from polynsd.estimator.labels import Labels, Mask, encode_classes, sort_classes
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
@@ -274,12 +274,12 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             return self.metric_
         return "argmax" if self._log_weights is None else BY_WEIGHT
 
-    def _make_judge(self, target: NDArray[Any], nodes: NDArray[np.bool_]) -> Judge:
+    def _make_judge(self, nodes: Mask, target: NDArray[Any]) -> Judge:
         """Candidates are compared by the decision that each would come to, where that is learned quickly."""
         name = self._rule_name
         is_slow = name == "f1" and len(self.classes_) > 2
         learn = None if is_slow or name == "argmax" or self.metric_ in OF_ORDER else self._learn_rule
-        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights, learn)
+        return Judge.of_nodes(nodes, target, self._task, self._log_weights, learn)
 
     def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
         calibration, decision = self._learn_decision(known, y)

@@ -20,7 +20,7 @@ from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import as_predictions, make_judge
+from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.labels import Labels, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
@@ -118,7 +118,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        judge = make_judge(self._task, self._as_target(labels), chosen)
+        judge = Judge.of_nodes(chosen, self._as_target(labels), self._task)
         return judge.score(self._scored(predictions[chosen]))
 
     def explain(

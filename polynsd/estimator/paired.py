@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polynsd.errors import DataError
 from polynsd.estimator.classifier import OF_ORDER
 from polynsd.estimator.ensemble import Predictions
-from polynsd.estimator.judge import Judge, make_judge
+from polynsd.estimator.judge import Judge
 from polynsd.estimator.storage import read_tables_for, restore_estimator
 from polynsd.runs import RunRecord
 from polynsd.stats import paired_interval
@@ -92,7 +92,7 @@ def _read_scored_rows(record: RunRecord) -> _ScoredRows:
     is_scored = np.zeros(graph.num_nodes, dtype=bool)
     is_scored[scored] = True
     ids = np.asarray(graph.ids, dtype=str)[scored]
-    order, judge = np.argsort(ids), make_judge(estimator._task, target, is_scored)
+    order, judge = np.argsort(ids), Judge.of_nodes(is_scored, target, estimator._task)
     position = np.searchsorted(judge.nodes, scored)  # a judge has its nodes in the order of the graph
     is_right = None if classes is None else (classes == target[scored])[order]
     return _ScoredRows(ids[order], judge.on(position[order]), predictions[order], is_right)
