@@ -26,12 +26,11 @@ from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
 from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge
-from polynsd.estimator.kinds import CandidateStore
 from polynsd.estimator.labels import Labels, Mask, read_groups
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
-from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
+from polynsd.estimator.search import Attempt, CandidateSearch, CandidateStore, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
 
 logger = logging.getLogger("polynsd")
@@ -235,8 +234,8 @@ class SheafEstimator(FittedEstimator):
             if attempt.member is not None
         ]
         weights = np.array([attempt.weight for attempt in chosen])
-        judged = average([a.judged for a in chosen if a.judged is not None], weights)
-        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
+        judged = average([a.judged for a in chosen], weights)
+        self._everywhere = average([a.everywhere for a in chosen], weights)
         order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, search.judge.y)

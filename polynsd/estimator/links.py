@@ -88,16 +88,11 @@ class LinkMember:
         return self.base.outputs(LinkedInputs(inputs, self.num_links, is_same))
 
     def state(self) -> State:
-        from polynsd.estimator.kinds import kind_of
+        from polynsd.estimator.kinds import store_member
 
-        data, tensors = self.base.state()
-        base = {"kind": kind_of(self.base), **data}
-        return {
-            "name": self.name,
-            "graph": list(self.graph),
-            "num_links": self.num_links,
-            "base": base,
-        }, tensors
+        base, tensors = store_member(self.base)
+        graph = {"graph": list(self.graph), "num_links": self.num_links}
+        return {"name": self.name, **graph, "base": base}, tensors
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinkMember:

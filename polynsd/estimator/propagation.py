@@ -104,10 +104,9 @@ class PropagationMember:
         tensors = {"labels": torch.from_numpy(self.labels), "prior": torch.from_numpy(self.prior)}
         if self.base is None:
             return plain, tensors
-        from polynsd.estimator.kinds import kind_of
+        from polynsd.estimator.kinds import store_member
 
-        data, parts = self.base.state()
-        plain["base"] = {"kind": kind_of(self.base), **data}
+        plain["base"], parts = store_member(self.base)
         return plain, {**tensors, **{BASE + name: value for name, value in parts.items()}}
 
     @classmethod
