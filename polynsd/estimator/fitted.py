@@ -144,8 +144,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             dates: the format of every feature that holds days since 1970, by its name: `ISO8601` or one of
                 strftime's. The dates of a DataFrame are known.
         """
-        from polynsd.estimator.explain_dates import find_date_formats
-        from polynsd.estimator.explain_ensemble import explain_prediction
+        from polynsd.estimator.explain_ensemble import explain_prediction, find_date_formats
 
         self._require_fitted()
         graph = graph.graph if isinstance(graph, GraphNodes) else graph
