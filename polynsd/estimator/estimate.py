@@ -195,11 +195,16 @@ def _interval(
     if metric == "accuracy":
         low, high = wilson_interval(judge.score(predictions), count)
         return float(low), float(high)
-    rng, scores = np.random.default_rng(seed), []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(count, size=count)
-        scores.append(judge.on(drawn).score(predictions[drawn]))
-    finite = np.array(scores)[np.isfinite(scores)]  # a class may be missing
+    return resample(lambda drawn: judge.on(drawn).score(predictions[drawn]), count, RESAMPLES, seed)
+
+
+def resample(
+    score: Callable[[NDArray[np.int64]], float], count: int, times: int, seed: int
+) -> tuple[float | None, float | None]:
+    """The 95 % interval of a score of rows drawn with replacement; None where the score is never finite."""
+    rng = np.random.default_rng(seed)
+    scores = np.array([score(rng.integers(count, size=count)) for _ in range(times)])
+    finite = scores[np.isfinite(scores)]  # a class may be missing
     if not len(finite):
         return None, None
     low, high = np.quantile(finite, [0.025, 0.975])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +94,6 @@ class Inputs:
         self.device = torch.device(device)
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
-        self._structure: Numbers | None = None
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
         self._edges: dict[torch.device, Tensor] = {}
 
@@ -129,12 +129,10 @@ class Inputs:
             self._adjacency[kind] = make_adjacency(self.graph, kind)
         return self._adjacency[kind]
 
-    @property
+    @cached_property
     def structure(self) -> Numbers:
         """`[N, 4]` what the graph looks like around every node (`structure.py`)."""
-        if self._structure is None:
-            self._structure = describe_structure(self.adjacency("plain"))
-        return self._structure
+        return describe_structure(self.adjacency("plain"))
 
     def data(
         self, treatment: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
