@@ -36,7 +36,6 @@ from polynsd.estimator.members import (
     check_range,
 )
 from polynsd.fields import require_fields
-from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -146,18 +145,17 @@ class PropagationCandidate:
     base: Candidate | None = None
 
     def fit(self, data: FitData) -> Fitted:
-        inputs, target, folds, task = data.inputs, data.target, data.folds, data.task
+        is_regression, target = data.task.is_regression, data.target
         base, outputs = (None, None) if self.base is None else self.base.fit(data)
-        missing = np.nan if task.is_regression else -1
-        labels = np.where(folds.train, target, np.asarray(missing, dtype=target.dtype))
-        prior = _priors(folds, target, task)
-        prints = fingerprints(inputs)
+        missing = np.nan if is_regression else -1
+        labels = np.where(data.folds.train, target, np.asarray(missing, dtype=target.dtype))
+        graph, prior = fingerprints(data.inputs), _priors(data)
         tries = [
-            PropagationMember(self.name, self.family, share, task.is_regression, prints, labels, prior, base)
+            PropagationMember(self.name, self.family, share, is_regression, graph, labels, prior, base)
             for share in SHARES
         ]
-        fitted = (Fitted(member, member.spread(inputs, outputs)) for member in tries)
-        return max(fitted, key=lambda each: _score(each.outputs, target, folds, task))
+        fitted = (Fitted(member, member.spread(data.inputs, outputs)) for member in tries)
+        return max(fitted, key=lambda each: _score(each.outputs, data))
 
 
 @dataclass(eq=False)
@@ -213,15 +211,15 @@ def _hash(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _priors(folds: Folds, target: NDArray[Any], task: Task) -> Numbers:
+def _priors(data: FitData) -> Numbers:
     """`[R, O]` what is predicted without any label near: the shares of the classes, or the mean."""
-    if task.is_regression:
-        return np.array([[target[train].mean()] for train in folds.train])
-    count = task.num_outputs(torch.from_numpy(target))
-    sizes = np.stack([np.bincount(target[train], minlength=count) for train in folds.train]) + 1.0
+    known = [data.target[train] for train in data.folds.train]
+    if data.task.is_regression:
+        return np.array([[values.mean()] for values in known])
+    sizes = np.stack([np.bincount(values, minlength=data.num_outputs) for values in known]) + 1.0
     return sizes / sizes.sum(1, keepdims=True)
 
 
-def _score(outputs: Outputs, target: NDArray[Any], folds: Folds, task: Task) -> float:
+def _score(outputs: Outputs, data: FitData) -> float:
     by_node = torch.from_numpy(outputs).transpose(0, 1)
-    return score_out_of_fold(by_node, torch.from_numpy(target), folds, task)
+    return score_out_of_fold(by_node, torch.from_numpy(data.target), data.folds, data.task)
