@@ -13,7 +13,7 @@ the same on every graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +116,7 @@ def make_design(
     scale = scale * (raw.width / (hops + 1)) ** -0.5
     share = torch.full((len(numbers), 1), 1 / len(numbers), device=device)
     mean = scale * raw.multiply_transposed(share)[:, 0]
-    return Design(x, x_t, p_, p_t, formed_hops, raw.rows, mean, scale)
+    return replace(raw, mean=mean, scale=scale)
 
 
 def as_tensor(matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -187,7 +187,6 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         )
     estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
     if isinstance(estimator, SheafClassifier):
-        require_fields(result["decision"], rule=str, gains=list[list[float]], positive=int)
         estimator.decision_ = Decision.restore(result["decision"])
         estimator.calibration_ = Calibration.restore(result["calibration"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
