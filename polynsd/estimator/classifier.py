@@ -282,17 +282,18 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
         return Judge.of_nodes(nodes, target, self._task, self._log_weights, learn)
 
     def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
-        calibration, decision = self._learn_decision(known, y)
-        p = calibration.rescale(asked)
+        return self._answer_by(*self._learn_decision(known, y), asked)
+
+    def _answer_by(
+        self, calibration: Calibration, decision: Decision, predictions: NDArray[np.float64]
+    ) -> Answers:
+        """The metric sees the decided classes, or probabilities where their order counts."""
+        p = calibration.rescale(predictions)
         classes = decision.predict(p)
-        return Answers(p, asked if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
+        return Answers(p, predictions if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.calibration_.rescale(predictions)
 
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the metric sees: the predicted class, or probabilities where their order counts."""
-        if self.metric_ in OF_ORDER:
-            return predictions
-        predicted = self.decision_.predict(self._rescale(predictions))
-        return np.eye(len(self.classes_))[predicted]
+        return self._answer_by(self.calibration_, self.decision_, predictions).scored

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from polynsd.errors import ConfigError, GraphError, require_at_least
 from polynsd.estimator.explanation import Explanation
+from polynsd.estimator.features import Numbers
 from polynsd.estimator.gradients import (
     Effects,
     ForwardPass,
     LinearFirstModel,
     NetworkModel,
-    Numbers,
     Transport,
     dense_row,
     find_removal_effects,

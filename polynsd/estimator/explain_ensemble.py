@@ -40,8 +40,8 @@ from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.explain import Names, Score, assemble, log_odds, other_edges
 from polynsd.estimator.explanation import DateFeature, Explanation
-from polynsd.estimator.features import STANDARD
-from polynsd.estimator.gradients import HopModel, LinearFirstModel, Numbers, dense_row, network_model
+from polynsd.estimator.features import STANDARD, Numbers
+from polynsd.estimator.gradients import HopModel, LinearFirstModel, dense_row, network_model
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member

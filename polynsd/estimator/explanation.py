@@ -125,18 +125,14 @@ class Explanation:
         ]
         if self.left_out:
             lines.append(f"{self.left_out:.0%} of the ensemble reads links and labels; features leave it out")
-        for title, table in (
-            ("features", self.features),
-            ("neighbours", self.neighbours),
-            ("edges", self.edges),
-        ):
+        features = self.features.assign(value=self.value_texts)
+        named = {"features": features, "neighbours": self.neighbours, "edges": self.edges}
+        for title, table in named.items():
             if len(table):
-                if title == "features":
-                    table = table.assign(value=self.value_texts)
                 text = table.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="–")
                 lines += ["", title, text]
-                if title == "features":
-                    lines += self.date_lines
+            if title == "features":
+                lines += self.date_lines
         return "\n".join(lines)
 
     @property

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.estimator.features import Matrix, Numbers
 from polynsd.kernels.ops import blocks
 from polynsd.nn import PolyNSD, SheafLayer, hook_layers
 from polynsd.nn.assembly import Laplacian
@@ -32,9 +33,6 @@ from polynsd.nn.inputs import GraphInput, prepare_graph
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.topology import Topology
-
-Numbers = NDArray[np.float64]
-Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
 
 
 class LinearFirstModel(Protocol):

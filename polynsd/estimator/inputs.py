@@ -19,7 +19,7 @@ from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import DataError, require_choice
-from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
+from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix, Numbers
 from polynsd.estimator.structure import describe_structure
 from polynsd.fields import require_fields
 from polynsd.nn.features import DENSITY, SIZE
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 KEPT = 2**22  # numbers up to which features are kept in every treatment
 LARGE = 2**26  # entries from which on a dense tensor is avoided in any case
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from scipy import sparse
 from torch import Tensor
 
-from polynsd.estimator.features import STANDARD, Matrix
-from polynsd.estimator.inputs import Inputs, Numbers
+from polynsd.estimator.features import STANDARD, Matrix, Numbers
+from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
 from polynsd.estimator.propagation import fingerprints
 from polynsd.fields import require_fields

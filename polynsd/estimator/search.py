@@ -149,7 +149,9 @@ class CandidateSearch:
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
-        for group in sorted(networks, key=lambda group: treatments.get(_treatment(group), 0)):
+        for group in sorted(
+            networks, key=lambda group: treatments.get(getattr(group[0], "treatment", ""), 0)
+        ):
             if group[0].family in seen:
                 rest.append(group)
                 continue
@@ -322,7 +324,3 @@ def _take_turns(groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidat
         turns.append(seen[group[0].family])
         seen[group[0].family] += 1
     return [groups[i] for i in np.argsort(turns, kind="stable")]
-
-
-def _treatment(group: Sequence[Candidate]) -> str:
-    return group[0].treatment if isinstance(group[0], Network) else ""

@@ -22,7 +22,7 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.errors import DataError
-from polynsd.estimator.features import STANDARD
+from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.structure import COLUMNS
@@ -43,8 +43,6 @@ WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: 
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
-
-Numbers = NDArray[np.float64]
 
 
 class Forest(NamedTuple):
