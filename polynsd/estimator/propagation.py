@@ -70,8 +70,7 @@ class PropagationMember:
 
     def outputs(self, inputs: Inputs) -> Outputs:
         base = None if self.base is None else self.base.outputs(inputs)
-        is_same = inputs.num_nodes == self.labels.shape[1]
-        if is_same and not set(self.graph).isdisjoint(fingerprints(inputs)):
+        if are_nodes_of_fit(inputs, self.labels.shape[1], self.graph):
             return self.spread(inputs, base)
         logger.warning("%s: these are not the nodes of fit, whose labels are left out.", self.name)
         if base is not None:
@@ -196,8 +195,13 @@ def propagate(p: Any, given: Numbers, share: float) -> Numbers:
     return spread
 
 
+def are_nodes_of_fit(inputs: Inputs, num_nodes: int, graph: Sequence[str]) -> bool:
+    """Whether a graph has as many nodes as that of `fit`, and its edges or its features."""
+    return inputs.num_nodes == num_nodes and not set(graph).isdisjoint(fingerprints(inputs))
+
+
 def fingerprints(inputs: Inputs) -> list[str]:
-    """Of the edges and of the features of a graph: nodes that agree in one of them are the same nodes."""
+    """Of the edges and of the features of a graph."""
     adjacency, x = inputs.adjacency("plain"), inputs.graph.x
     features = (x.indptr, x.indices, x.data) if sparse.issparse(x) else (x,)
     return [_hash(adjacency.indptr, adjacency.indices), _hash(*features)]
