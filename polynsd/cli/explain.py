@@ -42,7 +42,7 @@ class Explain(MemoryOption):
 
     def run(self) -> Explanation:
         """Explains, prints the tables and writes the picture."""
-        from polynsd.estimator.explain_dates import find_date_formats
+        from polynsd.estimator.explain_ensemble import find_date_formats
         from polynsd.estimator.storage import read_schema, read_tables_for, restore_estimator
         from polynsd.runs import read_run
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,13 @@ from polynsd.estimator.estimate import Answers, estimate_score
 from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
-from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import Judge, make_judge
-from polynsd.estimator.kinds import CandidateStore
+from polynsd.estimator.inputs import Scaling
+from polynsd.estimator.judge import Judge
 from polynsd.estimator.labels import Labels, Mask, read_groups
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
-from polynsd.estimator.search import Attempt, CandidateSearch, OnCandidate
+from polynsd.estimator.search import Attempt, CandidateSearch, CandidateStore, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed
 
 logger = logging.getLogger("polynsd")
@@ -39,17 +39,6 @@ logger = logging.getLogger("polynsd")
 E = TypeVar("E", bound="SheafEstimator")
 
 LARGEST_ENSEMBLE = 12
-
-
-class _Prepared(NamedTuple):
-    """Everything that `fit` knows before it trains."""
-
-    inputs: Inputs
-    target: NDArray[Any]
-    folds: Folds
-    test: Mask
-    weights: NDArray[np.float64] | None
-    candidates: Sequence[Candidate]
 
 
 class SheafEstimator(FittedEstimator):
@@ -125,10 +114,17 @@ class SheafEstimator(FittedEstimator):
         """
         if hasattr(self, "members_"):
             del self.members_  # a fit that fails leaves no half of an older one
-        prepared = self._prepare(graph, y, GivenNodes(train, val, test, groups), edges, sample_weight)
-        search = self._search(prepared, on_epoch, parts, on_candidate or self._print_candidate)
-        attempts = search.run(prepared.candidates if candidates is None else candidates)
-        self._keep_ensemble(prepared, search, attempts)
+        data, apart, own = self._prepare(graph, y, GivenNodes(train, val, test, groups), edges, sample_weight)
+        search = CandidateSearch(
+            replace(data, on_epoch=on_epoch),
+            self._make_judge(data.folds.judged, data.target),
+            self._seconds(),
+            self._size(),
+            parts,
+            on_candidate or self._print_candidate,
+        )
+        search.run(own if candidates is None else candidates)
+        self._keep_ensemble(search, apart)
         return self
 
     def _print_candidate(self, row: dict[str, Any], share: float) -> None:
@@ -156,8 +152,10 @@ class SheafEstimator(FittedEstimator):
         finally:
             logger.setLevel(level)
 
-    def _prepare(self, graph: Any, y: Any, given: GivenNodes, edges: Any, sample_weight: Any) -> _Prepared:
-        """Reads what was given, with the nodes to train, choose and test on; what comes before training."""
+    def _prepare(
+        self, graph: Any, y: Any, given: GivenNodes, edges: Any, sample_weight: Any
+    ) -> tuple[FitData, Mask, list[Candidate]]:
+        """What comes before training: data, nodes `[N]` that only the estimate sees, and candidates."""
         self._seconds()
         self._size()
         device = get_device(self.device)
@@ -192,7 +190,7 @@ class SheafEstimator(FittedEstimator):
         candidates = make_candidates(inputs, self._treatments(), given_parameters)
         if self.inductive:
             candidates = [each for each in candidates if each.family not in TRANSDUCTIVE]
-        return _Prepared(inputs, target, folds, test, weights, candidates)
+        return FitData(inputs, target, folds, self._task, weights, self.seed_), test, candidates
 
     def _learn_inputs(self, source: Graph) -> None:
         """Learns how features of nodes and edges are put on a common scale."""
@@ -212,22 +210,8 @@ class SheafEstimator(FittedEstimator):
             )
         return [self.features]
 
-    def _search(
-        self,
-        prepared: _Prepared,
-        on_epoch: OnEpoch | None,
-        parts: CandidateStore | None,
-        on_candidate: OnCandidate | None,
-    ) -> CandidateSearch:
-        graph_and_labels = (prepared.inputs, prepared.target, prepared.folds)
-        data = FitData(*graph_and_labels, self._task, prepared.weights, self.seed_, on_epoch=on_epoch)
-        judge = self._make_judge(prepared.target, prepared.folds.judged)
-        return CandidateSearch(data, judge, self._seconds(), self._size(), parts, on_candidate)
-
-    def _keep_ensemble(
-        self, prepared: _Prepared, search: CandidateSearch, attempts: Sequence[Attempt]
-    ) -> None:
-        """Keeps the ensemble, what it says of the graph of `fit`, and the table of candidates."""
+    def _keep_ensemble(self, search: CandidateSearch, apart: Mask) -> None:
+        """Keeps the ensemble, what it says of the graph of `fit`, the candidates and the estimate."""
         chosen = sorted((a for a in search.complete if a.weight), key=lambda a: -a.weight)
         self.members_ = [
             Chosen(attempt.member, attempt.weight, attempt.calibration)
@@ -235,22 +219,23 @@ class SheafEstimator(FittedEstimator):
             if attempt.member is not None
         ]
         weights = np.array([attempt.weight for attempt in chosen])
-        judged = average([a.judged for a in chosen if a.judged is not None], weights)
-        self._everywhere = average([a.everywhere for a in chosen if a.everywhere is not None], weights)
-        order = sorted(attempts, key=lambda a: (-a.weight, -a.objective))
+        judged = average([a.judged for a in chosen], weights)
+        self._everywhere = average([a.everywhere for a in chosen], weights)
+        order = sorted(search.attempts, key=lambda a: (-a.weight, -a.objective))
         self.candidates_ = [attempt.describe() for attempt in order]
         self._decide(judged, search.judge.y)
-        is_apart, guess = bool(prepared.test.any()), self._guess(prepared.target, prepared.folds)
-        judge = make_judge(self._task, prepared.target, prepared.folds.judged)
+        folds, target, is_apart = search.data.folds, search.data.target, bool(apart.any())
+        judge = Judge.of_nodes(folds.judged, target, self._task)
         self.val_score_ = judge.score(self._scored(judged))
         if is_apart:
-            judge = make_judge(self._task, prepared.target, prepared.test)
+            judge = Judge.of_nodes(apart, target, self._task)
         ensemble = Attempt("ensemble", "ensemble", 0.0, everywhere=self._everywhere, judged=judged)
+        guess = self._guess(target, folds)
         self.estimate_ = estimate_score(search, judge, ensemble, guess, self._answer, is_apart)
 
-    def _make_judge(self, target: NDArray[Any], nodes: Mask) -> Judge:
+    def _make_judge(self, nodes: Mask, target: NDArray[Any]) -> Judge:
         """What compares candidates and ensembles on these nodes."""
-        return make_judge(self._task, target, nodes)
+        return Judge.of_nodes(nodes, target, self._task)
 
     def _seconds(self) -> float | None:
         """The budget in seconds; None where work decides."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scipy import sparse
 
 from polynsd.estimator.networks import Network, NetworkMember
+from polynsd.training import Configuration
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -50,7 +51,7 @@ class Budget:
         if not networks:
             return math.inf
         usual = next((n for n in networks if n.family == "convolution"), networks[0])
-        plain = epoch_seconds(usual, self.inputs, self.num_folds, self.on_gpu)
+        plain = self._epoch_seconds(usual, self.num_folds)
         if self.on_gpu:
             return min(3.5 * (plain / 0.0012) ** 0.8, 15.0)
         return min(45 * (plain / 0.025) ** 0.4, 180.0)
@@ -86,8 +87,7 @@ class Budget:
         longest = max(network.configuration.training.epochs for network in networks)
         left = (self.allowance - self.spent) * (1.0 if is_first else SHARE)
         for count in range(len(networks), 0, -1):
-            cost = epoch_seconds(networks[0], self.inputs, count * self.num_folds, self.on_gpu)
-            epochs = min(longest, int(left / cost))
+            epochs = min(longest, int(left / self._epoch_seconds(networks[0], count * self.num_folds)))
             if epochs >= min(FEWEST_EPOCHS, longest) or is_first:
                 return [_with_epochs(network, max(epochs, 1)) for network in networks[:count]]
         return []
@@ -108,35 +108,31 @@ class Budget:
 
     def _work(self, member: NetworkMember) -> float:
         """The estimated seconds of a training that has ended."""
-        network = Network(member.name, member.family, member.configuration, member.treatment)
-        per_epoch = epoch_seconds(network, self.inputs, self.num_folds, self.on_gpu)
-        return member.epochs * per_epoch / self.num_folds
+        return member.epochs * self._epoch_seconds(member, self.num_folds) / self.num_folds
+
+    def _epoch_seconds(self, network: Network | NetworkMember, replicas: int) -> float:
+        """What an epoch of so many models together takes, on one core of a usual CPU or on a GPU.
+
+        An estimate from shapes alone, so that what is tried does not depend on how busy a machine is.
+        """
+        model, x = network.configuration.model, self.inputs.features(network.treatment)
+        layer, nodes, half_edges = model.layer, self.inputs.num_nodes, 2 * self.inputs.graph.num_edges
+        width = layer.total_stalk_dim * model.hidden_channels
+        entries = x.nnz if sparse.issparse(x) else x.size
+        dense, gathered = 2 * nodes * width**2, max(layer.degree, 1) * half_edges * width
+        if layer.adds_trunk:
+            trunk = layer.learner_width
+            dense += nodes * trunk * (2 * width + 2 * trunk * layer.learner_hops)
+            gathered += layer.learner_hops * half_edges * trunk
+        products = entries * width + model.num_layers * dense
+        moved = model.num_layers * (gathered + 8 * nodes * width)
+        if self.on_gpu:
+            return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
+        overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
+        return overhead + replicas * (products / 5e9 + moved / 1e9)
 
 
 def _with_epochs(network: Network, most: int) -> Network:
     model, training = network.configuration
-    if most >= training.epochs:
-        return network
-    return replace(network, configuration=type(network.configuration)(model, replace(training, epochs=most)))
-
-
-def epoch_seconds(network: Network, inputs: Inputs, replicas: int, on_gpu: bool) -> float:
-    """What an epoch of so many models together takes, on one core of a usual CPU or on a GPU.
-
-    An estimate from shapes alone, so that what is tried does not depend on how busy a machine is.
-    """
-    model, x = network.configuration.model, inputs.features(network.treatment)
-    layer, nodes, half_edges = model.layer, inputs.num_nodes, 2 * inputs.graph.num_edges
-    width = layer.total_stalk_dim * model.hidden_channels
-    entries = x.nnz if sparse.issparse(x) else x.size
-    dense, gathered = 2 * nodes * width**2, max(layer.degree, 1) * half_edges * width
-    if layer.adds_trunk:
-        trunk = layer.learner_width
-        dense += nodes * trunk * (2 * width + 2 * trunk * layer.learner_hops)
-        gathered += layer.learner_hops * half_edges * trunk
-    products = entries * width + model.num_layers * dense
-    moved = model.num_layers * (gathered + 8 * nodes * width)
-    if on_gpu:
-        return 5e-4 * model.num_layers + replicas * (products / 2e12 + moved / 1e11)
-    overhead = 3e-3 * (1 + model.num_layers * (4 if layer.adds_trunk else 1))
-    return overhead + replicas * (products / 5e9 + moved / 1e9)
+    shorter = Configuration(model, replace(training, epochs=min(most, training.epochs)))
+    return replace(network, configuration=shorter)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from torch import Tensor
 
 from polynsd.errors import DataError
@@ -117,16 +117,10 @@ def fit_temperature(logits: Numbers, y: NDArray[Any]) -> float:
 
 def mean_loss(logits: Numbers, y: NDArray[Any]) -> float:
     """The mean negative log-likelihood of classes y `[n]` under logits `[n, C]`."""
-    return float(-_log_softmax(logits)[np.arange(len(y)), y].mean())
+    return float(-log_softmax(logits, axis=1)[np.arange(len(y)), y].mean())
 
 
 def _smoothed_loss(logits: Numbers, y: NDArray[Any]) -> float:
     """The mean over n + 1 nodes, the last of which is like the others and may be of any class."""
-    unknown = float(-_log_softmax(logits).mean())
+    unknown = float(-log_softmax(logits, axis=1).mean())
     return (len(y) * mean_loss(logits, y) + unknown) / (len(y) + 1)
-
-
-def _log_softmax(logits: Numbers) -> Numbers:
-    from scipy.special import log_softmax
-
-    return log_softmax(logits, axis=1)

@@ -14,8 +14,8 @@ from polynsd.estimator.calibration import UNCALIBRATED, Calibration, fit_calibra
 from polynsd.estimator.decision import Decision, check_costs, parse_rule
 from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.judge import ClassJudge, Judge
-from polynsd.estimator.labels import Labels, encode_classes, sort_classes
+from polynsd.estimator.judge import Judge
+from polynsd.estimator.labels import Labels, Mask, encode_classes, sort_classes
 from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
 from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
@@ -274,25 +274,26 @@ class SheafClassifier(ClassifierMixin, SheafEstimator):  # type: ignore[misc]
             return self.metric_
         return "argmax" if self._log_weights is None else BY_WEIGHT
 
-    def _make_judge(self, target: NDArray[Any], nodes: NDArray[np.bool_]) -> Judge:
+    def _make_judge(self, nodes: Mask, target: NDArray[Any]) -> Judge:
         """Candidates are compared by the decision that each would come to, where that is learned quickly."""
         name = self._rule_name
         is_slow = name == "f1" and len(self.classes_) > 2
         learn = None if is_slow or name == "argmax" or self.metric_ in OF_ORDER else self._learn_rule
-        return ClassJudge(np.flatnonzero(nodes), target[nodes], self._task, self._log_weights, learn)
+        return Judge.of_nodes(nodes, target, self._task, self._log_weights, learn)
 
     def _answer(self, known: NDArray[np.float64], y: NDArray[Any], asked: NDArray[np.float64]) -> Answers:
-        calibration, decision = self._learn_decision(known, y)
-        p = calibration.rescale(asked)
+        return self._answer_by(*self._learn_decision(known, y), asked)
+
+    def _answer_by(
+        self, calibration: Calibration, decision: Decision, predictions: NDArray[np.float64]
+    ) -> Answers:
+        """The metric sees the decided classes, or probabilities where their order counts."""
+        p = calibration.rescale(predictions)
         classes = decision.predict(p)
-        return Answers(p, asked if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
+        return Answers(p, predictions if self.metric_ in OF_ORDER else np.eye(p.shape[1])[classes], classes)
 
     def _rescale(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.calibration_.rescale(predictions)
 
     def _scored(self, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the metric sees: the predicted class, or probabilities where their order counts."""
-        if self.metric_ in OF_ORDER:
-            return predictions
-        predicted = self.decision_.predict(self._rescale(predictions))
-        return np.eye(len(self.classes_))[predicted]
+        return self._answer_by(self.calibration_, self.decision_, predictions).scored

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from polynsd.errors import ConfigError
+from polynsd.fields import require_fields
 from polynsd.training import get_task
 
 logger = logging.getLogger("polynsd")
@@ -104,8 +104,9 @@ class Decision:
         return {"rule": self.rule, "gains": self.gains.tolist(), "positive": self.positive}
 
     @classmethod
-    def restore(cls, data: Mapping[str, Any]) -> Decision:
+    def restore(cls, data: Any) -> Decision:
         """What `state` described."""
+        require_fields(data, rule=str, gains=list[list[float]], positive=int)
         return cls(data["rule"], np.array(data["gains"], dtype=np.float64), data["positive"])
 
 

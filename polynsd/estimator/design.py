@@ -12,9 +12,8 @@ the same on every graph.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+
+from polynsd.sparse import to_tensor
 
 PROBES = 32  # random vectors by which the size of P^h X is measured
 ROUNDING = 1e-12  # columns whose variance is smaller than this share of their square are constant
@@ -115,21 +116,14 @@ def make_design(
     scale = scale * (raw.width / (hops + 1)) ** -0.5
     share = torch.full((len(numbers), 1), 1 / len(numbers), device=device)
     mean = scale * raw.multiply_transposed(share)[:, 0]
-    return Design(x, x_t, p_, p_t, formed_hops, raw.rows, mean, scale)
+    return replace(raw, mean=mean, scale=scale)
 
 
 def as_tensor(matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
     """A tensor, in CSR form where the matrix is sparse."""
-    if not sparse.issparse(matrix):
-        return torch.from_numpy(np.ascontiguousarray(matrix)).to(device, dtype)
-    matrix = sparse.csr_array(matrix)
-    pointers, columns = (torch.from_numpy(part.astype(np.int32)) for part in (matrix.indptr, matrix.indices))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
-        values = torch.from_numpy(matrix.data).to(dtype)
-        return torch.sparse_csr_tensor(pointers, columns, values, matrix.shape, check_invariants=False).to(
-            device
-        )
+    if sparse.issparse(matrix):
+        return to_tensor(matrix, dtype).to(device)
+    return torch.from_numpy(np.ascontiguousarray(matrix)).to(device, dtype)
 
 
 def _is_cheaper_formed(x: Any, p: Any, hops: int, rows: NDArray[np.int64]) -> bool:

@@ -8,7 +8,7 @@ stops has still seen all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,18 +127,16 @@ def estimate_score(
         is_apart: whether the nodes of the judge were kept apart from the search.
     """
     complete, metric = search.complete, search.data.task.metric
-    features = _best([a for a in complete if a.family == "features"])
+    alone = (attempt for attempt in complete if attempt.family == "features")
+    features = max(alone, key=lambda attempt: attempt.objective, default=None)
     convolutions = (
         a for a in complete if a.family == "convolution" and _is_trained(a, len(search.data.folds))
     )
 
     def answer_for(attempt: Attempt, choose: Choose | None = None) -> Answers:
-        assert attempt.judged is not None
-        assert attempt.everywhere is not None
-        judged = attempt.judged
         if is_apart:
-            return answer(judged, search.judge.y, attempt.everywhere[judge.nodes])
-        return _answer_by_halves(search, answer, choose or (lambda half: judged))
+            return answer(attempt.judged, search.judge.y, attempt.everywhere[judge.nodes])
+        return _answer_by_halves(search, answer, choose or (lambda half: attempt.judged))
 
     def score_of(rival: Attempt | None) -> float | None:
         return None if rival is None else judge.score(answer_for(rival).scored)
@@ -166,10 +164,6 @@ def _is_trained(attempt: Attempt, folds: int) -> bool:
     return attempt.member is not None and attempt.member.parameters["epochs"] >= FEWEST_EPOCHS * folds
 
 
-def _best(attempts: Sequence[Attempt]) -> Attempt | None:
-    return max(attempts, key=lambda attempt: attempt.objective, default=None)
-
-
 def _answer_by_halves(search: CandidateSearch, answer: Answer, choose: Choose) -> Answers:
     """Answers for the held-out nodes, each by what the other half has chosen and learned."""
     first, y = search.judge.half(search.data.seed), search.judge.y
@@ -187,7 +181,7 @@ def _answer_by_halves(search: CandidateSearch, answer: Answer, choose: Choose) -
 
 def _choose_by(search: CandidateSearch, half: NDArray[np.bool_]) -> Predictions:
     """`[n, O]` predictions of the ensemble that one half of the held-out nodes chooses."""
-    predictions = [attempt.judged for attempt in search.complete if attempt.judged is not None]
+    predictions = [attempt.judged for attempt in search.complete]
     chooser, halves = search.judge.on(half), [values[half] for values in predictions]
     noise = chooser.noise(max(chooser.score(values) for values in halves))
     return average(predictions, select_ensemble(halves, chooser.objective, search.size, noise))
@@ -201,11 +195,16 @@ def _interval(
     if metric == "accuracy":
         low, high = wilson_interval(judge.score(predictions), count)
         return float(low), float(high)
-    rng, scores = np.random.default_rng(seed), []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(count, size=count)
-        scores.append(judge.on(drawn).score(predictions[drawn]))
-    finite = np.array(scores)[np.isfinite(scores)]  # a class may be missing
+    return resample(lambda drawn: judge.on(drawn).score(predictions[drawn]), count, RESAMPLES, seed)
+
+
+def resample(
+    score: Callable[[NDArray[np.int64]], float], count: int, times: int, seed: int
+) -> tuple[float | None, float | None]:
+    """The 95 % interval of a score of rows drawn with replacement; None where the score is never finite."""
+    rng = np.random.default_rng(seed)
+    scores = np.array([score(rng.integers(count, size=count)) for _ in range(times)])
+    finite = scores[np.isfinite(scores)]  # a class may be missing
     if not len(finite):
         return None, None
     low, high = np.quantile(finite, [0.025, 0.975])

@@ -1,40 +1,60 @@
-"""`explain_node`: which features, neighbours and edges moved what a model says of a node."""
+"""`explain_node`: which features, neighbours and edges moved what a model says of a node.
+
+`assemble` makes the tables of an `Explanation` from the effects of one model, or of all models of an ensemble
+(`explain_ensemble.py`); the effects themselves are those of `gradients.py`.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
 from torch import Tensor
 
 from polynsd.errors import ConfigError, GraphError, require_at_least
-from polynsd.estimator.explanation import (
-    Explanation,
-    Names,
-    find_links,
-    largest,
-    tabulate_edges,
-    tabulate_features,
-    tabulate_neighbours,
-)
+from polynsd.estimator.explanation import Explanation
+from polynsd.estimator.features import Numbers
 from polynsd.estimator.gradients import (
     Effects,
     ForwardPass,
     LinearFirstModel,
     NetworkModel,
+    Transport,
     dense_row,
     find_removal_effects,
     find_transports,
+    network_model,
 )
 from polynsd.nn import PolyNSD
-from polynsd.nn.inputs import half_edge_weights
+from polynsd.optional import load_optional
 from polynsd.sparse import is_sparse, to_scipy
 from polynsd.topology import Topology, as_topology
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Score = Callable[[Sequence[Tensor]], Tensor]  # from the outputs [O] of all models at the node
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """How the user calls nodes and features, and the values of the features at the node."""
+
+    nodes: NDArray[Any]
+    features: Sequence[str]
+    values: Numbers
+
+    @classmethod
+    def of(cls, nodes: NDArray[Any], features: Sequence[str] | None, values: Numbers) -> Names:
+        """Features without names are x0, x1, …"""
+        return cls(nodes, [f"x{i}" for i in range(len(values))] if features is None else features, values)
 
 
 def explain_node(
@@ -79,11 +99,7 @@ def explain_node(
 
     with torch.no_grad():
         logits = still(*_inputs(data))[node]
-    is_class = len(logits) > 1
     chosen = int(logits.argmax()) if target is None else target
-    names = Names.numbered(topology.num_nodes, dense_row(x, node))
-    if feature_names is not None:
-        names = Names(names.nodes, feature_names, names.values)
 
     @torch.no_grad()
     def score_without(ends: tuple[int, int]) -> float:
@@ -94,8 +110,8 @@ def explain_node(
         outputs={"model": logits},
         score=score,
         node=node,
-        names=names,
-        target=chosen if is_class else None,
+        names=Names.of(np.arange(topology.num_nodes), feature_names, dense_row(x, node)),
+        target=chosen if len(logits) > 1 else None,
         top=top,
         exact=exact,
         score_without=score_without,
@@ -150,13 +166,13 @@ def assemble(
         for name, model in models.items()
         if isinstance(model, NetworkModel) and model.model.config.family.is_learned
     }
-    half = topology.first_half
-    ends = torch.stack([topology.row[half], topology.col[half]], 1).tolist()
+    ends = torch.stack([topology.row, topology.col], 1)[topology.first_half].numpy()
     again = largest(effects.edges, min(top, exact)).tolist()
-    without = {edge: float(value) - score_without((ends[edge][0], ends[edge][1])) for edge in again}
+    without = {edge: float(value) - score_without(tuple(ends[edge].tolist())) for edge in again}
     neighbours = tabulate_neighbours(effects, topology, node, names, transports, top)
-    edges = tabulate_edges(effects, topology, names, top, without)
+    edges = tabulate_edges(effects, ends, names, top, without)
     own, center = float(effects.nodes[node]), names.nodes[[node]].tolist()[0]
+    shown = [center, *neighbours["node"], *edges["source"], *edges["target"]]
     return Explanation(
         node=center,
         target=target,
@@ -168,27 +184,19 @@ def assemble(
         own=own,
         others=float(effects.nodes.sum()) - own,
         transports=transports,
-        links=find_links(topology, names, [center], neighbours["node"], edges["source"], edges["target"]),
+        links=find_links(ends, names, shown),
     )
+
+
+def other_edges(edge_index: NDArray[Any], ends: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which columns of an edge index `[2, M]` do not join these two nodes, in whichever direction."""
+    return (np.sort(edge_index, axis=0) != np.sort(ends)[:, None]).any(0)
 
 
 def log_odds(log_p: Tensor, target: int) -> Tensor:
     """The number log p/(1 − p) of a class from log-probabilities `[O]`, also where p is 1 up to rounding."""
     others = torch.cat([log_p[:target], log_p[target + 1 :]])
     return log_p[target] - others.logsumexp(-1)
-
-
-def network_model(model: PolyNSD, topology: Topology, x: Any, data: Any) -> NetworkModel:
-    """A model and the graph that it is called with."""
-    like = torch.empty(0, dtype=torch.double)
-    weight, attr = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
-    if attr is not None:
-        attr = attr[:, None] if attr.dim() == 1 else attr
-        attr = topology.per_half_edge(attr.cpu().double())
-    half = None if weight is None else half_edge_weights(weight.cpu(), topology, like)
-    return NetworkModel(
-        model, topology, x, np.arange(x.shape[1]), half, attr if model.config.edge_dim else None
-    )
 
 
 def _inputs(data: Any) -> tuple[Any, ...]:
@@ -200,11 +208,93 @@ def _inputs(data: Any) -> tuple[Any, ...]:
 
 def _without_edge(data: Any, ends: tuple[int, int]) -> Any:
     """The data without all columns between two nodes."""
-    low, high = data.edge_index.min(0).values, data.edge_index.max(0).values
-    kept = ~((low == min(ends)) & (high == max(ends)))
+    kept = torch.from_numpy(other_edges(data.edge_index.cpu().numpy(), ends))
     rest = copy.copy(data)
     rest.edge_index = data.edge_index[:, kept]
     for name in ("edge_weight", "edge_attr"):
         if getattr(data, name, None) is not None:
             rest[name] = data[name][kept]
     return rest
+
+
+def largest(values: Numbers, count: int) -> NDArray[np.int64]:
+    """The places of the largest absolute values that are not 0, in descending order."""
+    order = np.argsort(-np.abs(values), kind="stable")[:count]
+    return order[values[order] != 0]
+
+
+def tabulate_features(effects: Effects, names: Names, top: int) -> pd.DataFrame:
+    """The columns with the largest contributions."""
+    pd = load_optional("pandas", "explanations need", "data")
+    rows = largest(effects.all, top)
+    return pd.DataFrame(
+        {
+            "feature": [names.features[row] for row in rows],
+            "value": names.values[rows],
+            "own": effects.own[rows],
+            "others": effects.all[rows] - effects.own[rows],
+            "contribution": effects.all[rows],
+        }
+    )
+
+
+def tabulate_neighbours(
+    effects: Effects,
+    topology: Topology,
+    node: int,
+    names: Names,
+    transports: Mapping[str, Sequence[Transport]],
+    top: int,
+) -> pd.DataFrame:
+    """The other nodes with the largest contributions, and how direct neighbours agree."""
+    pd = load_optional("pandas", "explanations need", "data")
+    others = effects.nodes.copy()
+    others[node] = 0.0
+    rows = largest(others, top)
+    table = pd.DataFrame(
+        {"node": names.nodes[rows], "hops": count_hops(topology, node)[rows], "contribution": others[rows]}
+    )
+    layers = [layer for network in transports.values() for layer in network]
+    if layers:
+        for name in ("before", "after"):
+            agreement = np.full(topology.num_nodes, np.nan)
+            each = [layer.agreement(getattr(layer, name)) for layer in layers]
+            agreement[layers[0].neighbours] = np.mean(each, axis=0)
+            table[f"agreement_{name}"] = agreement[rows]
+    return table
+
+
+def tabulate_edges(
+    effects: Effects, ends: NDArray[np.int64], names: Names, top: int, exact: Mapping[int, float]
+) -> pd.DataFrame:
+    """The edges with the largest contributions, and the effect of their removal where it was computed.
+
+    Args:
+        effects: of the edges.
+        ends: `[E, 2]` the nodes that they join.
+        names: of the nodes.
+        top: how many edges.
+        exact: the effects of removals, by the number of the edge.
+    """
+    pd = load_optional("pandas", "explanations need", "data")
+    rows = largest(effects.edges, top)
+    source, target = names.nodes[ends[rows]].T
+    table = pd.DataFrame({"source": source, "target": target, "contribution": effects.edges[rows]})
+    if exact:
+        table["exact"] = [exact.get(row, np.nan) for row in rows.tolist()]
+    return table
+
+
+def find_links(ends: NDArray[np.int64], names: Names, shown: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Of all edges, by their ends `[E, 2]`, those between nodes that are shown, by their ids."""
+    is_shown = np.isin(names.nodes, np.array(shown, dtype=names.nodes.dtype))
+    kept = names.nodes[ends[is_shown[ends].all(1)]]
+    return [(source, target) for source, target in kept.tolist()]
+
+
+def count_hops(topology: Topology, node: int) -> NDArray[np.int64]:
+    """`[N]` the edges between every node and one of them; −1 where there is no path."""
+    N, row, col = topology.num_nodes, topology.row.numpy(), topology.col.numpy()
+    adjacency = sparse.csr_array((np.ones(len(row)), (row, col)), shape=(N, N))
+    distance = csgraph.dijkstra(adjacency, indices=node, unweighted=True)
+    return np.where(np.isinf(distance), -1, distance).astype(np.int64)

@@ -12,31 +12,39 @@ is nearest to f at the quantiles q of the column,
 so that a flag contributes what the output loses without it. Members that read links or labels have no
 gradients either: an edge of the node contributes what their output loses without it, and so does its other
 end. Their share is said, as contributions of features leave them out; `exact` effects of edges count all.
+
+A date is a number to a model, days since 1970. It is shown as it was written, and its effect in a unit that
+people count dates in: what the score gains if the date of the node were a year (a month, a day) later,
+predicted again.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from polynsd.data import Graph
+from polynsd.data.tables.dates import ISO
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.calibration import Calibration
-from polynsd.estimator.explain import Score, assemble, log_odds, network_model
-from polynsd.estimator.explain_dates import describe_dates
-from polynsd.estimator.explanation import Explanation, Names
-from polynsd.estimator.features import STANDARD
-from polynsd.estimator.gradients import LinearFirstModel, Matrix, Numbers
+from polynsd.estimator.explain import Names, Score, assemble, log_odds, other_edges
+from polynsd.estimator.explanation import DateFeature, Explanation
+from polynsd.estimator.features import STANDARD, Numbers
+from polynsd.estimator.gradients import HopModel, LinearFirstModel, dense_row, network_model
 from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.linear import LinearMember
+from polynsd.estimator.members import Member
 from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.structure import COLUMNS
 from polynsd.estimator.trees import TreesMember, make_table
@@ -44,10 +52,13 @@ from polynsd.nn import PolyNSD
 from polynsd.topology import Topology, as_topology
 
 if TYPE_CHECKING:
+    from polynsd.data.tables.encoder import FeatureEncoder
     from polynsd.estimator.base import SheafEstimator
 
 QUANTILES = 16  # of a column, at which trees are asked
 MOST_REMOVED = 20  # edges of the node that are taken away; of more, those to the nodes of the fewest edges
+UNITS = {"year": 365.25, "month": 30.4375, "day": 1.0, "hour": 1 / 24}  # in days
+FEWEST_UNITS = 3  # that the dates of a column must span to be counted in this unit
 
 
 def explain_prediction(
@@ -76,7 +87,8 @@ def explain_prediction(
         models.update(zip(names, differentiable, strict=False))
         if not differentiable:
             left_out += weight
-            lost_without.update(zip(names, remove_edges(member, inputs, topology, number), strict=True))
+            lost = remove_edges(member, predicted, inputs, topology, number)
+            lost_without.update(zip(names, lost, strict=True))
     classes = getattr(estimator, "classes_", None)
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
@@ -104,9 +116,10 @@ def explain_prediction(
     return replace(explanation, left_out=left_out, dates=described)
 
 
-def remove_edges(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[dict[int, Tensor]]:
-    """For every fold of a member, what its outputs at a node lose without each of the node's edges."""
-    outputs = torch.from_numpy(member.outputs(inputs)[:, node])
+def remove_edges(
+    member: Member, outputs: Tensor, inputs: Inputs, topology: Topology, node: int
+) -> list[dict[int, Tensor]]:
+    """For every fold of a member, what its outputs `[R, O]` at a node lose without each edge of the node."""
     half = torch.nonzero(topology.row == node)[:, 0]
     half = half[topology.degree[topology.col[half]].argsort(stable=True)][:MOST_REMOVED]
     folds: list[dict[int, Tensor]] = [{} for _ in outputs]
@@ -177,7 +190,7 @@ def find_models(member: Any, inputs: Inputs, topology: Topology, node: int) -> l
     if isinstance(member, NetworkMember):
         data, x = inputs.data(member.treatment, "cpu", torch.float64), inputs.features(member.treatment)
         return [
-            replace(network_model(copy.deepcopy(model).cpu().double(), topology, x, data), columns=columns)
+            network_model(copy.deepcopy(model).cpu().double(), topology, x, data, columns)
             for model in member.models
             if isinstance(model, PolyNSD)
         ]
@@ -217,73 +230,78 @@ def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
     return torch.from_numpy(slopes.transpose(1, 0, 2).copy())
 
 
-@dataclass(frozen=True, eq=False)
-class HopModel:
-    """A linear model on [X, P X, …, Pᴴ X] as a model of X W₀, X W₁, …, and the edges.
-
-    Args:
-        x: X.
-        columns: see `LinearFirstModel`.
-        weights: `[(H + 1) F, O]`.
-        intercept: `[O]`.
-        hops: H.
-        adjacency: P, `mean` or `symmetric`.
-        topology: the graph.
-        half_weight: `[H]` the weights of the half-edges, or None.
-    """
-
-    x: Matrix
-    columns: NDArray[np.int64]
-    weights: Tensor
-    intercept: Tensor
-    hops: int
-    adjacency: str
-    topology: Topology
-    half_weight: Tensor | None = None
-
-    @property
-    def weight(self) -> Tensor:
-        """W₀, W₁, … `[(H + 1) O, F]`."""
-        return self.weights.reshape(self.hops + 1, self.x.shape[1], -1).mT.flatten(0, 1)
-
-    @property
-    def bias(self) -> None:
-        """The intercept comes last."""
-        return
-
-    def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
-        """Σ_h Pʰ X W_h + intercept, by Horner's rule."""
-        terms = pre.unflatten(1, (self.hops + 1, -1))
-        total = terms[:, self.hops]
-        if self.hops:
-            row, col, p = self.topology.row, self.topology.col, self._smoothing(scale)
-            for hop in reversed(range(self.hops)):
-                total = terms[:, hop].index_add(0, row, p[:, None] * total[col])
-        return total + self.intercept
-
-    def _smoothing(self, scale: Tensor) -> Tensor:
-        """P on half-edges: w / deg_v, or w / √(deg_v deg_u)."""
-        row, col = self.topology.row, self.topology.col
-        w = scale[self.topology.edge]
-        w = w if self.half_weight is None else w * self.half_weight
-        degree = w.new_zeros(self.topology.num_nodes).index_add(0, row, w)
-        inverse = torch.where(degree > 0, 1 / torch.where(degree > 0, degree, 1.0), 0.0)
-        return w * (inverse[row] if self.adjacency == "mean" else (inverse[row] * inverse[col]).sqrt())
-
-
 def _names(estimator: Any, graph: Graph, number: int) -> Names:
-    row = graph.x[[number]]
-    values = np.ravel(row.toarray() if hasattr(row, "toarray") else row).astype(np.float64)
     known = getattr(estimator, "feature_names_in_", graph.feature_names)
     encoders = getattr(estimator, "column_encoders_", ())
     if encoders:  # a column may have become several features
         known = [name for encoder in encoders for name in encoder.names]
-    features = [f"x{i}" for i in range(len(values))] if known is None else [str(name) for name in known]
-    return Names(graph.ids, features, values)
+    features = None if known is None else [str(name) for name in known]
+    return Names.of(graph.ids, features, dense_row(graph.x, number).astype(np.float64))
 
 
 def _without_edge(graph: Graph, ends: tuple[int, int]) -> Graph:
-    low, high = graph.edge_index.min(0), graph.edge_index.max(0)
-    kept = ~((low == min(ends)) & (high == max(ends)))
+    kept = other_edges(graph.edge_index, ends)
     weight, attr = (None if v is None else v[kept] for v in (graph.edge_weight, graph.edge_attr))
     return replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=weight, edge_attr=attr)
+
+
+def find_date_formats(encoders: Iterable[FeatureEncoder]) -> dict[str, str]:
+    """The format of every feature that is a date, by its name."""
+    return {encoder.column: encoder.date_format for encoder in encoders if encoder.date_format is not None}
+
+
+def describe_dates(
+    graph: Graph,
+    node: int,
+    names: Names,
+    formats: Mapping[str, str],
+    shown: Sequence[str],
+    score: float,
+    score_of: Callable[[Graph], float],
+) -> dict[str, DateFeature]:
+    """The dates among the features that are shown.
+
+    Args:
+        graph: the graph of the node.
+        node: its number.
+        names: of the features.
+        formats: of all features that are dates.
+        shown: the names of the features in the table.
+        score: of the node.
+        score_of: the score of the node in another graph.
+    """
+    dates = {}
+    columns = {name: number for number, name in enumerate(names.features)}
+    for name in (name for name in shown if name in formats):
+        column = columns[name]
+        values = graph.x[:, [column]]
+        unit = _choose_unit(values.toarray() if sparse.issparse(values) else np.asarray(values))
+        mark = columns.get(f"{name} is missing")  # the feature that marks gaps (`FeatureEncoder.names`)
+        if mark is not None and names.values[mark]:
+            dates[name] = DateFeature("missing", unit, None)
+            continue
+        gain = score_of(_shift(graph, node, column, UNITS[unit])) - score
+        dates[name] = DateFeature(format_days(names.values[column], formats[name]), unit, gain)
+    return dates
+
+
+def format_days(days: float, date_format: str) -> str:
+    """Days since 1970 as a table writes them; with the time of day in ISO 8601 alone, and if there is one."""
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=round(days * 24 * 60))
+    if date_format != ISO:
+        return moment.strftime(date_format)
+    return moment.strftime("%Y-%m-%d" if days == np.floor(days) else "%Y-%m-%dT%H:%M")
+
+
+def _choose_unit(values: NDArray[np.float32]) -> str:
+    span = float(values.max() - values.min())
+    return next((unit for unit, days in UNITS.items() if span >= FEWEST_UNITS * days), "hour")
+
+
+def _shift(graph: Graph, node: int, column: int, days: float) -> Graph:
+    """The graph in which the date of one node is so many days later."""
+    x = graph.x.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)  # 1970-01-01 is not stored
+        x[node, column] += days
+    return replace(graph, x=x)

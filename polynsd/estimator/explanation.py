@@ -1,26 +1,40 @@
-"""`Explanation`: which features, neighbours and edges moved a prediction, as tables and as a picture."""
+"""`Explanation`: which features, neighbours and edges moved a prediction, as tables, text and picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
 
-from polynsd.estimator.explain_dates import DateFeature
-from polynsd.estimator.gradients import Effects, Transport
+from polynsd.estimator.gradients import Transport
 from polynsd.optional import load_optional
-from polynsd.topology import Topology
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Numbers = NDArray[np.float64]
+Places = dict[Any, tuple[float, float]]
+
+FOR, AGAINST, OWN = "#2166ac", "#b2182b", "#333333"  # colours of the picture
+LONGEST = 14  # letters of an id that are drawn
+
+
+@dataclass(frozen=True)
+class DateFeature:
+    """A feature that is a date.
+
+    Attributes:
+        text: the date of the node, as the table writes it.
+        unit: year, month, day or hour: the largest that the column spans several of.
+        later: what the score gains if the date of the node were one unit later, predicted again; None where
+            the node has no date.
+    """
+
+    text: str
+    unit: str
+    later: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +106,7 @@ class Explanation:
 
         With a path the picture is written there, too.
         """
-        from polynsd.estimator.explanation_picture import draw_explanation
-
-        figure = draw_explanation(self)
+        figure = _draw(self)
         if path is not None:
             figure.savefig(path, dpi=150)
         return figure
@@ -113,18 +125,14 @@ class Explanation:
         ]
         if self.left_out:
             lines.append(f"{self.left_out:.0%} of the ensemble reads links and labels; features leave it out")
-        for title, table in (
-            ("features", self.features),
-            ("neighbours", self.neighbours),
-            ("edges", self.edges),
-        ):
+        features = self.features.assign(value=self.value_texts)
+        named = {"features": features, "neighbours": self.neighbours, "edges": self.edges}
+        for title, table in named.items():
             if len(table):
-                if title == "features":
-                    table = table.assign(value=self.value_texts)
                 text = table.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="–")
                 lines += ["", title, text]
-                if title == "features":
-                    lines += self.date_lines
+            if title == "features":
+                lines += self.date_lines
         return "\n".join(lines)
 
     @property
@@ -150,94 +158,120 @@ def _format_value(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-@dataclass(frozen=True, eq=False)
-class Names:
-    """How the user calls nodes and features, and the values of the features at the node."""
-
-    nodes: NDArray[Any]
-    features: Sequence[str]
-    values: Numbers
-
-    @classmethod
-    def numbered(cls, num_nodes: int, values: Numbers) -> Names:
-        """Nodes by their numbers, features as x0, x1, …"""
-        return cls(np.arange(num_nodes), [f"x{i}" for i in range(len(values))], values)
-
-
-def largest(values: Numbers, count: int) -> NDArray[np.int64]:
-    """The places of the largest absolute values that are not 0, in descending order."""
-    order = np.argsort(-np.abs(values), kind="stable")[:count]
-    return order[values[order] != 0]
-
-
-def tabulate_features(effects: Effects, names: Names, top: int) -> pd.DataFrame:
-    """The columns with the largest contributions."""
-    pd = load_optional("pandas", "explanations need", "data")
-    rows = largest(effects.all, top)
-    return pd.DataFrame(
-        {
-            "feature": [names.features[row] for row in rows],
-            "value": names.values[rows],
-            "own": effects.own[rows],
-            "others": effects.all[rows] - effects.own[rows],
-            "contribution": effects.all[rows],
-        }
+def _draw(explanation: Explanation) -> Any:
+    """Matplotlib's `Figure`: the node among those that moved it (left), and the features (right)."""
+    figures = load_optional("matplotlib.figure", "pictures need", "plots")
+    figure = figures.Figure(figsize=(11, 5), layout="constrained")
+    graph, bars = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    _draw_neighbourhood(graph, explanation)
+    _draw_features(bars, explanation)
+    unit = "log-odds" if explanation.probability is not None else "the prediction"
+    figure.suptitle(explanation.headline, fontsize=12)
+    figure.supxlabel(
+        f"blue speaks for it, red against it (first order, in {unit}); width and size show how much",
+        fontsize=8,
     )
+    return figure
 
 
-def tabulate_neighbours(
-    effects: Effects,
-    topology: Topology,
-    node: int,
-    names: Names,
-    transports: Mapping[str, Sequence[Transport]],
-    top: int,
-) -> pd.DataFrame:
-    """The other nodes with the largest contributions, and how direct neighbours agree."""
-    pd = load_optional("pandas", "explanations need", "data")
-    others = effects.nodes.copy()
-    others[node] = 0.0
-    rows = largest(others, top)
-    table = pd.DataFrame(
-        {"node": names.nodes[rows], "hops": count_hops(topology, node)[rows], "contribution": others[rows]}
-    )
-    layers = [layer for network in transports.values() for layer in network]
-    if layers:
-        for name in ("before", "after"):
-            agreement = np.full(topology.num_nodes, np.nan)
-            each = [layer.agreement(getattr(layer, name)) for layer in layers]
-            agreement[layers[0].neighbours] = np.mean(each, axis=0)
-            table[f"agreement_{name}"] = agreement[rows]
-    return table
+def _draw_neighbourhood(axis: Any, explanation: Explanation) -> None:
+    effects = load_optional("matplotlib.patheffects", "pictures need", "plots")
+    edges, neighbours = explanation.edges, explanation.neighbours
+    effect = dict(zip(neighbours["node"], neighbours["contribution"], strict=True))
+    places = _place_nodes(explanation)
+    for pair in explanation.links:
+        (x0, y0), (x1, y1) = (places[node] for node in pair)
+        axis.plot([x0, x1], [y0, y1], color="#dddddd", linewidth=0.8, zorder=0)
+    largest = edges["contribution"].abs().max() if len(edges) else 0.0
+    for source, target, change in zip(edges["source"], edges["target"], edges["contribution"], strict=True):
+        (x0, y0), (x1, y1) = places[source], places[target]
+        width = 0.6 + 4.4 * abs(change) / largest
+        axis.plot([x0, x1], [y0, y1], color=_colour(change), linewidth=width, alpha=0.7, zorder=1)
+    most = max((abs(value) for value in effect.values()), default=0.0) or 1.0
+    for node, (x, y) in places.items():
+        change = effect.get(node, 0.0)
+        is_centre = node == explanation.node
+        size = 500 if is_centre else 60 + 340 * abs(change) / most
+        colour = OWN if is_centre else _colour(change) if change else "#cccccc"
+        axis.scatter([x], [y], s=size, color=colour, edgecolors="white", linewidths=1.2, zorder=2)
+        away, distance = math.hypot(x, y) or 1.0, math.sqrt(size) / 2 + 4  # in points
+        is_beside = abs(x) > 0.35 * away
+        axis.annotate(
+            _shorten(node),
+            (x, y),
+            (distance * x / away, (distance + (0 if is_beside else 4)) * y / away),
+            textcoords="offset points",
+            ha=("left" if x > 0 else "right") if is_beside else "center",
+            va="center",
+            fontsize=8,
+            color="white" if is_centre else "black",
+            path_effects=[effects.withStroke(linewidth=2, foreground=OWN if is_centre else "white")],
+        )
+    axis.set_title("neighbours by what their features add, edges by what they add", fontsize=9)
+    reach = 1.15 * max(1.0, *(math.hypot(x, y) for x, y in places.values()))
+    axis.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))  # also where all lie on one line
+    axis.axis("off")
 
 
-def tabulate_edges(
-    effects: Effects, topology: Topology, names: Names, top: int, exact: Mapping[int, float]
-) -> pd.DataFrame:
-    """The edges with the largest contributions, and the effect of their removal where it was computed."""
-    pd = load_optional("pandas", "explanations need", "data")
-    rows = largest(effects.edges, top)
-    half = topology.first_half.numpy()[rows]
-    ends = (names.nodes[side.numpy()[half]] for side in (topology.row, topology.col))
-    table = pd.DataFrame(dict(zip(("source", "target"), ends, strict=True)))
-    table["contribution"] = effects.edges[rows]
-    if exact:
-        table["exact"] = [exact.get(row, np.nan) for row in rows.tolist()]
-    return table
+def _place_nodes(explanation: Explanation) -> Places:
+    """The node in the middle, others on rings by their distance, near the inner ends of their edges."""
+    rings = _find_rings(explanation)
+    angle: dict[Any, float] = {}
+    for number, ring in enumerate(rings):
+        for place, node in enumerate(ring):
+            inner = [
+                angle[other] for pair in explanation.links if node in pair for other in pair if other in angle
+            ]
+            start = 2 * math.pi * place / len(ring) + 0.4 * number
+            if inner:
+                start = math.atan2(np.mean(np.sin(inner)), np.mean(np.cos(inner))) + 1e-3 * place
+            angle[node] = start % (2 * math.pi)
+        # in this order, spread evenly and turned to where they are wanted
+        ordered = sorted(ring, key=lambda node: angle[node])
+        even = 2 * math.pi * np.arange(len(ring)) / len(ring)
+        turn = np.array([angle[node] for node in ordered]) - even
+        even += math.atan2(np.sin(turn).mean(), np.cos(turn).mean())
+        angle.update(zip(ordered, even.tolist(), strict=True))
+    places = {explanation.node: (0.0, 0.0)}
+    for number, ring in enumerate(rings, 1):
+        for node in ring:
+            places[node] = (number * math.cos(angle[node]), number * math.sin(angle[node]))
+    return places
 
 
-def find_links(topology: Topology, names: Names, *shown: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """The edges between nodes that are shown, by their ids."""
-    is_shown = np.isin(names.nodes, np.array(list(chain(*shown)), dtype=names.nodes.dtype))
-    half = topology.first_half.numpy()
-    ends = np.stack([topology.row.numpy()[half], topology.col.numpy()[half]], 1)
-    kept = names.nodes[ends[is_shown[ends].all(1)]]
-    return [(source, target) for source, target in kept.tolist()]
+def _find_rings(explanation: Explanation) -> list[list[Any]]:
+    """The nodes of both tables by their distance; ends of edges that are no neighbours come one ring on."""
+    hops = dict(zip(explanation.neighbours["node"], explanation.neighbours["hops"], strict=True))
+    known = {explanation.node: 0, **hops}
+    pairs = list(zip(explanation.edges["source"], explanation.edges["target"], strict=True))
+    for pair in pairs * 2:
+        for node, other in (pair, pair[::-1]):
+            if node not in known and other in known:
+                known[node] = known[other] + 1
+    for node in {node for pair in pairs for node in pair}:
+        known.setdefault(node, max(known.values()))
+    distances = sorted({distance for distance in known.values() if distance > 0})
+    return [[node for node, distance in known.items() if distance == d] for d in distances]
 
 
-def count_hops(topology: Topology, node: int) -> NDArray[np.int64]:
-    """`[N]` the edges between every node and one of them; −1 where there is no path."""
-    N, row, col = topology.num_nodes, topology.row.numpy(), topology.col.numpy()
-    adjacency = sparse.csr_array((np.ones(len(row)), (row, col)), shape=(N, N))
-    distance = csgraph.dijkstra(adjacency, indices=node, unweighted=True)
-    return np.where(np.isinf(distance), -1, distance).astype(np.int64)
+def _draw_features(axis: Any, explanation: Explanation) -> None:
+    table = explanation.features.iloc[::-1]
+    rows = np.arange(len(table))
+    own, others = table["own"].to_numpy(), table["others"].to_numpy()
+    axis.barh(rows + 0.2, own, height=0.38, color=[_colour(value) for value in own])
+    axis.barh(rows - 0.2, others, height=0.38, color=[_colour(value) for value in others], alpha=0.45)
+    names = zip(table["feature"], explanation.value_texts[::-1], strict=True)
+    axis.set_yticks(rows, [f"{_shorten(name)} = {value}" for name, value in names], fontsize=8)
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_title("features: of the node itself (full), of other nodes (pale)", fontsize=9)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _colour(change: float) -> str:
+    return FOR if change > 0 else AGAINST
+
+
+def _shorten(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

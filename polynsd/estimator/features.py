@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,7 @@ class FeatureTreatments:
                 names.append(ROW)
         if len(self.dense):
             names.append(RANK)
-        return FeatureTreatments(**{**vars(self), "names": tuple(names)})
+        return replace(self, names=tuple(names))
 
     def log(self, feature_names: Sequence[str] | None = None) -> None:
         """Says which columns are left out."""
@@ -259,10 +259,8 @@ def _learn_scales(
     x: Matrix, columns: NDArray[np.int64], rows: NDArray[np.bool_] | None
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Means, deviations and quantiles `[Q, columns]`, a block of columns at a time."""
-    step, most = (
-        max(BLOCK // max(x.shape[0], 1), 1),
-        int(np.clip(BLOCK // (len(columns) + 1), *QUANTILE_ROWS)),
-    )
+    step = max(BLOCK // max(x.shape[0], 1), 1)
+    most = int(np.clip(BLOCK // (len(columns) + 1), *QUANTILE_ROWS))
     blocks = [columns[start : start + step] for start in range(0, max(len(columns), 1), step)]
     facts = []
     for block in blocks:

@@ -20,7 +20,7 @@ from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.inputs import Inputs, Scaling
-from polynsd.estimator.judge import as_predictions, make_judge
+from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.labels import Labels, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import Member
 from polynsd.estimator.nodes import GraphNodes
@@ -118,7 +118,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
-        judge = make_judge(self._task, self._as_target(labels), chosen)
+        judge = Judge.of_nodes(chosen, self._as_target(labels), self._task)
         return judge.score(self._scored(predictions[chosen]))
 
     def explain(
@@ -144,8 +144,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             dates: the format of every feature that holds days since 1970, by its name: `ISO8601` or one of
                 strftime's. The dates of a DataFrame are known.
         """
-        from polynsd.estimator.explain_dates import find_date_formats
-        from polynsd.estimator.explain_ensemble import explain_prediction
+        from polynsd.estimator.explain_ensemble import explain_prediction, find_date_formats
 
         self._require_fitted()
         graph = graph.graph if isinstance(graph, GraphNodes) else graph

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from polynsd.data import Split
 from polynsd.data.splits import number_groups, split_by_group
 from polynsd.errors import ConfigError, DataError
-from polynsd.estimator.labels import HeldOut, Mask, labelled_mask
+from polynsd.estimator.labels import Mask, labelled_mask
 
 FEW = 1000  # labelled nodes below which all folds are used
 MANY = 4000  # labelled nodes from which on one hold-out is enough
@@ -26,6 +28,14 @@ TINY = 100  # labelled nodes below which the division into folds is repeated
 REPEATS = 2
 
 Groups = NDArray[np.int64]  # [N] the number of every node's group; −1 is a group of its own
+
+
+class HeldOut(Split):
+    """Training and validation nodes, which may be the same, without a test set."""
+
+    def __init__(self, train: Mask, val: Mask) -> None:
+        for name, mask in (("train", train), ("val", val), ("test", np.zeros_like(val))):
+            object.__setattr__(self, name, torch.from_numpy(mask.copy()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,16 +25,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polynsd.estimator.features import Matrix, Numbers
 from polynsd.kernels.ops import blocks
 from polynsd.nn import PolyNSD, SheafLayer, hook_layers
 from polynsd.nn.assembly import Laplacian
-from polynsd.nn.inputs import GraphInput
+from polynsd.nn.inputs import GraphInput, prepare_graph
 from polynsd.sheaf.direct_sum import DirectSum
 from polynsd.sheaf.similar import SimilarLaplacian
 from polynsd.topology import Topology
-
-Numbers = NDArray[np.float64]
-Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
 
 
 class LinearFirstModel(Protocol):
@@ -79,8 +77,10 @@ class Effects:
         N, E = topology.num_nodes, topology.num_edges
         return cls(np.zeros(N), np.zeros(num_features), np.zeros(num_features), np.zeros(E))
 
-    def __add__(self, other: Effects) -> Effects:
-        return Effects(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+    def __iadd__(self, other: Effects) -> Effects:
+        for name, values in vars(self).items():
+            values += getattr(other, name)
+        return self
 
 
 def apply_first_layer(model: LinearFirstModel) -> Tensor:
@@ -146,19 +146,15 @@ class NetworkModel:
 
     Args:
         model: in evaluation mode.
-        topology: the graph.
+        graph: what it is called with.
         x: the features as the model sees them.
         columns: see `LinearFirstModel`.
-        half_weight: `[H]` the weights of the half-edges, or None.
-        half_attr: `[H, f]` their features, or None.
     """
 
     model: PolyNSD
-    topology: Topology
+    graph: GraphInput
     x: Matrix
     columns: NDArray[np.int64]
-    half_weight: Tensor | None = None
-    half_attr: Tensor | None = None
 
     @property
     def weight(self) -> Tensor:
@@ -170,13 +166,78 @@ class NetworkModel:
 
     def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
         """`[N, O]` from the encoder's output `[N, P]` and factors `[E]` of the weights of the edges."""
-        return self.model.propagate(self.model.start(pre), self.graph(scale))
+        scaled = scale[self.graph.topology.edge]
+        if self.graph.edge_weight is not None:
+            scaled = scaled * self.graph.edge_weight
+        return self.model.propagate(self.model.start(pre), self.graph._replace(edge_weight=scaled))
 
-    def graph(self, scale: Tensor) -> GraphInput:
-        """The graph with scaled weights."""
-        half = scale[self.topology.edge]
-        weight = half if self.half_weight is None else half * self.half_weight
-        return GraphInput(self.topology, weight, self.half_attr, None)
+
+def network_model(
+    model: PolyNSD, topology: Topology, x: Matrix, data: Any, columns: NDArray[np.int64] | None = None
+) -> NetworkModel:
+    """A model and the graph that it is called with; `columns` as of `LinearFirstModel`, all unless given."""
+    weight, attr = (getattr(data, name, None) for name in ("edge_weight", "edge_attr"))
+    graph = prepare_graph(
+        torch.empty(topology.num_nodes, 0, dtype=torch.double),  # weights and features become double
+        topology,
+        None if weight is None else weight.cpu(),
+        None if attr is None or not model.config.edge_dim else attr.cpu(),
+    )
+    return NetworkModel(model, graph, x, np.arange(x.shape[1]) if columns is None else columns)
+
+
+@dataclass(frozen=True, eq=False)
+class HopModel:
+    """A linear model on [X, P X, …, Pᴴ X] as a model of X W₀, X W₁, …, and the edges.
+
+    Args:
+        x: X.
+        columns: see `LinearFirstModel`.
+        weights: `[(H + 1) F, O]`.
+        intercept: `[O]`.
+        hops: H.
+        adjacency: P, `mean` or `symmetric`.
+        topology: the graph.
+        half_weight: `[H]` the weights of the half-edges, or None.
+    """
+
+    x: Matrix
+    columns: NDArray[np.int64]
+    weights: Tensor
+    intercept: Tensor
+    hops: int
+    adjacency: str
+    topology: Topology
+    half_weight: Tensor | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """W₀, W₁, … `[(H + 1) O, F]`."""
+        return self.weights.reshape(self.hops + 1, self.x.shape[1], -1).mT.flatten(0, 1)
+
+    @property
+    def bias(self) -> None:
+        """The intercept comes last."""
+        return
+
+    def finish(self, pre: Tensor, scale: Tensor) -> Tensor:
+        """Σ_h Pʰ X W_h + intercept, by Horner's rule."""
+        terms = pre.unflatten(1, (self.hops + 1, -1))
+        total = terms[:, self.hops]
+        if self.hops:
+            row, col, p = self.topology.row, self.topology.col, self._smoothing(scale)
+            for hop in reversed(range(self.hops)):
+                total = terms[:, hop].index_add(0, row, p[:, None] * total[col])
+        return total + self.intercept
+
+    def _smoothing(self, scale: Tensor) -> Tensor:
+        """P on half-edges: w / deg_v, or w / √(deg_v deg_u)."""
+        row, col = self.topology.row, self.topology.col
+        w = scale[self.topology.edge]
+        w = w if self.half_weight is None else w * self.half_weight
+        degree = w.new_zeros(self.topology.num_nodes).index_add(0, row, w)
+        inverse = torch.where(degree > 0, 1 / torch.where(degree > 0, degree, 1.0), 0.0)
+        return w * (inverse[row] if self.adjacency == "mean" else (inverse[row] * inverse[col]).sqrt())
 
 
 class Transport(NamedTuple):
@@ -202,7 +263,7 @@ class Transport(NamedTuple):
 @torch.no_grad()
 def find_transports(network: NetworkModel, node: int) -> list[Transport]:
     """The learned transport along every edge of a node, layer by layer."""
-    topology = network.topology
+    topology = network.graph.topology
     half = torch.arange(int(topology.rowptr[node]), int(topology.rowptr[node + 1]))
     found: list[Transport] = []
 

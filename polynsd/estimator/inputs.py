@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import DataError, require_choice
-from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix
+from polynsd.estimator.features import STANDARD, FeatureTreatments, Matrix, Numbers
 from polynsd.estimator.structure import describe_structure
 from polynsd.fields import require_fields
 from polynsd.nn.features import DENSITY, SIZE
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 KEPT = 2**22  # numbers up to which features are kept in every treatment
 LARGE = 2**26  # entries from which on a dense tensor is avoided in any case
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,6 @@ class Inputs:
         self.device = torch.device(device)
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
-        self._structure: Numbers | None = None
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
         self._edges: dict[torch.device, Tensor] = {}
 
@@ -129,12 +127,10 @@ class Inputs:
             self._adjacency[kind] = make_adjacency(self.graph, kind)
         return self._adjacency[kind]
 
-    @property
+    @cached_property
     def structure(self) -> Numbers:
         """`[N, 4]` what the graph looks like around every node (`structure.py`)."""
-        if self._structure is None:
-            self._structure = describe_structure(self.adjacency("plain"))
-        return self._structure
+        return describe_structure(self.adjacency("plain"))
 
     def data(
         self, treatment: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -24,35 +24,17 @@ KINDS: dict[str, type[Member]] = {
 }
 
 
-class CandidateStore(Protocol):
-    """Where fitted candidates are kept while a search goes on, e.g. `polynsd.runs.RunParts`."""
-
-    def load(self) -> Sequence[State]:
-        """What has been kept so far."""
-        ...
-
-    def append(self, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Keeps one more."""
-        ...
-
-
-def kind_of(member: Member) -> str:
-    """The name of a member's kind."""
-    return next(name for name, kind in KINDS.items() if isinstance(member, kind))
+def store_member(member: Member) -> State:
+    """The plain data of a member, which name its kind, and its tensors."""
+    data, tensors = member.state()
+    kind = next(name for name, kind in KINDS.items() if isinstance(member, kind))
+    return {"kind": kind, **data}, tensors
 
 
 def restore_member(data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Member:
-    """The member of these data, which name its kind."""
+    """The member that `store_member` described."""
     plain = dict(data)
     kind = plain.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
         raise DataError(f"there is no kind of member {kind!r}")
     return KINDS[kind].restore(plain, tensors)
-
-
-def check_member(member: Member, columns: int, num_outputs: int) -> None:
-    """Raises unless a member takes so many treated features and has so many outputs."""
-    if not member.takes(columns, num_outputs):
-        raise DataError(
-            f"the member {member.name[:80]!r} does not take {columns} features to {num_outputs} outputs"
-        )

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polynsd.data import Graph, Split
+from polynsd.data import Graph
 from polynsd.errors import DataError, ShapeError
 from polynsd.estimator.sklearn_compat import check_table_labels
 
@@ -32,16 +31,6 @@ class Labels:
 
     values: NDArray[Any]
     has_label: Mask
-
-
-class HeldOut(Split):
-    """Training and validation nodes without a test set."""
-
-    def __init__(self, train: Mask, val: Mask) -> None:
-        for name, mask in (("train", train), ("val", val), ("test", np.zeros_like(val))):
-            object.__setattr__(self, name, torch.from_numpy(mask.copy()))
-
-    __eq__, __hash__ = Split.__eq__, Split.__hash__
 
 
 def read_labels(y: Any, num_nodes: int, in_table: bool, is_regression: bool) -> Labels:

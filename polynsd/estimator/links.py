@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from scipy import sparse
 from torch import Tensor
 
-from polynsd.estimator.features import STANDARD, Matrix
-from polynsd.estimator.inputs import Inputs, Numbers
+from polynsd.estimator.features import STANDARD, Matrix, Numbers
+from polynsd.estimator.inputs import Inputs
 from polynsd.estimator.members import Candidate, FitData, Fitted, Member, Outputs, State
-from polynsd.estimator.propagation import fingerprints
+from polynsd.estimator.propagation import are_nodes_of_fit, fingerprints
 from polynsd.fields import require_fields
 
 if TYPE_CHECKING:
@@ -82,22 +82,17 @@ class LinkMember:
         return {"links": self.num_links, **self.base.parameters}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        is_same = inputs.num_nodes == self.num_links and not set(self.graph).isdisjoint(fingerprints(inputs))
+        is_same = are_nodes_of_fit(inputs, self.num_links, self.graph)
         if not is_same:
             logger.warning("%s: these are not the nodes of fit, links to which are left out.", self.name)
         return self.base.outputs(LinkedInputs(inputs, self.num_links, is_same))
 
     def state(self) -> State:
-        from polynsd.estimator.kinds import kind_of
+        from polynsd.estimator.kinds import store_member
 
-        data, tensors = self.base.state()
-        base = {"kind": kind_of(self.base), **data}
-        return {
-            "name": self.name,
-            "graph": list(self.graph),
-            "num_links": self.num_links,
-            "base": base,
-        }, tensors
+        base, tensors = store_member(self.base)
+        graph = {"graph": list(self.graph), "num_links": self.num_links}
+        return {"name": self.name, **graph, "base": base}, tensors
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinkMember:

@@ -23,7 +23,7 @@ from polynsd.devices import to_wide, with_double
 from polynsd.errors import DataError
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import LOSS_SHARE as JUDGED_SHARE
-from polynsd.estimator.members import FitData, Fitted, OnEpoch, Outputs, State
+from polynsd.estimator.members import FitData, Fitted, Outputs, State
 from polynsd.fields import require_fields
 from polynsd.training import Configuration, Epoch, FitResult, Replica, Task, fit_replicas
 from polynsd.training.configuration import plain_configuration, shape_key
@@ -184,7 +184,7 @@ def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMemb
         for fold, split in enumerate(splits)
     ]
     rungs = RUNGS if num_judges >= FEWEST_JUDGES else {}
-    race = _Race([network.name for network in networks], len(splits), data.deadline, data.on_epoch, rungs)
+    race = _Race([network.name for network in networks], data, rungs)
     training_task = _training_task(data, num_judges)
     fits = fit_replicas(
         replicas, graph, training_task, on_epoch=race.report, stop=race.stop, score_test=False
@@ -198,37 +198,30 @@ def fit_networks(networks: Sequence[Network], data: FitData) -> list[NetworkMemb
 class _Race:
     """Ends the settings that are far behind at a rung, and all of them at the deadline."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        num_folds: int,
-        deadline: float | None,
-        on_epoch: OnEpoch | None,
-        rungs: Mapping[int, float],
-    ) -> None:
-        self.names, self.num_folds, self.deadline, self.on_epoch = names, num_folds, deadline, on_epoch
-        self.rungs = rungs
-        self.best = np.full((len(names), num_folds), -np.inf)
+    def __init__(self, names: Sequence[str], data: FitData, rungs: Mapping[int, float]) -> None:
+        self.names, self.data, self.rungs = names, data, rungs
+        self.best = np.full((len(names), len(data.folds)), -np.inf)
         self.left = set(range(len(names)))
 
     def report(self, number: int, epoch: Epoch) -> None:
-        setting, fold = divmod(number, self.num_folds)
+        setting, fold = divmod(number, len(self.data.folds))
         if epoch.is_best or not np.isfinite(self.best[setting, fold]):
             self.best[setting, fold] = epoch.val_metric
-        if self.on_epoch is not None:
-            self.on_epoch(self.names[setting], epoch)
+        if self.data.on_epoch is not None:
+            self.data.on_epoch(self.names[setting], epoch)
 
     def stop(self, epoch: int) -> Collection[int]:
-        if self.deadline is not None and time.monotonic() >= self.deadline:
+        deadline, num_folds = self.data.deadline, len(self.data.folds)
+        if deadline is not None and time.monotonic() >= deadline:
             self.left = set()
         elif epoch in self.rungs:
             scores, margin = self.best.mean(1), self.rungs[epoch]
             self.left = {setting for setting in self.left if scores[setting] >= scores.max() - margin}
         return [
-            setting * self.num_folds + fold
+            setting * num_folds + fold
             for setting in range(len(self.names))
             if setting not in self.left
-            for fold in range(self.num_folds)
+            for fold in range(num_folds)
         ]
 
 

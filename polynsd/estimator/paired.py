@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from polynsd.errors import DataError
 from polynsd.estimator.classifier import OF_ORDER
 from polynsd.estimator.ensemble import Predictions
-from polynsd.estimator.judge import Judge, make_judge
+from polynsd.estimator.estimate import resample
+from polynsd.estimator.judge import Judge
 from polynsd.estimator.storage import read_tables_for, restore_estimator
 from polynsd.runs import RunRecord
 from polynsd.stats import paired_interval
@@ -92,7 +93,7 @@ def _read_scored_rows(record: RunRecord) -> _ScoredRows:
     is_scored = np.zeros(graph.num_nodes, dtype=bool)
     is_scored[scored] = True
     ids = np.asarray(graph.ids, dtype=str)[scored]
-    order, judge = np.argsort(ids), make_judge(estimator._task, target, is_scored)
+    order, judge = np.argsort(ids), Judge.of_nodes(is_scored, target, estimator._task)
     position = np.searchsorted(judge.nodes, scored)  # a judge has its nodes in the order of the graph
     is_right = None if classes is None else (classes == target[scored])[order]
     return _ScoredRows(ids[order], judge.on(position[order]), predictions[order], is_right)
@@ -100,14 +101,9 @@ def _read_scored_rows(record: RunRecord) -> _ScoredRows:
 
 def _resample(ours: _ScoredRows, theirs: _ScoredRows) -> tuple[float | None, float | None]:
     """The 95 % interval of the difference of two scores over rows that are drawn with replacement."""
-    rng, count = np.random.default_rng(0), len(ours.ids)
-    differences = []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(count, size=count)
-        scores = [fit.judge.on(drawn).score(fit.predictions[drawn]) for fit in (ours, theirs)]
-        differences.append(scores[0] - scores[1])
-    finite = np.array(differences)[np.isfinite(differences)]  # a class may be missing
-    if not len(finite):
-        return None, None
-    low, high = np.quantile(finite, [0.025, 0.975])
-    return float(low), float(high)
+
+    def difference(drawn: NDArray[np.int64]) -> float:
+        first, second = (fit.judge.on(drawn).score(fit.predictions[drawn]) for fit in (ours, theirs))
+        return first - second
+
+    return resample(difference, len(ours.ids), RESAMPLES, 0)

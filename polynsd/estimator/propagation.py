@@ -36,7 +36,6 @@ from polynsd.estimator.members import (
     check_range,
 )
 from polynsd.fields import require_fields
-from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -71,8 +70,7 @@ class PropagationMember:
 
     def outputs(self, inputs: Inputs) -> Outputs:
         base = None if self.base is None else self.base.outputs(inputs)
-        is_same = inputs.num_nodes == self.labels.shape[1]
-        if is_same and not set(self.graph).isdisjoint(fingerprints(inputs)):
+        if are_nodes_of_fit(inputs, self.labels.shape[1], self.graph):
             return self.spread(inputs, base)
         logger.warning("%s: these are not the nodes of fit, whose labels are left out.", self.name)
         if base is not None:
@@ -104,10 +102,9 @@ class PropagationMember:
         tensors = {"labels": torch.from_numpy(self.labels), "prior": torch.from_numpy(self.prior)}
         if self.base is None:
             return plain, tensors
-        from polynsd.estimator.kinds import kind_of
+        from polynsd.estimator.kinds import store_member
 
-        data, parts = self.base.state()
-        plain["base"] = {"kind": kind_of(self.base), **data}
+        plain["base"], parts = store_member(self.base)
         return plain, {**tensors, **{BASE + name: value for name, value in parts.items()}}
 
     @classmethod
@@ -147,18 +144,17 @@ class PropagationCandidate:
     base: Candidate | None = None
 
     def fit(self, data: FitData) -> Fitted:
-        inputs, target, folds, task = data.inputs, data.target, data.folds, data.task
+        is_regression, target = data.task.is_regression, data.target
         base, outputs = (None, None) if self.base is None else self.base.fit(data)
-        missing = np.nan if task.is_regression else -1
-        labels = np.where(folds.train, target, np.asarray(missing, dtype=target.dtype))
-        prior = _priors(folds, target, task)
-        prints = fingerprints(inputs)
+        missing = np.nan if is_regression else -1
+        labels = np.where(data.folds.train, target, np.asarray(missing, dtype=target.dtype))
+        graph, prior = fingerprints(data.inputs), _priors(data)
         tries = [
-            PropagationMember(self.name, self.family, share, task.is_regression, prints, labels, prior, base)
+            PropagationMember(self.name, self.family, share, is_regression, graph, labels, prior, base)
             for share in SHARES
         ]
-        fitted = (Fitted(member, member.spread(inputs, outputs)) for member in tries)
-        return max(fitted, key=lambda each: _score(each.outputs, target, folds, task))
+        fitted = (Fitted(member, member.spread(data.inputs, outputs)) for member in tries)
+        return max(fitted, key=lambda each: _score(each.outputs, data))
 
 
 @dataclass(eq=False)
@@ -199,8 +195,13 @@ def propagate(p: Any, given: Numbers, share: float) -> Numbers:
     return spread
 
 
+def are_nodes_of_fit(inputs: Inputs, num_nodes: int, graph: Sequence[str]) -> bool:
+    """Whether a graph has as many nodes as that of `fit`, and its edges or its features."""
+    return inputs.num_nodes == num_nodes and not set(graph).isdisjoint(fingerprints(inputs))
+
+
 def fingerprints(inputs: Inputs) -> list[str]:
-    """Of the edges and of the features of a graph: nodes that agree in one of them are the same nodes."""
+    """Of the edges and of the features of a graph."""
     adjacency, x = inputs.adjacency("plain"), inputs.graph.x
     features = (x.indptr, x.indices, x.data) if sparse.issparse(x) else (x,)
     return [_hash(adjacency.indptr, adjacency.indices), _hash(*features)]
@@ -214,15 +215,15 @@ def _hash(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _priors(folds: Folds, target: NDArray[Any], task: Task) -> Numbers:
+def _priors(data: FitData) -> Numbers:
     """`[R, O]` what is predicted without any label near: the shares of the classes, or the mean."""
-    if task.is_regression:
-        return np.array([[target[train].mean()] for train in folds.train])
-    count = task.num_outputs(torch.from_numpy(target))
-    sizes = np.stack([np.bincount(target[train], minlength=count) for train in folds.train]) + 1.0
+    known = [data.target[train] for train in data.folds.train]
+    if data.task.is_regression:
+        return np.array([[values.mean()] for values in known])
+    sizes = np.stack([np.bincount(values, minlength=data.num_outputs) for values in known]) + 1.0
     return sizes / sizes.sum(1, keepdims=True)
 
 
-def _score(outputs: Outputs, target: NDArray[Any], folds: Folds, task: Task) -> float:
+def _score(outputs: Outputs, data: FitData) -> float:
     by_node = torch.from_numpy(outputs).transpose(0, 1)
-    return score_out_of_fold(by_node, torch.from_numpy(target), folds, task)
+    return score_out_of_fold(by_node, torch.from_numpy(data.target), data.folds, data.task)

@@ -22,7 +22,7 @@ from polynsd.data import Graph
 from polynsd.errors import DataError, GraphError, ShapeError
 from polynsd.estimator.features import Matrix
 from polynsd.estimator.inputs import make_adjacency
-from polynsd.estimator.sklearn_compat import check_table, count_features, forget_feature_names
+from polynsd.estimator.sklearn_compat import check_table, count_features
 from polynsd.estimator.structure import COLUMNS, describe_structure
 from polynsd.sparse import is_sparse, to_scipy
 
@@ -46,17 +46,19 @@ def as_graph(
     """
     if isinstance(given, tuple) and len(given) == 2:
         given, edges = given
-    if reset and hasattr(estimator, "column_encoders_"):
-        del estimator.column_encoders_
-    if label is not None and not _is_networkx(given):
+    if reset:  # what an earlier fit remembered
+        for name in ("column_encoders_", "feature_names_in_"):
+            vars(estimator).pop(name, None)
+    is_networkx = _is_networkx(given)
+    if label is not None and not is_networkx:
         raise DataError(f"y={label!r} names an attribute of a NetworkX graph; give the labels themselves.")
-    if _is_networkx(given):
-        _require_no_edges(edges)
-        graph = _read_networkx(estimator, given, label, reset)
-    elif not _has_edges(given):
+    if not is_networkx and not _has_edges(given):
         graph = _read_table(estimator, given, edges, reset)
+    elif edges is not None:
+        raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
+    elif is_networkx:
+        graph = _read_networkx(estimator, given, label, reset)
     else:
-        _require_no_edges(edges)
         graph = given if isinstance(given, Graph) else Graph.from_pyg(given)
         graph = _match_features(estimator, _fill_features(graph, reset), reset)
     _check_magnitude(graph.x)
@@ -75,15 +77,6 @@ def _has_edges(given: Any) -> bool:
 
 def _is_networkx(given: Any) -> bool:
     return hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")
-
-
-def _is_frame(given: Any) -> bool:
-    return hasattr(given, "columns") and hasattr(given, "dtypes") and hasattr(given, "reset_index")
-
-
-def _require_no_edges(edges: Any) -> None:
-    if edges is not None:
-        raise GraphError("the graph has edges of its own; leave edges out, or give its features alone.")
 
 
 def _fill_features(graph: Graph, reset: bool) -> Graph:
@@ -108,7 +101,6 @@ def _check_magnitude(x: Matrix) -> None:
 def _match_features(estimator: Any, graph: Graph, reset: bool) -> Graph:
     """Remembers the features, or puts them in the order of `fit`."""
     if reset:
-        forget_feature_names(estimator)
         count_features(estimator, graph.num_features, reset=True)
         if graph.feature_names is not None:
             estimator.feature_names_in_ = np.array(graph.feature_names, dtype=object)
@@ -144,7 +136,8 @@ def _require_plain_features(estimator: Any) -> None:
 
 
 def _read_table(estimator: Any, given: Any, edges: Any, reset: bool) -> Graph:
-    if _is_frame(given) and (_needs_encoding(given) if reset else hasattr(estimator, "column_encoders_")):
+    is_frame = all(hasattr(given, name) for name in ("columns", "dtypes", "reset_index"))
+    if is_frame and (_needs_encoding(given) if reset else hasattr(estimator, "column_encoders_")):
         x, names = _encode_frame(estimator, given, reset)
         return replace(_table_graph(x, edges), feature_names=names)
     _require_plain_features(estimator)
@@ -211,7 +204,6 @@ def _warn_of_unseen(unseen: Any) -> None:
 
 
 def _remember_columns(estimator: Any, encoders: Any, columns: list[str]) -> None:
-    forget_feature_names(estimator)
     count_features(estimator, len(columns), reset=True)
     estimator.feature_names_in_ = np.array(columns, dtype=object)
     estimator.column_encoders_ = tuple(encoders)
@@ -227,7 +219,13 @@ def _table_graph(x: Matrix, edges: Any) -> Graph:
     """A graph of the rows; merged and checked as every edge list is."""
     num_nodes = x.shape[0]
     if sparse.issparse(edges):
-        return replace(_require_nodes(Graph.from_scipy(edges), num_nodes), x=x)
+        graph = Graph.from_scipy(edges)
+        if graph.num_nodes != num_nodes:
+            raise ShapeError(
+                f"edges must join the {num_nodes} rows of the features; got a matrix of "
+                f"{graph.num_nodes} rows."
+            )
+        return replace(graph, x=x)
     if edges is None:
         return Graph("table", np.empty((2, 0), dtype=np.int64), num_nodes, x=x)
     from torch_geometric.data import Data
@@ -239,11 +237,3 @@ def _table_graph(x: Matrix, edges: Any) -> Graph:
             "Make it sparse: scipy.sparse.csr_array(edges)."
         )
     return replace(Graph.from_pyg(Data(edge_index=torch.from_numpy(index), num_nodes=num_nodes)), x=x)
-
-
-def _require_nodes(graph: Graph, num_nodes: int) -> Graph:
-    if graph.num_nodes != num_nodes:
-        raise ShapeError(
-            f"edges must join the {num_nodes} rows of the features; got a matrix of {graph.num_nodes} rows."
-        )
-    return graph

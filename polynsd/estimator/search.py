@@ -11,20 +11,21 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
 
 from polynsd.errors import DataError, PolyNSDError
 from polynsd.estimator.budget import Budget
 from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.judge import Judge, as_predictions
-from polynsd.estimator.kinds import CandidateStore, kind_of, restore_member
+from polynsd.estimator.kinds import restore_member, store_member
 from polynsd.estimator.links import LinkCandidate
-from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member
+from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member, State
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
 from polynsd.estimator.trees import TreesCandidate
 from polynsd.threads import PASS_BYTES, use_threads_for
@@ -40,6 +41,18 @@ GAIN = 1e-3  # of the ensemble's objective, that counts as one
 OnCandidate = Callable[[dict[str, Any], float], None]
 
 
+class CandidateStore(Protocol):
+    """Where fitted candidates are kept while a search goes on, e.g. `polynsd.runs.RunParts`."""
+
+    def load(self) -> Sequence[State]:
+        """What has been kept so far."""
+        ...
+
+    def append(self, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Keeps one more."""
+        ...
+
+
 @dataclass(eq=False)
 class Attempt:
     """A candidate that was tried."""
@@ -51,10 +64,10 @@ class Attempt:
     failure: str | None = None
     """Why there is no member."""
     calibration: Calibration = UNCALIBRATED
-    everywhere: Predictions | None = None
-    """`[N, O]` the mean over the folds on all nodes."""
-    judged: Predictions | None = None
-    """`[n, O]` out of fold, on the nodes that judge."""
+    everywhere: Predictions = field(default_factory=lambda: np.empty((0, 0)))
+    """`[N, O]` the mean over the folds on all nodes; empty where there is no member."""
+    judged: Predictions = field(default_factory=lambda: np.empty((0, 0)))
+    """`[n, O]` out of fold, on the nodes that judge; likewise."""
     score: float = math.nan
     objective: float = -math.inf
     weight: float = 0.0
@@ -136,7 +149,9 @@ class CandidateSearch:
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
-        for group in sorted(networks, key=lambda group: treatments.get(_treatment(group), 0)):
+        for group in sorted(
+            networks, key=lambda group: treatments.get(getattr(group[0], "treatment", ""), 0)
+        ):
             if group[0].family in seen:
                 rest.append(group)
                 continue
@@ -147,17 +162,17 @@ class CandidateSearch:
 
     def _needs_neighbours(self) -> bool:
         """Whether cheap models show that features alone are not enough."""
-        alone, smoothed = (
-            max((a.score for a in self.complete if a.family == family), default=-math.inf)
-            for family in ("features", "smoothed")
-        )
-        return alone < smoothed - FAR_BEHIND
+        return self._best_score("features") < self._best_score("smoothed") - FAR_BEHIND
 
     def _is_behind(self, family: str) -> bool:
         """Whether what was tried of a family is behind the best by more than noise."""
-        scores = [attempt.score for attempt in self.complete if attempt.family == family]
-        top = max((attempt.score for attempt in self.complete), default=-math.inf)
-        return bool(scores) and max(scores) < top - max(2 * SMALLEST_MARGIN, self.judge.noise(top))
+        best, top = self._best_score(family), self._best_score()
+        return -math.inf < best < top - max(2 * SMALLEST_MARGIN, self.judge.noise(top))
+
+    def _best_score(self, family: str | None = None) -> float:
+        """The best score in a family, or of all; −∞ where nothing is complete."""
+        scores = (attempt.score for attempt in self.complete if family in (None, attempt.family))
+        return max(scores, default=-math.inf)
 
     def _rank_treatments(self) -> dict[str, int]:
         """The place of every treatment of features in the order of what linear models make of them."""
@@ -172,10 +187,7 @@ class CandidateSearch:
         """Tries further groups of the families that are ahead, one of each in turn."""
         without_gain, objective, tried = 0, self._weigh(), Counter[str]()
         while rest and without_gain < GROUPS_WITHOUT_GAIN:
-            best = {
-                family: max((a.score for a in self.complete if a.family == family), default=-math.inf)
-                for family in FAMILIES
-            }
+            best = {family: self._best_score(family) for family in FAMILIES}
             top = max(best.values())
             margin = max(self.judge.noise(top), SMALLEST_MARGIN)
             rest = [group for group in rest if best[group[0].family] >= top - margin]
@@ -208,8 +220,9 @@ class CandidateSearch:
         return bool(fitted)
 
     def _report(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts if self.on_candidate is not None else ():
-            self.on_candidate(attempt.describe(), self.budget.share_spent)  # type: ignore[misc]
+        if self.on_candidate is not None:
+            for attempt in attempts:
+                self.on_candidate(attempt.describe(), self.budget.share_spent)
 
     def _fit(self, group: Sequence[Candidate]) -> Sequence[Fitted | None]:
         """The fitted candidates; none where there is no time for any."""
@@ -229,7 +242,9 @@ class CandidateSearch:
                 rows, columns = self.data.inputs.graph.num_nodes, len(self.data.inputs.treatments.columns)
                 with use_threads_for(TABLE_BYTES * rows * max(columns, 1)):
                     fitted = [candidate.fit(self._data_in_time()) for candidate in group]
-            self._store([each.member for each in fitted if each is not None])
+            for each in fitted:
+                if each is not None and self.parts is not None:
+                    self.parts.append(*store_member(each.member))
         self.budget.charge(
             [each.member for each in fitted if each and isinstance(each.member, NetworkMember)]
         )
@@ -239,11 +254,6 @@ class CandidateSearch:
         inputs = self.data.inputs
         with use_threads_for(inputs.graph.num_nodes * PASS_BYTES):
             return [None if member is None else Fitted(member, member.outputs(inputs)) for member in members]
-
-    def _store(self, members: Sequence[Member]) -> None:
-        for member in members if self.parts is not None else ():
-            data, tensors = member.state()
-            self.parts.append({"kind": kind_of(member), **data}, tensors)  # type: ignore[union-attr]
 
     def _judge(self, attempt: Attempt, fitted: Fitted | None) -> None:
         self.attempts.append(attempt)
@@ -256,10 +266,8 @@ class CandidateSearch:
             return
         attempt.member, attempt.everywhere = fitted.member, predictions.mean(0)
         attempt.judged = self.data.folds.out_of_fold(predictions)[self.judge.nodes]
-        attempt.score, attempt.objective = (
-            self.judge.score(attempt.judged),
-            self.judge.objective(attempt.judged),
-        )
+        attempt.score = self.judge.score(attempt.judged)
+        attempt.objective = self.judge.objective(attempt.judged)
         logger.info("%s: %.4f in %.1f s", attempt.name, attempt.score, attempt.seconds)
 
     def _weigh(self) -> float:
@@ -267,7 +275,7 @@ class CandidateSearch:
         complete = self.complete
         if not complete:
             return -math.inf
-        predictions = [attempt.judged for attempt in complete if attempt.judged is not None]
+        predictions = [attempt.judged for attempt in complete]
         noise = self.judge.noise(max(attempt.score for attempt in complete))
         weights = select_ensemble(predictions, self.judge.objective, self.size, noise)
         for attempt, weight in zip(complete, weights.tolist(), strict=True):
@@ -316,7 +324,3 @@ def _take_turns(groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidat
         turns.append(seen[group[0].family])
         seen[group[0].family] += 1
     return [groups[i] for i in np.argsort(turns, kind="stable")]
-
-
-def _treatment(group: Sequence[Candidate]) -> str:
-    return group[0].treatment if isinstance(group[0], Network) else ""

@@ -87,12 +87,6 @@ def count_features(estimator: Any, count: int, reset: bool) -> None:
         )
 
 
-def forget_feature_names(estimator: Any) -> None:
-    """Removes the names of an earlier fit."""
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-
-
 def check_table_labels(y: Any, is_regression: bool) -> NDArray[Any]:
     """The labels of a plain table, one for every row."""
     if y is None:

@@ -27,7 +27,8 @@ from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
 from polynsd.estimator.inputs import Scaling
-from polynsd.estimator.kinds import check_member, kind_of, restore_member
+from polynsd.estimator.kinds import restore_member, store_member
+from polynsd.estimator.members import Member
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
 from polynsd.fields import fit_fields, require_fields
@@ -139,7 +140,7 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
             {
                 "weight": weight,
                 "calibration": calibration.state(),
-                "data": {"kind": kind_of(member), **member.state()[0]},
+                "data": store_member(member)[0],
             }
             for member, weight, calibration in estimator.members_
         ],
@@ -186,7 +187,6 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         )
     estimator.estimate_ = Estimate.restore(result["estimate"], _part(state, "estimate"))
     if isinstance(estimator, SheafClassifier):
-        require_fields(result["decision"], rule=str, gains=list[list[float]], positive=int)
         estimator.decision_ = Decision.restore(result["decision"])
         estimator.calibration_ = Calibration.restore(result["calibration"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
@@ -226,6 +226,14 @@ def _check_agreement(estimator: SheafEstimator) -> None:
         if predicted is not None and predicted.shape[1:] != (count,):
             raise DataError(f"an estimate holds probabilities of {count} classes; got {predicted.shape}")
         estimator.positive_ = names[decision.positive] if count == 2 else None
+
+
+def check_member(member: Member, columns: int, num_outputs: int) -> None:
+    """Raises unless a member takes so many treated features and has so many outputs."""
+    if not member.takes(columns, num_outputs):
+        raise DataError(
+            f"the member {member.name[:80]!r} does not take {columns} features to {num_outputs} outputs"
+        )
 
 
 def _restore_classes(stored: Any) -> NDArray[Any]:

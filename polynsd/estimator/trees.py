@@ -22,12 +22,11 @@ from scipy import sparse
 from torch import Tensor
 
 from polynsd.errors import DataError
-from polynsd.estimator.features import STANDARD
+from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.structure import COLUMNS
 from polynsd.fields import require_fields
-from polynsd.training import Task
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
@@ -44,8 +43,6 @@ WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: 
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
-
-Numbers = NDArray[np.float64]
 
 
 class Forest(NamedTuple):
@@ -164,8 +161,7 @@ class TreesCandidate:
             seconds = None
             if data.deadline is not None:
                 seconds = (data.deadline - time.monotonic()) / (len(folds) - len(grown))
-            fold = _Fold(table, data.target, train, val, data.weights, data.num_outputs, data.task)
-            grown.append(fold.grow(data.seed, seconds))
+            grown.append(_Fold(table, data, train, val).grow(seconds))
         forests, starts, outputs = zip(*grown, strict=True)
         forest = _join(forests, data.num_outputs)
         member = TreesMember(self.name, self.family, self.hops, forest, np.stack(starts), components)
@@ -219,26 +215,23 @@ class _Fold(NamedTuple):
     """What one model is fitted to and judged by."""
 
     table: Numbers
-    target: NDArray[Any]
+    data: FitData
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]
-    weights: Numbers | None
-    num_outputs: int
-    task: Task
 
-    def grow(self, seed: int, seconds: float | None) -> tuple[Forest, Numbers, Numbers]:
+    def grow(self, seconds: float | None) -> tuple[Forest, Numbers, Numbers]:
         """As many trees as are best on the validation nodes, what they add to `[O]`, and outputs `[N, O]`."""
-        rows, steps = self._limit_work(seed)
-        y = self.target[rows]
-        classes = np.zeros(1, dtype=np.int64) if self.task.is_regression else np.unique(y)
+        rows, steps = self._limit_work()
+        y, is_regression = self.data.target[rows], self.data.task.is_regression
+        classes = np.zeros(1, dtype=np.int64) if is_regression else np.unique(y)
         # a class that the fold does not have is less likely than those that it has, by a factor of about 2n
-        start = np.full(self.num_outputs, -np.log(2 * len(y)))
+        start = np.full(self.data.num_outputs, -np.log(2 * len(y)))
         start[classes] = 0.0
         outputs = np.repeat(start[None], len(self.table), 0)
-        if len(classes) == 1 and not self.task.is_regression:
+        if len(classes) == 1 and not is_regression:
             return read_trees([], classes), start, outputs
         columns = classes[1:] if len(classes) == 2 else classes  # of two classes, one has trees
-        model = _make_model(self.task.is_regression, len(y), RATE * MOST_STEPS / steps, seed)
+        model = _make_model(is_regression, len(y), RATE * MOST_STEPS / steps, self.data.seed)
         count = self._boost(model, rows, steps, start, columns, seconds)
         del model._predictors[count:]
         outputs[:, columns] += _raw(model, self.table)
@@ -247,15 +240,15 @@ class _Fold(NamedTuple):
         self._compare(forest, start, outputs)
         return forest, start, outputs
 
-    def _limit_work(self, seed: int) -> tuple[NDArray[np.int64], int]:
+    def _limit_work(self) -> tuple[NDArray[np.int64], int]:
         """The training nodes and the number of steps: fewer, larger steps first, then a sample of nodes."""
         rows = np.flatnonzero(self.train)
         columns = max(self.table.shape[1] * COLUMN_SHARE, 1.0)
-        of_a_row = columns * (self.num_outputs if self.num_outputs > 2 else 1)
+        of_a_row = columns * (self.data.num_outputs if self.data.num_outputs > 2 else 1)
         steps = int(np.clip(WORK / (len(rows) * of_a_row), FEWEST_STEPS, MOST_STEPS))
         most = int(WORK / (FEWEST_STEPS * of_a_row))
         if len(rows) > most:
-            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+            rows = np.sort(np.random.default_rng(self.data.seed).permutation(rows)[:most])
         return rows, steps
 
     def _boost(
@@ -271,19 +264,20 @@ class _Fold(NamedTuple):
 
         After every look at validation scikit-learn passes over all trees so far: looks become rarer.
         """
-        y, began = torch.from_numpy(self.target[self.val]), time.monotonic()
-        table, weights = self.table[rows], None if self.weights is None else self.weights[rows]
+        target, task, began = self.data.target, self.data.task, time.monotonic()
+        y, table = torch.from_numpy(target[self.val]), self.table[rows]
+        weights = None if self.data.weights is None else self.data.weights[rows]
         outputs = np.repeat(start[None], len(y), 0)
         losses: list[float] = []
         while len(losses) < most:
             steps = min(len(losses) + max(STEPS, len(losses) // 2), most)
-            model.set_params(max_iter=steps).fit(table, self.target[rows], weights)
+            model.set_params(max_iter=steps).fit(table, target[rows], weights)
             if not losses:
                 outputs[:, columns] += model._baseline_prediction[0]
             for total in _stages(model, self.table[self.val], len(losses)):
                 judged = outputs.copy()
                 judged[:, columns] += total
-                losses.append(float(self.task.loss(torch.from_numpy(judged), y)))
+                losses.append(float(task.loss(torch.from_numpy(judged), y)))
             outputs = judged
             is_late = seconds is not None and time.monotonic() - began > seconds
             if is_late or len(losses) - int(np.argmin(losses)) > STEPS:
@@ -293,7 +287,7 @@ class _Fold(NamedTuple):
     def _compare(self, forest: Forest, start: Numbers, expected: Numbers) -> None:
         """Raises unless the trees in arrays predict what scikit-learn does."""
         some = np.flatnonzero(self.val)[:CHECKED]
-        found = forest.predict(self.table[some], self.num_outputs) + start
+        found = forest.predict(self.table[some], self.data.num_outputs) + start
         if not np.allclose(found, expected[some], rtol=1e-6, atol=1e-9):
             raise RuntimeError(
                 "the trees of this version of scikit-learn are not understood: predictions differ by "

@@ -8,8 +8,8 @@ from torch_geometric.data import Data
 
 from polynsd import IdentitySheaf, PolyNSD, kernels
 from polynsd.errors import GraphError
-from polynsd.estimator.explain import explain_node, network_model
-from polynsd.estimator.gradients import ForwardPass, find_transports
+from polynsd.estimator.explain import explain_node
+from polynsd.estimator.gradients import ForwardPass, find_transports, network_model
 from polynsd.topology import as_topology
 
 N, F = 12, 5
@@ -156,10 +156,9 @@ def test_transport_is_the_block_of_the_laplacian(name):
     model, data, node = make_model(**MODELS[name]), make_data(), 4
     part = network_model(model, as_topology(data.edge_index, N), data.x.numpy(), data)
     first, _ = find_transports(part, node)
-    graph = part.graph(torch.ones(part.topology.num_edges, dtype=torch.double))
     with torch.no_grad():
         state = model.encode(data.x)
-        L = model.layers[0].laplacian(state, *graph, state.flatten(-2)).to_dense()
+        L = model.layers[0].laplacian(state, *part.graph, state.flatten(-2)).to_dense()
     D = model.config.total_stalk_dim
     L = L.reshape(N, D, N, D)
     for neighbour, T in zip(first.neighbours, first.matrix, strict=True):

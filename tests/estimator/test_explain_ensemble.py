@@ -15,8 +15,7 @@ from polynsd.data.tables.dates import text_days
 from polynsd.errors import ConfigError, GraphError
 from polynsd.estimator.calibration import Calibration
 from polynsd.estimator.decision import Decision
-from polynsd.estimator.explain_dates import format_days
-from polynsd.estimator.explain_ensemble import tree_slopes
+from polynsd.estimator.explain_ensemble import format_days, tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
 from polynsd.estimator.inputs import Scaling

@@ -11,7 +11,7 @@ from polynsd.data import Graph
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
-from polynsd.estimator.kinds import kind_of, restore_member
+from polynsd.estimator.kinds import restore_member, store_member
 from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.links import LinkCandidate, LinkedInputs
 from polynsd.estimator.members import FitData
@@ -69,7 +69,6 @@ def test_the_nodes_of_fit_are_known_without_one_of_their_edges(member, caplog):
 
 
 def test_state(member):
-    data, tensors = member.state()
-    again = restore_member({"kind": kind_of(member), **data}, tensors)
+    again = restore_member(*store_member(member))
     assert (again.name, again.family, again.parameters) == (member.name, "links", member.parameters)
     np.testing.assert_array_equal(again.outputs(inputs()), member.outputs(inputs()))

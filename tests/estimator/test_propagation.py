@@ -8,7 +8,7 @@ from test_linear_candidates import inputs_of, random_folds, random_graph
 
 from polynsd.data import Graph
 from polynsd.estimator.folds import Folds
-from polynsd.estimator.kinds import kind_of, restore_member
+from polynsd.estimator.kinds import restore_member, store_member
 from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.members import FitData
 from polynsd.estimator.propagation import FitOnce, PropagationCandidate, PropagationMember, propagate
@@ -55,8 +55,7 @@ def test_labels_of_held_out_nodes_have_no_influence():
 def test_members_are_restored_and_know_their_graph(base, caplog):
     graph, other = random_graph(), random_graph(80, seed=1)
     member = fit(graph, random_folds(60), base=base)
-    data, tensors = member.state()
-    again = restore_member({"kind": kind_of(member), **data}, tensors)
+    again = restore_member(*store_member(member))
     np.testing.assert_array_equal(again.outputs(inputs_of(graph)), member.outputs(inputs_of(graph)))
     elsewhere = again.outputs(inputs_of(other))
     assert "not the nodes of fit" in caplog.text

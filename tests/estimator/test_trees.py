@@ -9,9 +9,9 @@ from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
-from polynsd.estimator.kinds import check_member
 from polynsd.estimator.members import FitData, Fitted
 from polynsd.estimator.networks import Network
+from polynsd.estimator.storage import check_member
 from polynsd.estimator.trees import (
     Forest,
     TreesCandidate,

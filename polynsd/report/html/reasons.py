@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from polynsd.data.graph import Graph
 from polynsd.diagnostics import OpenedRun
 from polynsd.errors import PolyNSDError
-from polynsd.estimator.explain import network_model
-from polynsd.estimator.explanation import largest
-from polynsd.estimator.gradients import ForwardPass
+from polynsd.estimator.explain import largest
+from polynsd.estimator.gradients import ForwardPass, network_model
 from polynsd.nn import PolyNSD
 from polynsd.report.html.blocks import round_numbers, shorten
 from polynsd.report.html.predicted import Predicted
