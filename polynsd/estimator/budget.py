@@ -54,7 +54,8 @@ class Budget:
         plain = self._epoch_seconds(usual, self.num_folds)
         if self.on_gpu:
             return min(3.5 * (plain / 0.0012) ** 0.8, 15.0)
-        return min(45 * (plain / 0.025) ** 0.4, 180.0)
+        size = plain / 0.025  # about 1 for two thousand nodes
+        return min(45 * size ** (0.4 if size < 1 else 0.8), 240.0)
 
     @property
     def share_spent(self) -> float:

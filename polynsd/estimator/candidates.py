@@ -89,7 +89,7 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     bases = sorted(bases, key=lambda base: base.family != below)[:1]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
     cheap = sort_families(cheap)
-    if is_wide(inputs, 0):  # many columns are dear: once it is known how far features alone are behind
+    if is_wide(inputs, 0) or inputs.num_nodes >= LARGE:  # dear: once it is known how far features are behind
         cheap.sort(key=lambda candidate: isinstance(candidate, TreesCandidate))
     networks = sort_families(networks)
     if not _has_words(inputs):  # few numbers may need depth, and deep networks most of the allowance: first
@@ -220,6 +220,8 @@ def _deep_networks(named: Callable[..., Network], plain: Options, kind: _Regular
             yield named(f"deep, {channels} wide", "deep", **{**linear, "channels": channels}, layers=8)
         return
     deep: Options = {**plain, "norm": "batch", "dropout": 0.2}
+    sheaf = {**deep, **SHEAF, "norm": "batch", "channels": 32, "rate": 0.005}
+    yield named("deep sheaf", "deep", **sheaf, layers=4)
     yield named("deep", "deep", **deep, **MEAN, gate="rezero", layers=8)
     yield named("deep, norm", "deep", **deep, **MEAN, layers=4)
     wide = {**deep, "channels": 128, "dropout": 0.5, "rate": 0.005}
