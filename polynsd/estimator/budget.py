@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from scipy import sparse
 
+from polynsd.estimator.folds import LARGE
 from polynsd.estimator.networks import Network, NetworkMember
 from polynsd.training import Configuration
 
@@ -54,8 +55,8 @@ class Budget:
         plain = self._epoch_seconds(usual, self.num_folds)
         if self.on_gpu:
             return min(3.5 * (plain / 0.0012) ** 0.8, 15.0)
-        size = plain / 0.025  # about 1 for two thousand nodes
-        return min(45 * size ** (0.4 if size < 1 else 0.8), 240.0)
+        growth = 0.8 if self.inputs.num_nodes >= LARGE else 0.4  # a small graph is not worth minutes
+        return min(45 * (plain / 0.025) ** growth, 240.0)
 
     @property
     def share_spent(self) -> float:
