@@ -213,7 +213,7 @@ def _networks(treatment: str, inputs: Inputs) -> Iterable[Network]:
 
 
 def _deep_networks(named: Callable[..., Network], plain: Options, kind: _Regularised) -> Iterable[Network]:
-    """Few numbers may have to come from far, through norms; words go without, along linear paths too."""
+    """Numbers may have to come from far: first through a sheaf, all with norms; words along linear paths."""
     if kind is WORDS:
         linear: Options = {**plain, **SYMMETRIC, "dropout": 0.2, "rate": 0.005, "linear_encoder": True}
         for channels in (64, 128):

@@ -43,6 +43,13 @@ def test_cheap_families_come_first(inputs):
     assert len(set(places)) > 3
 
 
+def test_on_numbers_a_deep_sheaf_is_the_first_network(inputs):
+    first = next(one for one in make_candidates(inputs, ["standard"], AUTO) if isinstance(one, Network))
+    model = first.configuration.model
+    assert first.family == "deep"
+    assert (model.num_layers, model.layer.maps, model.layer.trunk) == (4, "orthogonal", "both")
+
+
 def test_names_tell_candidates_apart(inputs):
     names = [one.name for one in make_candidates(inputs, inputs.treatments.names, AUTO)]
     assert len(set(names)) == len(names)

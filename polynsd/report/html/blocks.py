@@ -124,7 +124,7 @@ def number(value: float | None) -> str:
 
 
 def line(x: Any, y: Any, name: str, colour: str = "$0", *, dash: str = "solid", width: float = 2.0) -> Trace:
-    """A line."""
+    """A line through all points (x, y); colours such as `$0` are those of the page."""
     style = {"color": colour, "dash": dash, "width": width}
     return {"type": "scatter", "mode": "lines", "x": x, "y": round_numbers(y), "name": name, "line": style}
 
@@ -138,7 +138,7 @@ def marked_line(x: Any, y: Any, name: str, colour: str = "$0", *, dash: str = "s
 def points(
     x: Any, y: Any, name: str, colour: str, *, size: float = 6, hover: str = "", **marker: Any
 ) -> Trace:
-    """Points."""
+    """A marker at every (x, y)."""
     trace = {"type": "scatter", "mode": "markers", "x": x, "y": round_numbers(y), "name": name}
     return {**trace, "marker": {"color": colour, "size": size, **marker}, **hover_text(hover)}
 
