@@ -206,7 +206,7 @@ def _count_words(column: Column, words: Sequence[str]) -> Features:
     codes, texts = column.categories
     position = {word: i for i, word in enumerate(words)}
     ends, numbers, values = array("q", [0]), array("i"), array("f")
-    for text in texts:  # into arrays at once: counts in Python would take ten times the memory
+    for text in texts:  # into arrays at once: objects of Python take far more memory
         counts = Counter(position[word] for word in _split_words(text) if word in position)
         numbers.extend(counts.keys())
         values.extend(counts.values())
