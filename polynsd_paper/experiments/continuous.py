@@ -1,6 +1,6 @@
 """Models in continuous time; the paper's table of them is missing from its source.
 
-continuous         the nine standard graphs, everything searched with half the trials of the leaderboard,
+continuous         the nine standard graphs, everything searched with a quarter of the trials of the leaderboard,
                    time T and steps of RK4 included. NSD and PolyNSD in continuous time for three families
                    of maps, identity maps as control, GRAND and CGNN as rivals, and the discrete PolyNSD with
                    16 layers, which is as many products as four steps of RK4
@@ -40,7 +40,7 @@ DIFFUSION: dict[str, Any] = {
     "model.layer.correction": "none",
 }
 EVALUATIONS = 16  # four steps of RK4
-TRIALS = 32  # half of a leaderboard's, as a training is several times as long
+TRIALS = 16  # a quarter of a leaderboard's, as a training is several times as long
 START: dict[str, Any] = {"model.ode.horizon": 1.0, "model.ode.steps": 4, "model.layer.stalk_dim": 3}
 
 
