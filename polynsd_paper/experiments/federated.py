@@ -378,7 +378,8 @@ FEDERATED = Experiment(
     {"model": tuple(ROWS)},
     _configure,
     seeds=1,
-    minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell",
+    minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell; "
+    "roman_empire_glovesub: 100–350 s beside thirteen processes on an H200",
     paper="the federated table",
     report="polynsd_paper.reports.federated:report_federated",
     fast_datasets=("texas",),
