@@ -78,7 +78,7 @@ AGNOSTIC = Experiment(
     {"model": tuple(ROWS)},
     _cell,
     budgets={graph: replace(BUDGETS[graph], trials=TRIALS) for graph in GRAPHS},
-    minutes="45–140 s per cell of texas, 30–48 s of cora (24 trials, twelve processes on an H200), 170–350 s of "
-    "film and chameleon (32 trials, beside large trainings)",
+    minutes="45–140 s per cell of texas, 30–48 s of cora (24 trials, twelve processes on an H200), "
+    "170–350 s of film and chameleon (32 trials, beside large trainings)",
     report="polynsd_paper.reports.agnostic:report_gains",
 )

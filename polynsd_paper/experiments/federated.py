@@ -213,7 +213,7 @@ class Federations:
         return [replace(sent, curves=curves) for curves in train_side_by_side(trainings, self.metric, report)]
 
     def _measure_traffic(self, config: FederatedConfig) -> Rounds:
-        """Parameters and bytes of a shape: messages have the same size in every round, so two rounds show it."""
+        """Parameters and bytes of a shape: messages have one size in all rounds, so two rounds show it."""
         short = replace(config, masks="none", rounds=2, local_epochs=1, seed=0, rate=0.01, penalty=0.0)
         if repr(short) not in self._traffic:
             self._traffic[repr(short)] = self._play_by_server(short)
