@@ -1,9 +1,9 @@
 """Models in continuous time; the paper's table of them is missing from its source.
 
 continuous         the nine standard graphs, everything searched with a quarter of the trials of the
-                   leaderboard, time T and steps of RK4 included. NSD and PolyNSD in continuous time for three families
-                   of maps, identity maps as control, GRAND and CGNN as rivals, and the discrete PolyNSD with
-                   16 layers, which is as many products as four steps of RK4
+                   leaderboard, time T and steps of RK4 included. NSD and PolyNSD in continuous time for
+                   three families of maps, identity maps as control, GRAND and CGNN as rivals, and the
+                   discrete PolyNSD with 16 layers, which is as many products as four steps of RK4
 continuous-sweep   K × T × steps of PolyNSD in continuous time with diagonal maps, nothing searched. Records
                    also tell how many evaluations dopri5 needs on the trained model, and how far RK4 is off
 """
