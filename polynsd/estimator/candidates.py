@@ -19,8 +19,7 @@ from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate
 from polynsd.estimator.networks import Network
 from polynsd.estimator.propagation import FitOnce, propagation_candidates
-from polynsd.estimator.sklearn_compat import HAS_SKLEARN
-from polynsd.estimator.trees import HOPS, TreesCandidate, is_wide, trees_candidates
+from polynsd.estimator.trees import HOPS, TreesCandidate, forests, is_wide, trees_candidates
 from polynsd.sheaf.families import get_family
 from polynsd.training import Configuration
 from polynsd.zoo import build_model, layer_defaults
@@ -35,7 +34,7 @@ PATIENCE = 40
 ZOO_EPOCHS, ZOO_PATIENCE = 300, 60
 ZOO_SETTINGS = ((0.5, 5e-4), (0.2, 5e-4), (0.5, 5e-5))  # dropout and weight decay
 MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
-BELOW_LABELS = ("smoothed", "trees")  # families of the model that labels are spread over
+BELOW_LABELS = ("smoothed", "trees")  # what labels are spread over: the first if features are many
 EXAMPLES: Options = {
     "maps": "orthogonal",
     "stalk_dim": 4,
@@ -83,10 +82,10 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     ]
     networks: list[Candidate] = [n for treatment in treatments for n in _networks(treatment, inputs)]
     alone: list[Candidate] = [*linear, *trees_candidates(inputs)]
-    cheap = [FitOnce(each) if each.family in BELOW_LABELS else each for each in alone]
-    below = "smoothed" if is_wide(inputs, HOPS) else "trees"  # what labels are spread over, if it is there
-    bases = [candidate for candidate in cheap if candidate.family in BELOW_LABELS]
-    bases = sorted(bases, key=lambda base: base.family != below)[:1]
+    order = BELOW_LABELS if is_wide(inputs, HOPS) else BELOW_LABELS[::-1]
+    base = next((each for family in order for each in alone if each.family == family), None)
+    cheap: list[Candidate] = [FitOnce(each) if each is base else each for each in alone]
+    bases = [each for each in cheap if isinstance(each, FitOnce)]
     cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
     cheap = sort_families(cheap)
     if is_wide(inputs, 0) or inputs.num_nodes >= LARGE:  # dear: once it is known how far features are behind
@@ -114,8 +113,7 @@ def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
         norm="none",
         degree=0,
     )
-    trees = [TreesCandidate("boosted trees, links", "links", HOPS)] if HAS_SKLEARN else []
-    bases: tuple[Candidate, ...] = (linear, *trees, perceptron)
+    bases: tuple[Candidate, ...] = (linear, *forests("boosted trees, links", "links"), perceptron)
     return [LinkCandidate(base) for base in bases]
 
 

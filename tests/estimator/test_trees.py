@@ -124,12 +124,12 @@ def test_weights_and_a_deadline_that_has_passed():
 
 def test_many_features_alone_are_seen_by_many_components_once_other_cheap_models_are_known():
     narrow, wide = inputs_of(random_graph()), inputs_of(random_graph(300, 900))
-    assert [c.family for c in trees_candidates(narrow)] == ["features", "trees"]
-    alone, around = trees_candidates(wide)
+    assert [c.family for c in trees_candidates(narrow)] == ["features", "trees", "trees"]
+    alone, near, around = trees_candidates(wide)
     given = dict.fromkeys(EXAMPLES, "auto")
     cheap = [c for c in make_candidates(wide, ["standard"], given) if not isinstance(c, Network)]
-    assert cheap[-1] == alone
+    assert cheap[-3:] == [alone, near, around]
     folds = random_folds(300, 2)
-    for candidate, columns in ((alone, 256), (around, 32)):
+    for candidate, columns in ((alone, 256), (near, 32), (around, 128)):
         member, _ = candidate.fit(FitData(wide, wide.graph.y, folds, get_task("accuracy")))
         assert member.components.shape[1] == columns
