@@ -113,7 +113,7 @@ def _links(inputs: Inputs, treatment: str) -> list[Candidate]:
         norm="none",
         degree=0,
     )
-    bases: tuple[Candidate, ...] = (linear, *forests("boosted trees, links", "links"), perceptron)
+    bases: tuple[Candidate, ...] = (linear, *forests("boosted trees, links", "links", inputs), perceptron)
     return [LinkCandidate(base) for base in bases]
 
 
