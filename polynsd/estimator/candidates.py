@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.devices import with_double
 from polynsd.errors import ConfigError
+from polynsd.estimator.features import MANY_WORDS
 from polynsd.estimator.folds import LARGE
 from polynsd.estimator.linear import LinearCandidate, linear_candidates
 from polynsd.estimator.links import LinkCandidate
@@ -33,7 +34,6 @@ AUTO = "auto"
 PATIENCE = 40
 ZOO_EPOCHS, ZOO_PATIENCE = 300, 60
 ZOO_SETTINGS = ((0.5, 5e-4), (0.2, 5e-4), (0.5, 5e-5))  # dropout and weight decay
-MANY_WORDS = 100  # sparse columns from which on they are treated as a bag of words
 BELOW_LABELS = ("smoothed", "trees")  # what labels are spread over: the first if features are many
 EXAMPLES: Options = {
     "maps": "orthogonal",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 QUANTILES = 16  # of a column, at which trees are asked
 MOST_REMOVED = 20  # edges of the node that are taken away; of more, those to the nodes of the fewest edges
+WORDS = "(number of features that are not 0)"  # the name of the column that treatments add
 UNITS = {"year": 365.25, "month": 30.4375, "day": 1.0, "hour": 1 / 24}  # in days
 FEWEST_UNITS = 3  # that the dates of a column must span to be counted in this unit
 
@@ -97,7 +98,7 @@ def explain_prediction(
         predicted = [torch.from_numpy(m.outputs(changed)[:, number]) for m, _, _ in estimator.members_]
         return float(score([row for rows in predicted for row in rows]))
 
-    labels = _names(estimator, graph, number)
+    labels = _names(estimator, graph, inputs, number)
     explanation = assemble(
         models=models,
         outputs=outputs,
@@ -230,13 +231,17 @@ def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
     return torch.from_numpy(slopes.transpose(1, 0, 2).copy())
 
 
-def _names(estimator: Any, graph: Graph, number: int) -> Names:
+def _names(estimator: Any, graph: Graph, inputs: Inputs, number: int) -> Names:
     known = getattr(estimator, "feature_names_in_", graph.feature_names)
     encoders = getattr(estimator, "column_encoders_", ())
     if encoders:  # a column may have become several features
         known = [name for encoder in encoders for name in encoder.names]
     features = None if known is None else [str(name) for name in known]
-    return Names.of(graph.ids, features, dense_row(graph.x, number).astype(np.float64))
+    names = Names.of(graph.ids, features, dense_row(graph.x, number).astype(np.float64))
+    if not inputs.treatments.counts_words:
+        return names
+    count = np.count_nonzero(names.values[inputs.treatments.sparse])
+    return Names(names.nodes, [*names.features, WORDS], np.append(names.values, count))
 
 
 def _without_edge(graph: Graph, ends: tuple[int, int]) -> Graph:

@@ -11,6 +11,10 @@ bag of words), or zero on almost all. It is never centred: zeros stay zeros. Eve
 
 A sparse column whose largest value is above 100 or below 0.001 is divided by it in every treatment. A
 constant column says nothing and is left out. Nothing sparse is made dense.
+
+Where there are many sparse columns, a bag of words, every treatment has one column more, the last one: the
+logarithm of 1 + the number of a node's words, (x − mean) / deviation. The length of a text tells much, and
+dividing rows by their length hides it.
 """
 
 from __future__ import annotations
@@ -27,13 +31,14 @@ from scipy import sparse
 from scipy.special import ndtri
 from torch import Tensor
 
-from polynsd.errors import ShapeError, require_choice
+from polynsd.errors import DataError, ShapeError, require_choice
 from polynsd.estimator.members import StoredTensors, check_range
 from polynsd.fields import require_fields
 
 logger = logging.getLogger("polynsd")
 
 STANDARD, SCALED, ROW, RANK = TREATMENTS = ("standard", "scaled", "row", "rank")
+MANY_WORDS = 100  # sparse columns from which on they are a bag of words
 MOSTLY_ZERO, ALMOST_ZERO = 0.5, 0.05  # share of other entries: without negative ones, and with them
 SMALLEST, LARGEST = 1e-3, 100.0  # sparse columns whose largest value lies between stay as they are
 STORED_SPARSELY = 0.25  # share of entries up to which the result is a sparse matrix
@@ -43,7 +48,7 @@ BLOCK = 2**24  # entries of a dense matrix that are looked at in one go
 ENOUGH_ROWS = 500  # fewer nodes tell less of the scale of a column than all of them
 EQUAL_ROWS = 1.01  # rows whose lengths differ by less count as equal
 ROUNDING = float(np.finfo(np.float32).eps)  # a column that varies by less is constant
-ARRAYS = ("sparse", "dense", "largest", "mean", "deviation", "quantiles")
+ARRAYS = ("sparse", "dense", "largest", "mean", "deviation", "quantiles", "words")
 
 Numbers = NDArray[np.float64]
 Matrix = Any  # NDArray[np.float64] or scipy.sparse.csr_array, which has no types
@@ -61,6 +66,7 @@ class FeatureTreatments:
         mean: of every dense column.
         deviation: of every dense column.
         quantiles: `[Q, dense]`, ascending.
+        words: mean and deviation of the logarithm of the number of words; empty where words are not counted.
         names: the treatments that differ here, "standard" first.
         is_sparse: whether treated features are a sparse matrix.
     """
@@ -72,6 +78,7 @@ class FeatureTreatments:
     mean: Numbers
     deviation: Numbers
     quantiles: Numbers
+    words: Numbers
     names: tuple[str, ...]
     is_sparse: bool
 
@@ -95,6 +102,7 @@ class FeatureTreatments:
             mean=mean,
             deviation=deviation,
             quantiles=quantiles,
+            words=_learn_words(x, kept_sparse),
             names=(STANDARD,),
             is_sparse=_is_sparse(columns, kept_sparse, kept_dense),
         )
@@ -102,8 +110,16 @@ class FeatureTreatments:
 
     @property
     def columns(self) -> NDArray[np.int64]:
-        """The numbers of the given columns in the order of the treated ones: sparse ones first."""
-        return np.concatenate([self.sparse, self.dense])
+        """The numbers of the given columns in the order of the treated ones: sparse ones first.
+
+        The number of words, which is not among the given columns, has the number `width`.
+        """
+        return np.concatenate([self.sparse, self.dense, [self.width] * self.counts_words]).astype(np.int64)
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether the last column is the number of words."""
+        return len(self.words) > 0
 
     @property
     def dropped(self) -> NDArray[np.int64]:
@@ -115,10 +131,14 @@ class FeatureTreatments:
         require_choice("treatment of features", treatment, TREATMENTS)
         if x.shape[1] != self.width:
             raise ShapeError(f"there must be {self.width} features, as in fit; got {x.shape[1]}.")
-        flags = self._treat_sparse(_select(x, self.sparse, self.is_sparse), treatment)
-        if not len(self.dense):
-            return flags
+        flags = _select(x, self.sparse, self.is_sparse)
         numbers = self._treat_dense(_select(x, self.dense), treatment)
+        if self.counts_words:
+            mean, deviation = self.words
+            numbers = np.hstack([numbers, (np.log1p(_count_words(flags)) - mean)[:, None] / deviation])
+        flags = self._treat_sparse(flags, treatment)
+        if not numbers.shape[1]:
+            return flags
         if self.is_sparse:
             return sparse.csr_array(sparse.hstack([flags, sparse.csr_array(numbers)], format="csr"))
         return np.hstack([flags, numbers])
@@ -183,12 +203,14 @@ class FeatureTreatments:
         require_fields(data, width=int, names=list[str], is_sparse=bool)
         stored = StoredTensors(tensors)
         columns = {"sparse": "A", "dense": "B"}
-        scales = {"largest": "A", "mean": "B", "deviation": "B", "quantiles": "Q B"}
+        scales = {"largest": "A", "mean": "B", "deviation": "B", "quantiles": "Q B", "words": "W"}
         arrays = {name: stored.take(name, shape, torch.int64) for name, shape in columns.items()}
         for name in columns:
             check_range(name, arrays[name], 0, data["width"])
         arrays |= {name: stored.take(name, shape) for name, shape in scales.items()}
         stored.require_none_left()
+        if stored.size("W") not in (0, 2):
+            raise DataError("the tensor words must hold a mean and a deviation, or nothing")
         numbers = {name: tensor.numpy() for name, tensor in arrays.items()}
         return cls(width=data["width"], names=tuple(data["names"]), is_sparse=data["is_sparse"], **numbers)
 
@@ -288,6 +310,19 @@ def _quantiles(values: Numbers, most: int) -> Numbers:
     low, share = places.astype(np.int64), places % 1
     high = np.minimum(low + 1, len(sample) - 1)
     return (ordered[:, low] * (1 - share) + ordered[:, high] * share).T
+
+
+def _learn_words(x: Matrix, columns: NDArray[np.int64]) -> Numbers:
+    """Mean and deviation of the logarithm of the number of words; empty where they are few, or all alike."""
+    if len(columns) < MANY_WORDS:
+        return np.empty(0)
+    counts = np.log1p(_count_words(_select(x, columns, keep_sparse=True)))
+    return np.array([counts.mean(), counts.std()]) if counts.std() > ROUNDING else np.empty(0)
+
+
+def _count_words(values: Matrix) -> Numbers:
+    """`[N]` the number of entries of every row that are not zero."""
+    return np.ravel((values != 0).sum(1)).astype(np.float64)
 
 
 def _divide_columns(values: Matrix, scale: Numbers) -> Matrix:

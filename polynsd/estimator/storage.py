@@ -40,7 +40,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-FORMAT = 4  # of what `learned_values` and `model_weights` hold
+FORMAT = 5  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES: dict[str, Any] = {
     "n_features_in_": int,

@@ -2,7 +2,8 @@
 
 The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks like around a node
 (`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
-by its leading principal components where it is wide: a few where neighbours are looked at too, many alone.
+by leading principal components where it is wide: a few where neighbours are looked at too, many alone. Its
+dense columns stay, among them the number of words.
 
 scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
 by themselves. Their predictions are compared with scikit-learn's at every fit.
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import block_diag
 from torch import Tensor
 
 from polynsd.errors import DataError
@@ -196,16 +198,24 @@ def is_wide(inputs: Inputs, hops: int) -> bool:
 
 
 def find_components(inputs: Inputs, hops: int, most: int, seed: int) -> Numbers | None:
-    """`[F, most]` the leading right singular vectors of features too wide for a table; None of others."""
+    """`[F, C]` what replaces features too wide for a table; None of others.
+
+    The leading right singular vectors of the sparse columns, at most so many, beside dense columns as they
+    are; the vectors of all columns where the dense ones alone are too many.
+    """
     if not is_wide(inputs, hops):
         return None
     from sklearn.utils.extmath import randomized_svd
 
-    x = inputs.features(STANDARD)
-    count = min(most, *x.shape)
+    x, num_sparse = inputs.features(STANDARD), inputs.num_sparse
+    num_dense = x.shape[1] - num_sparse
+    if not num_sparse or (hops + 1) * num_dense > MOST_COLUMNS:
+        num_sparse, num_dense = x.shape[1], 0
     x = sparse.csr_matrix(x) if sparse.issparse(x) else x
-    _, _, vectors = randomized_svd(x, count, n_iter=POWERS, random_state=seed)
-    return np.ascontiguousarray(vectors.T, dtype=np.float64)
+    x = x[:, :num_sparse]
+    _, _, vectors = randomized_svd(x, min(most, *x.shape), n_iter=POWERS, random_state=seed)
+    components: Numbers = block_diag(vectors.T, np.eye(num_dense))
+    return np.ascontiguousarray(components, dtype=np.float64)
 
 
 def make_table(inputs: Inputs, hops: int, components: Numbers | None) -> Numbers:

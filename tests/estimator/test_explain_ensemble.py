@@ -215,6 +215,20 @@ def test_trees_on_components_are_moved_by_the_features_that_these_add_up():
     assert found.own == pytest.approx(2 * slope * table[node, 0])
 
 
+def test_the_number_of_words_is_explained_as_a_feature():
+    words = (np.random.default_rng(0).random((N, 120)) < np.linspace(0.1, 0.9, N)[:, None]).astype(float)
+    graph = replace(make_graph(), x=sparse.csr_array(words), feature_names=None)
+    estimator = make_estimator(graph, regression=True)
+    weights = torch.zeros(1, len(estimator.treatments_.columns), 1, dtype=torch.double)
+    weights[0, -1] = 2.0
+    member = LinearMember("count", "features", "standard", "mean", 0, 1.0, weights, weights[:, 0])
+    estimator.members_ = [Chosen(member, 1.0)]
+    found = estimator.explain("n3", exact=0)
+    ((name, value, own),) = found.features[["feature", "value", "own"]].to_numpy().tolist()
+    assert (name, value) == ("(number of features that are not 0)", words[3].sum())
+    assert own == pytest.approx(found.own)
+
+
 def test_an_explanation_speaks_in_the_users_names():
     estimator = make_estimator(make_graph())
     found = estimator.explain("n3", top=2)

@@ -72,6 +72,27 @@ def test_one_outlier_and_equal_values():
     assert FeatureTreatments.learn(1e9 + 1e-3 * RNG.normal(size=(20, 2))).columns.tolist() == [0]
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_beside_many_words_stands_how_many_a_node_has(form):
+    words = RNG.random((300, 120)) < np.linspace(0.02, 0.3, 300)[:, None]
+    x = form(np.hstack([NUMBERS, 3.0 * words]))
+    treatments = FeatureTreatments.learn(x)
+    assert treatments.columns.tolist() == [*range(2, 122), 0, 1, 122]
+    length = np.log1p(words.sum(1))
+    expected = (length - length.mean()) / length.std()
+    for name in treatments.names:
+        np.testing.assert_allclose(dense(treatments.apply(x, name))[:, -1], expected, err_msg=name)
+    again = FeatureTreatments.restore(*treatments.state())
+    np.testing.assert_array_equal(dense(again.apply(x[:9])), dense(treatments.apply(x))[:9])
+
+
+@pytest.mark.parametrize(
+    "words", [RNG.random((300, 99)) < 0.1, np.eye(120, dtype=bool)], ids=["few", "as many everywhere"]
+)
+def test_words_are_not_counted(words):
+    assert not FeatureTreatments.learn(words.astype(float)).counts_words
+
+
 def test_nothing_but_constant_columns(caplog):
     treatments = FeatureTreatments.learn(np.ones((9, 3)))
     treatments.log(("a", "b", "c"))
@@ -82,8 +103,8 @@ def test_nothing_but_constant_columns(caplog):
 def test_many_columns():
     x = sparse.random(50, 100_000, 1e-3, format="csr", random_state=0)
     treatments = FeatureTreatments.learn(x)
-    assert len(treatments.columns) + len(treatments.dropped) == 100_000
-    assert treatments.apply(x, "row").nnz == x.nnz
+    assert sorted([*treatments.columns, *treatments.dropped]) == list(range(100_001))
+    assert treatments.apply(x, "row").nnz == x.nnz + 50
 
 
 def test_a_column_that_training_nodes_do_not_show_is_kept_and_scaled_by_all():

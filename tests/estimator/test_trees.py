@@ -1,7 +1,10 @@
 """Boosted trees: arrays predict what scikit-learn does, and poor data give a model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import sparse
 from test_linear_candidates import random_folds, random_graph
 
 from polynsd import DataError
@@ -80,18 +83,31 @@ def test_the_table_has_neighbours_and_places():
     np.testing.assert_allclose(table[:, 44:], P @ table[:, 40:44])
 
 
+def test_numbers_beside_many_words_stay_as_they_are():
+    graph = random_graph(80, 500)
+    numbers = np.random.default_rng(0).normal(size=(80, 2))
+    graph = replace(graph, x=sparse.csr_array(sparse.hstack([graph.x, numbers])))
+    inputs = inputs_of(graph)
+    components = find_components(inputs, 2, 32, seed=0)
+    table = make_table(inputs, 2, components)
+    kept = inputs.features().toarray()[:, inputs.num_sparse :]
+    assert kept.shape == (80, 3)  # the number of words is the third
+    np.testing.assert_allclose(table[:, 32:35], kept)
+    np.testing.assert_allclose(table[:, 67:70], inputs.adjacency("mean") @ kept)
+
+
 @pytest.mark.parametrize("dense", [True, False])
 def test_wide_features_are_replaced_by_their_leading_components(dense):
     graph = random_graph(80, 500, dense=dense)
     inputs = inputs_of(graph)
-    components = find_components(inputs, 2, 32, seed=0)
-    assert components.shape == (inputs.num_features, 32)
-    np.testing.assert_allclose(components.T @ components, np.eye(32), atol=1e-10)
+    components, width = find_components(inputs, 2, 32, seed=0), 32 if dense else 33  # the number of words
+    assert components.shape == (inputs.num_features, width)
+    np.testing.assert_allclose(components.T @ components, np.eye(width), atol=1e-10)
     x = inputs.features()
     x = x if dense else x.toarray()
     best = np.linalg.svd(x, compute_uv=False)[:32]
     assert np.linalg.norm(x @ components) > 0.99 * np.linalg.norm(best)
-    assert make_table(inputs, 2, components).shape == (80, 3 * (32 + 4))
+    assert make_table(inputs, 2, components).shape == (80, 3 * (width + 4))
 
 
 def test_words_that_trees_see_by_components_are_stored():
@@ -132,4 +148,4 @@ def test_many_features_alone_are_seen_by_many_components_once_other_cheap_models
     folds = random_folds(300, 2)
     for candidate, columns in ((alone, 256), (near, 32), (around, 128)):
         member, _ = candidate.fit(FitData(wide, wide.graph.y, folds, get_task("accuracy")))
-        assert member.components.shape[1] == columns
+        assert member.components.shape[1] == columns + 1  # and the number of words
