@@ -219,6 +219,7 @@ def test_the_number_of_words_is_explained_as_a_feature():
     words = (np.random.default_rng(0).random((N, 120)) < np.linspace(0.1, 0.9, N)[:, None]).astype(float)
     graph = replace(make_graph(), x=sparse.csr_array(words), feature_names=None)
     estimator = make_estimator(graph, regression=True)
+    estimator.n_features_in_, estimator.feature_names_in_ = 120, None
     weights = torch.zeros(1, len(estimator.treatments_.columns), 1, dtype=torch.double)
     weights[0, -1] = 2.0
     member = LinearMember("count", "features", "standard", "mean", 0, 1.0, weights, weights[:, 0])
