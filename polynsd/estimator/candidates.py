@@ -15,6 +15,7 @@ from polynsd.devices import with_double
 from polynsd.errors import ConfigError
 from polynsd.estimator.features import MANY_WORDS
 from polynsd.estimator.folds import LARGE
+from polynsd.estimator.label_trees import LabelTreesCandidate, label_trees
 from polynsd.estimator.linear import LinearCandidate, linear_candidates
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate
@@ -86,10 +87,10 @@ def make_candidates(inputs: Inputs, treatments: Sequence[str], given: Mapping[st
     base = next((each for family in order for each in alone if each.family == family), None)
     cheap: list[Candidate] = [FitOnce(each) if each is base else each for each in alone]
     bases = [each for each in cheap if isinstance(each, FitOnce)]
-    cheap += [*propagation_candidates(inputs, bases), *_links(inputs, treatments[0])]
+    cheap += [*propagation_candidates(inputs, bases), *label_trees(inputs), *_links(inputs, treatments[0])]
     cheap = sort_families(cheap)
     if is_wide(inputs, 0) or inputs.num_nodes >= LARGE:  # dear: once it is known how far features are behind
-        cheap.sort(key=lambda candidate: isinstance(candidate, TreesCandidate))
+        cheap.sort(key=lambda candidate: isinstance(candidate, TreesCandidate | LabelTreesCandidate))
     networks = sort_families(networks)
     if not _has_words(inputs):  # few numbers may need depth, and deep networks most of the allowance: first
         networks.sort(key=lambda network: network.family != "deep")

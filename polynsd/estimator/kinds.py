@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from polynsd.errors import DataError
+from polynsd.estimator.label_trees import LabelTreesMember
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.links import LinkMember
 from polynsd.estimator.members import Member, State
@@ -16,6 +17,7 @@ from polynsd.estimator.propagation import PropagationMember
 from polynsd.estimator.trees import TreesMember
 
 KINDS: dict[str, type[Member]] = {
+    "label trees": LabelTreesMember,
     "linear": LinearMember,
     "links": LinkMember,
     "network": NetworkMember,

@@ -24,6 +24,7 @@ from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average, select_ensemble
 from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.kinds import restore_member, store_member
+from polynsd.estimator.label_trees import LabelTreesCandidate
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.members import FAMILIES, Candidate, FitData, Fitted, Member, State
 from polynsd.estimator.networks import Network, NetworkMember, fit_again, fit_networks
@@ -144,8 +145,8 @@ class CandidateSearch:
         if self.seconds is not None:  # which may end before all are tried: the first of every family first
             cheap = _take_turns(cheap)
         for group in cheap:
-            is_dear = isinstance(group[0], LinkCandidate | TreesCandidate)
-            if not (is_dear and self._is_behind(group[0].family)):
+            families = _families_of(group[0])
+            if not families or not all(map(self._is_behind, families)):
                 self._try(group)
         treatments = self._rank_treatments()
         seen = set()
@@ -306,6 +307,13 @@ class CandidateSearch:
     def _data_in_time(self) -> FitData:
         """What the next candidate is fitted to, with the end of its share of the budget."""
         return replace(self.data, deadline=self.budget.deadline(is_first=not self.complete))
+
+
+def _families_of(candidate: Candidate) -> tuple[str, ...]:
+    """Of a candidate that is dear though no network: one of these must not be behind, or it is left out."""
+    if isinstance(candidate, LabelTreesCandidate):
+        return "labels", "trees"
+    return (candidate.family,) if isinstance(candidate, LinkCandidate | TreesCandidate) else ()
 
 
 def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequence[Candidate]]:

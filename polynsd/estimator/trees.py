@@ -5,8 +5,8 @@ The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the
 by leading principal components where it is wide: a few where neighbours are looked at too, many alone. Its
 dense columns stay, among them the number of words.
 
-scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays, which predict
-by themselves. Their predictions are compared with scikit-learn's at every fit.
+scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays (`forest.py`).
+Their predictions are compared with scikit-learn's at every fit.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch import Tensor
 from polynsd.errors import DataError
 from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.folds import LARGE
+from polynsd.estimator.forest import Forest, join_forests, read_trees
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.structure import COLUMNS
@@ -45,41 +46,6 @@ FEWEST_STEPS = 100  # in all where steps are dear, each as large as three
 WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: under a minute of one core
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
-BLOCK = 2**22  # pairs of a node and a tree that are followed in one go
-
-
-class Forest(NamedTuple):
-    """Binary trees, node by node: a row goes left where its feature is at most the threshold."""
-
-    feature: NDArray[np.int64]  # −1 in a leaf
-    threshold: Numbers
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: Numbers
-    root: NDArray[np.int64]  # [T] where a tree begins
-    output: NDArray[np.int64]  # [T] the column of the outputs that a tree adds to
-
-    def predict(self, table: Numbers, num_outputs: int) -> Numbers:
-        """`[N, columns]` → `[N, num_outputs]`, the sum over the trees."""
-        total, count = np.zeros((len(table), num_outputs)), max(BLOCK // max(len(table), 1), 1)
-        for start in range(0, len(self.root), count):
-            root, output = self.root[start : start + count], self.output[start : start + count]
-            leaf = self._find_leaves(table, root).reshape(len(root), len(table))
-            for column, values in zip(output, self.value[leaf], strict=True):
-                total[:, column] += values
-        return total
-
-    def _find_leaves(self, table: Numbers, root: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For every tree and row, tree by tree, the leaf that the row ends in."""
-        place = np.repeat(root, len(table))
-        moving = np.flatnonzero(self.feature[place] >= 0)
-        while len(moving):
-            here = place[moving]
-            goes_left = table[moving % len(table), self.feature[here]] <= self.threshold[here]
-            there = np.where(goes_left, self.left[here], self.right[here])
-            place[moving] = there
-            moving = moving[self.feature[there] >= 0]
-        return place
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +65,17 @@ class TreesMember:
         return {"hops": self.hops, **components, "trees": len(self.forest.root)}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        sums = self.forest.predict(make_table(inputs, self.hops, self.components), self.start.size)
-        return (sums.reshape(-1, *self.start.shape) + self.start).transpose(1, 0, 2)
+        return self.predict([make_table(inputs, self.hops, self.components)] * len(self.start))
+
+    def predict(self, tables: Sequence[Numbers]) -> Outputs:
+        """`[R, N, O]` from a table for every fold."""
+        num_outputs = self.start.shape[1]
+        return np.stack(
+            [
+                self.forest.of_fold(fold, num_outputs).predict(table, num_outputs) + start
+                for fold, (table, start) in enumerate(zip(tables, self.start, strict=True))
+            ]
+        )
 
     def state(self) -> State:
         arrays = {**self.forest._asdict(), "start": self.start}
@@ -133,9 +108,10 @@ class TreesMember:
         forest = Forest(**{name: tensor.numpy() for name, tensor in arrays.items()})
         return cls(**data, forest=forest, start=start.numpy(), components=components)
 
-    def takes(self, columns: int, num_outputs: int) -> bool:
+    def takes(self, columns: int, num_outputs: int, further: int = 0) -> bool:
+        """See `Member`; `further` columns stand at the end of its table."""
         given, width = (columns, columns) if self.components is None else self.components.shape
-        most = (self.hops + 1) * (width + (len(COLUMNS) if self.hops else 0))  # of the table
+        most = (self.hops + 1) * (width + (len(COLUMNS) if self.hops else 0)) + further
         is_inside = int(self.forest.feature.max(initial=0)) < most
         return is_inside and (given, self.start.shape[1]) == (columns, num_outputs)
 
@@ -158,17 +134,24 @@ class TreesCandidate:
 
     def fit(self, data: FitData) -> Fitted:
         components = find_components(data.inputs, self.hops, self.num_components, data.seed)
-        table, folds = make_table(data.inputs, self.hops, components), data.folds
-        grown: list[tuple[Forest, Numbers, Numbers]] = []
-        for train, val in zip(folds.train, folds.val, strict=True):
-            seconds = None
-            if data.deadline is not None:
-                seconds = (data.deadline - time.monotonic()) / (len(folds) - len(grown))
-            grown.append(_Fold(table, data, train, val).grow(seconds))
-        forests, starts, outputs = zip(*grown, strict=True)
-        forest = _join(forests, data.num_outputs)
-        member = TreesMember(self.name, self.family, self.hops, forest, np.stack(starts), components)
-        return Fitted(member, np.stack(outputs))  # which scikit-learn computes faster than the arrays
+        table = make_table(data.inputs, self.hops, components)
+        forest, start, outputs = grow_forest([table] * len(data.folds), data)
+        return Fitted(TreesMember(self.name, self.family, self.hops, forest, start, components), outputs)
+
+
+def grow_forest(tables: Sequence[Numbers], data: FitData) -> tuple[Forest, Numbers, Outputs]:
+    """The forests of all folds in one, `[R, O]` what they add to, and their outputs `[R, N, O]`.
+
+    The outputs are scikit-learn's, which computes them faster than the arrays of the forest.
+    """
+    grown: list[tuple[Forest, Numbers, Numbers]] = []
+    for table, train, val in zip(tables, data.folds.train, data.folds.val, strict=True):
+        seconds = None
+        if data.deadline is not None:
+            seconds = (data.deadline - time.monotonic()) / (len(tables) - len(grown))
+        grown.append(_Fold(table, data, train, val).grow(seconds))
+    forests, starts, outputs = zip(*grown, strict=True)
+    return join_forests(forests, data.num_outputs), np.stack(starts), np.stack(outputs)
 
 
 def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:
@@ -355,38 +338,3 @@ def _stages(model: Any, table: Numbers, first: int) -> Iterator[Numbers]:
             yield np.reshape(stage, (len(table), -1)) - model._baseline_prediction[0]
     finally:
         model._predictors = everything
-
-
-def read_trees(predictors: Sequence[Sequence[Any]], columns: NDArray[np.int64]) -> Forest:
-    """scikit-learn's trees `[steps][K]` as arrays, those of column k adding to output `columns[k]`."""
-    trees = [tree.nodes for step in predictors for tree in step]
-    sizes = np.array([len(nodes) for nodes in trees], dtype=np.int64)
-    root = np.cumsum(sizes) - sizes
-    if not trees:
-        numbers, places = np.zeros(0), np.zeros(0, dtype=np.int64)
-        return Forest(places, numbers, places, places, numbers, places, places)
-    nodes, offset = np.concatenate(trees), np.repeat(root, sizes)
-    return Forest(
-        feature=np.where(nodes["is_leaf"], -1, nodes["feature_idx"]).astype(np.int64),
-        threshold=nodes["num_threshold"].astype(np.float64),
-        left=nodes["left"].astype(np.int64) + offset,
-        right=nodes["right"].astype(np.int64) + offset,
-        value=nodes["value"].astype(np.float64),
-        root=root,
-        output=np.tile(columns, len(predictors)),
-    )
-
-
-def _join(forests: Sequence[Forest], num_outputs: int) -> Forest:
-    """All forests in one; the outputs of the r-th begin at r · O."""
-    sizes = np.array([len(forest.feature) for forest in forests])
-    moved = [
-        forest._replace(
-            left=forest.left + offset,
-            right=forest.right + offset,
-            root=forest.root + offset,
-            output=forest.output + fold * num_outputs,
-        )
-        for fold, (forest, offset) in enumerate(zip(forests, np.cumsum(sizes) - sizes, strict=True))
-    ]
-    return Forest(*(np.concatenate(parts) for parts in zip(*moved, strict=True)))

@@ -12,6 +12,7 @@ from polynsd.estimator.candidates import EXAMPLES, make_candidates
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.label_trees import LabelTreesCandidate
 from polynsd.estimator.members import FitData, Fitted
 from polynsd.estimator.networks import Network
 from polynsd.estimator.storage import check_member
@@ -144,7 +145,7 @@ def test_many_features_alone_are_seen_by_many_components_once_other_cheap_models
     alone, near, around = trees_candidates(wide)
     given = dict.fromkeys(EXAMPLES, "auto")
     cheap = [c for c in make_candidates(wide, ["standard"], given) if not isinstance(c, Network)]
-    assert cheap[-3:] == [alone, near, around]
+    assert cheap[-4:] == [alone, near, around, LabelTreesCandidate()]
     folds = random_folds(300, 2)
     for candidate, columns in ((alone, 256), (near, 32), (around, 128)):
         member, _ = candidate.fit(FitData(wide, wide.graph.y, folds, get_task("accuracy")))
