@@ -13,7 +13,7 @@ The labels belong to the nodes of `fit`: on a graph of others no label is known,
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,9 +148,9 @@ class LabelTreesCandidate:
         return Fitted(LabelTreesMember(trees, labels, fingerprints(inputs)), outputs)
 
 
-def make_tables(table: Numbers, inputs: Inputs, labels: NDArray[Any], num_outputs: int) -> list[Numbers]:
-    """The table of every fold, with what its labels `[R, N]` add."""
-    return [add_labels(table, inputs, as_columns(each, num_outputs)) for each in labels]
+def make_tables(table: Numbers, inputs: Inputs, labels: NDArray[Any], num_outputs: int) -> Iterator[Numbers]:
+    """The table of every fold in turn, with what its labels `[R, N]` add."""
+    return (add_labels(table, inputs, as_columns(each, num_outputs)) for each in labels)
 
 
 def label_trees(inputs: Inputs) -> list[LabelTreesCandidate]:

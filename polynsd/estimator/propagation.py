@@ -3,9 +3,9 @@
     Z ← (1 − α) G + α P Z,        G = Y at training nodes, elsewhere the base model's predictions or nothing,
 
 with P = D^−½ A D^−½. Where neighbours have the same class, what the neighbours *are* says more than their
-features. A fold spreads the labels of its own training nodes only, so held-out ones are predicted honestly.
-The labels belong to the nodes of `fit`: on a graph of others the base model answers alone, and without one
-all classes are as likely.
+features. To nodes that have a label, a fold spreads those of its own training nodes only, so held-out ones
+are predicted honestly; to all others it spreads every label there is. The labels belong to the nodes of
+`fit`: on a graph of others the base model answers alone, and without one all classes are as likely.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PropagationMember:
-    """Labels `[R, N]` of the training nodes of every fold, −1 (NaN among numbers) elsewhere."""
+    """Labels `[N]` of all nodes of the folds, and `[R, N]` of their training nodes; elsewhere −1, or NaN."""
 
     name: str
     family: str
     share: float
     is_regression: bool
     graph: list[str]  # the fingerprints of the graph of fit
+    known: NDArray[Any]
     labels: NDArray[Any]
     prior: Numbers  # [R, O]
     base: Member | None = None
@@ -79,11 +80,26 @@ class PropagationMember:
 
     def spread(self, inputs: Inputs, base: Outputs | None) -> Outputs:
         """The outputs on the graph of `fit`, over those of the base model."""
-        return np.stack([self._spread_fold(inputs, fold, base) for fold in range(len(self.labels))])
+        folds, has_label = range(len(self.labels)), self._has_label(self.known)
+        return np.stack(
+            [
+                np.where(
+                    has_label[:, None],
+                    self._spread_labels(inputs, fold, self.labels[fold], base),
+                    self._spread_labels(inputs, fold, self.known, base),
+                )
+                for fold in folds
+            ]
+        )
 
-    def _spread_fold(self, inputs: Inputs, fold: int, base: Outputs | None) -> Numbers:
-        labels, prior = self.labels[fold], self.prior[fold]
-        is_known = ~np.isnan(labels) if self.is_regression else labels >= 0
+    def _has_label(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        has_label: NDArray[np.bool_] = ~np.isnan(labels) if self.is_regression else labels >= 0
+        return has_label
+
+    def _spread_labels(
+        self, inputs: Inputs, fold: int, labels: NDArray[Any], base: Outputs | None
+    ) -> Numbers:
+        is_known, prior = self._has_label(labels), self.prior[fold]
         given = np.zeros((len(labels), len(prior)))
         if base is not None:
             given = base[fold].copy() if self.is_regression else softmax(base[fold], axis=1)
@@ -99,7 +115,7 @@ class PropagationMember:
     def state(self) -> State:
         names = ("name", "family", "share", "is_regression", "graph")
         plain = {name: getattr(self, name) for name in names}
-        tensors = {"labels": torch.from_numpy(self.labels), "prior": torch.from_numpy(self.prior)}
+        tensors = {name: torch.from_numpy(getattr(self, name)) for name in ("known", "labels", "prior")}
         if self.base is None:
             return plain, tensors
         from polynsd.estimator.kinds import store_member
@@ -117,12 +133,14 @@ class PropagationMember:
             base = restore_member(plain.pop("base"), parts)
         require_fields(plain, name=str, family=str, share=float, is_regression=bool, graph=list[str])
         stored = StoredTensors(own)
-        labels = stored.take("labels", "R N", torch.float64 if plain["is_regression"] else torch.int64)
+        dtype = torch.float64 if plain["is_regression"] else torch.int64
+        known, labels = stored.take("known", "N", dtype), stored.take("labels", "R N", dtype)
         prior = stored.take("prior", "R O")
         stored.require_none_left()
         if not plain["is_regression"]:
-            check_range("labels", labels, -1, stored.size("O"))
-        return cls(**plain, labels=labels.numpy(), prior=prior.numpy(), base=base)
+            for name, values in (("known", known), ("labels", labels)):
+                check_range(name, values, -1, stored.size("O"))
+        return cls(**plain, known=known.numpy(), labels=labels.numpy(), prior=prior.numpy(), base=base)
 
     def takes(self, columns: int, num_outputs: int) -> bool:
         has_base = self.base is None or self.base.takes(columns, num_outputs)
@@ -146,11 +164,11 @@ class PropagationCandidate:
     def fit(self, data: FitData) -> Fitted:
         is_regression, target = data.task.is_regression, data.target
         base, outputs = (None, None) if self.base is None else self.base.fit(data)
-        missing = np.nan if is_regression else -1
-        labels = np.where(data.folds.train, target, np.asarray(missing, dtype=target.dtype))
+        missing = np.asarray(np.nan if is_regression else -1, dtype=target.dtype)
+        known, labels = (np.where(nodes, target, missing) for nodes in (data.folds.used, data.folds.train))
         graph, prior = fingerprints(data.inputs), _priors(data)
         tries = [
-            PropagationMember(self.name, self.family, share, is_regression, graph, labels, prior, base)
+            PropagationMember(self.name, self.family, share, is_regression, graph, known, labels, prior, base)
             for share in SHARES
         ]
         fitted = (Fitted(member, member.spread(data.inputs, outputs)) for member in tries)

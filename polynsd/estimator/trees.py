@@ -12,7 +12,7 @@ Their predictions are compared with scikit-learn's at every fit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +67,7 @@ class TreesMember:
     def outputs(self, inputs: Inputs) -> Outputs:
         return self.predict([make_table(inputs, self.hops, self.components)] * len(self.start))
 
-    def predict(self, tables: Sequence[Numbers]) -> Outputs:
+    def predict(self, tables: Iterable[Numbers]) -> Outputs:
         """`[R, N, O]` from a table for every fold."""
         num_outputs = self.start.shape[1]
         return np.stack(
@@ -139,7 +139,7 @@ class TreesCandidate:
         return Fitted(TreesMember(self.name, self.family, self.hops, forest, start, components), outputs)
 
 
-def grow_forest(tables: Sequence[Numbers], data: FitData) -> tuple[Forest, Numbers, Outputs]:
+def grow_forest(tables: Iterable[Numbers], data: FitData) -> tuple[Forest, Numbers, Outputs]:
     """The forests of all folds in one, `[R, O]` what they add to, and their outputs `[R, N, O]`.
 
     The outputs are scikit-learn's, which computes them faster than the arrays of the forest.
@@ -148,7 +148,7 @@ def grow_forest(tables: Sequence[Numbers], data: FitData) -> tuple[Forest, Numbe
     for table, train, val in zip(tables, data.folds.train, data.folds.val, strict=True):
         seconds = None
         if data.deadline is not None:
-            seconds = (data.deadline - time.monotonic()) / (len(tables) - len(grown))
+            seconds = (data.deadline - time.monotonic()) / (len(data.folds) - len(grown))
         grown.append(_Fold(table, data, train, val).grow(seconds))
     forests, starts, outputs = zip(*grown, strict=True)
     return join_forests(forests, data.num_outputs), np.stack(starts), np.stack(outputs)

@@ -49,6 +49,15 @@ def test_labels_of_held_out_nodes_have_no_influence():
     first, second = (fit(graph, folds, y) for y in (graph.y, other))
     assert (first.labels[0] == second.labels[0]).all()
     assert not (first.labels[1] == second.labels[1]).all()
+    alike = (first, replace(second, share=first.share))
+    np.testing.assert_array_equal(*[member.outputs(inputs_of(graph))[0, folds.used] for member in alike])
+
+
+def test_nodes_without_a_label_see_those_of_held_out_nodes():
+    graph = two_paths()
+    train, val = np.isin(np.arange(30), [0, 29]), np.isin(np.arange(30), [14, 15])
+    outputs = fit(graph, Folds.one(train, val)).outputs(inputs_of(graph))[0]
+    assert outputs[13, 0] - outputs[13, 1] > 5 > abs(outputs[14, 0] - outputs[14, 1])
 
 
 @pytest.mark.parametrize("base", [None, LinearCandidate("linear", "smoothed", hops=1)])
