@@ -25,6 +25,7 @@ from polynsd.estimator.estimate import Answers, estimate_score
 from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
+from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.labels import Labels, Mask, read_groups
@@ -196,6 +197,7 @@ class SheafEstimator(FittedEstimator):
         """Learns how features of nodes and edges are put on a common scale."""
         self.treatments_ = FeatureTreatments.learn(source.x, self.train_mask_ | self.val_mask_)
         self.treatments_.log(source.feature_names)
+        self.nodes_of_fit_ = NodesOfFit.of(source)
         attr = source.edge_attr
         self.edge_scaling_ = None if attr is None else Scaling.of_features(attr.astype(np.float64))
         self.has_edge_weights_ = source.edge_weight is not None

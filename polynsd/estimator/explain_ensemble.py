@@ -73,7 +73,7 @@ def explain_prediction(
 ) -> Explanation:
     """See `SheafEstimator.explain`."""
     number = find_node(graph, node)
-    inputs = Inputs(graph, estimator.treatments_, estimator.edge_scaling_, "cpu")
+    inputs = estimator._inputs(graph, torch.device("cpu"))
     topology = as_topology(inputs.data("standard").edge_index, graph.num_nodes)
     outputs: dict[str, Tensor] = {}
     models: dict[str, LinearFirstModel] = {}
@@ -94,7 +94,7 @@ def explain_prediction(
     score, chosen = make_score(estimator, shares, list(outputs.values()), target)
 
     def score_of(other: Graph) -> float:
-        changed = Inputs(other, inputs.treatments, inputs.edge_scaling, "cpu")
+        changed = inputs.with_graph(other)
         predicted = [torch.from_numpy(m.outputs(changed)[:, number]) for m, _, _ in estimator.members_]
         return float(score([row for rows in predicted for row in rows]))
 
@@ -126,7 +126,7 @@ def remove_edges(
     folds: list[dict[int, Tensor]] = [{} for _ in outputs]
     for edge, other in zip(topology.edge[half].tolist(), topology.col[half].tolist(), strict=True):
         graph = _without_edge(inputs.graph, (node, other))
-        rest = Inputs(graph, inputs.treatments, inputs.edge_scaling, "cpu")
+        rest = inputs.with_graph(graph)
         changes = outputs - torch.from_numpy(member.outputs(rest)[:, node])
         for fold, change in zip(folds, changes, strict=True):
             fold[edge] = change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,11 @@ from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
+from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.labels import Labels, graph_labels, labelled_mask, read_labels
-from polynsd.estimator.members import Member
+from polynsd.estimator.members import TRANSDUCTIVE, Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
@@ -31,6 +33,8 @@ from polynsd.training import Task, get_task
 
 if TYPE_CHECKING:
     from polynsd.estimator.explanation import Explanation
+
+logger = logging.getLogger("polynsd")
 
 E = TypeVar("E", bound="FittedEstimator")
 
@@ -53,6 +57,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     val_score_: float
     estimate_: Estimate
     treatments_: FeatureTreatments
+    nodes_of_fit_: NodesOfFit
     edge_scaling_: Scaling | None
     has_edge_weights_: bool
     _source: Graph | None  # of `fit`
@@ -69,8 +74,12 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             if self._everywhere is None:
                 raise ConfigError("the graph of fit is not stored with a model; pass the graph to predict.")
             return self._everywhere
-        source = self._with_edges_of_fit(as_graph(self, graph, edges))
+        return self._predict_graph(as_graph(self, graph, edges))
+
+    def _predict_graph(self, graph: Graph) -> Predictions:
+        source = self._with_edges_of_fit(graph)
         inputs = self._inputs(source, get_device(self.device))
+        self._warn_of_other_nodes(inputs)
         with use_threads_for(source.num_nodes * PASS_BYTES):
             means = [
                 as_predictions(member.outputs(inputs), calibration, self.is_regression).mean(0)
@@ -114,7 +123,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
             some = graph if isinstance(graph, GraphNodes) else None
             graph = graph if some is None else some.graph
             source = as_graph(self, graph, edges)
-            predictions = self._predictions(source)
+            predictions = self._predict_graph(source)
             labels = self._read_labels(source, y, is_table(graph, edges), some)
         has_label = labels.has_label
         chosen = has_label if nodes is None else labelled_mask("nodes", nodes, has_label)
@@ -195,7 +204,21 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _inputs(self, source: Graph, device: torch.device) -> Inputs:
-        return Inputs(source, self.treatments_, self.edge_scaling_, device)
+        places = None if source is getattr(self, "_source", None) else self.nodes_of_fit_.find(source)
+        return Inputs(source, self.treatments_, self.edge_scaling_, device, places)
+
+    def _warn_of_other_nodes(self, inputs: Inputs) -> None:
+        """Says how many nodes are not those of `fit`, where members know the labels or links of those."""
+        count = 0 if inputs.places is None else int((inputs.places < 0).sum())
+        share = sum(chosen.weight for chosen in self.members_ if chosen.member.family in TRANSDUCTIVE)
+        if count and share:
+            logger.warning(
+                "%d of %d nodes are not those of fit, so %.0f%% of the ensemble, which reads labels of nodes "
+                "and links to them, knows less of these. A model for other graphs: fit with inductive=True.",
+                count,
+                inputs.num_nodes,
+                100 * share,
+            )
 
     def network_data(self, graph: Any, treatment: str) -> Any:
         """What networks of the ensemble see of a graph: PyG's `Data` in double precision on the CPU.

@@ -79,6 +79,8 @@ class Inputs:
         treatments: learned from the graph of `fit`.
         edge_scaling: of edge features, likewise; None leaves edge features out.
         device: where networks run.
+        places: `[N]` for every node its number in the graph of `fit`, −1 where it is none of its nodes; None
+            where this is that graph.
     """
 
     def __init__(
@@ -87,13 +89,27 @@ class Inputs:
         treatments: FeatureTreatments,
         edge_scaling: Scaling | None = None,
         device: torch.device | str = "cpu",
+        places: NDArray[np.int64] | None = None,
     ) -> None:
         self.graph, self.treatments, self.edge_scaling = graph, treatments, edge_scaling
-        self.device = torch.device(device)
+        self.device, self.places = torch.device(device), places
         self._features: dict[str, Matrix] = {}
         self._adjacency: dict[str, Any] = {}
         self._data: dict[tuple[str, torch.device, torch.dtype], Data] = {}
         self._edges: dict[torch.device, Tensor] = {}
+
+    def with_graph(self, graph: Graph) -> Inputs:
+        """Another graph of the same nodes."""
+        return Inputs(graph, self.treatments, self.edge_scaling, self.device, self.places)
+
+    def carry_over(self, values: NDArray[Any], missing: Any) -> NDArray[Any]:
+        """`[…, N]` from values `[…, n]` of the nodes of `fit`; `missing` of all others."""
+        if self.places is None:
+            return values
+        carried = np.full((*values.shape[:-1], self.num_nodes), missing, dtype=values.dtype)
+        is_known = self.places >= 0
+        carried[..., is_known] = values[..., self.places[is_known]]
+        return carried
 
     @property
     def num_nodes(self) -> int:

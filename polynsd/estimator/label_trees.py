@@ -7,13 +7,12 @@ diagonal would tell a node its own. Both are divided by the share of neighbours 
 mean label as a little of a neighbour, and these shares are columns too. Trees learn what a neighbour's label
 means, whereas spread labels (`propagation.py`) suppose that neighbours are alike.
 
-The labels belong to the nodes of `fit`: on a graph of others no label is known, which is said.
+The labels belong to the nodes of `fit` (`identity.py`): of others no label is known.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from torch import Tensor
 from polynsd.errors import DataError
 from polynsd.estimator.forest import Numbers
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
-from polynsd.estimator.propagation import are_nodes_of_fit, fingerprints
 from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.trees import (
     COMPONENTS,
@@ -34,13 +32,11 @@ from polynsd.estimator.trees import (
     find_components,
     grow_forest,
     make_table,
+    round_table,
 )
-from polynsd.fields import require_fields
 
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
-
-logger = logging.getLogger("polynsd")
 
 PRIOR = 0.1  # how much of a labelled neighbourhood the mean label counts as
 TREES = "trees."
@@ -64,7 +60,7 @@ def add_labels(table: Numbers, inputs: Inputs, labels: Numbers) -> Numbers:
     for near in (one, two):
         share = np.maximum(near[:, -1:], 0.0)  # −1e-17 is rounding
         columns += [(near[:, :-1] + PRIOR * mean) / (share + PRIOR), share]
-    return np.hstack(columns)
+    return round_table(np.hstack(columns))
 
 
 def as_columns(labels: NDArray[Any], num_outputs: int) -> Numbers:
@@ -80,7 +76,6 @@ class LabelTreesMember:
 
     trees: TreesMember
     labels: NDArray[Any]
-    graph: Sequence[str]  # the fingerprints of the graph of fit
 
     @property
     def name(self) -> str:
@@ -95,26 +90,19 @@ class LabelTreesMember:
         return self.trees.parameters
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        labels = self.labels
-        if not are_nodes_of_fit(inputs, labels.shape[1], self.graph):
-            logger.warning("%s: these are not the nodes of fit, whose labels are left out.", self.name)
-            missing = np.nan if labels.dtype.kind == "f" else -1
-            labels = np.full((len(labels), inputs.num_nodes), missing, dtype=labels.dtype)
+        labels = inputs.carry_over(self.labels, np.nan if self.labels.dtype.kind == "f" else -1)
         table = make_table(inputs, self.trees.hops, self.trees.components)
         return self.trees.predict(make_tables(table, inputs, labels, self.trees.start.shape[1]))
 
     def state(self) -> State:
         data, tensors = self.trees.state()
         prefixed = {TREES + name: value for name, value in tensors.items()}
-        return {**data, "graph": list(self.graph)}, {**prefixed, "labels": torch.from_numpy(self.labels)}
+        return data, {**prefixed, "labels": torch.from_numpy(self.labels)}
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LabelTreesMember:
-        plain = dict(data)
-        graph = plain.pop("graph", None)
-        require_fields({"graph": graph}, graph=list[str])
         parts = {name[len(TREES) :]: value for name, value in tensors.items() if name.startswith(TREES)}
-        trees = TreesMember.restore(plain, parts)
+        trees = TreesMember.restore(data, parts)
         stored = StoredTensors({name: v for name, v in tensors.items() if not name.startswith(TREES)})
         labels = stored.take("labels", "R N", torch.int64, torch.float64)
         stored.require_none_left()
@@ -123,7 +111,7 @@ class LabelTreesMember:
             raise DataError(f"the labels are not those of {num_folds} folds and {num_outputs} outputs")
         if not labels.is_floating_point():
             check_range("labels", labels, -1, num_outputs)
-        return cls(trees, labels.numpy(), graph)
+        return cls(trees, labels.numpy())
 
     def takes(self, columns: int, num_outputs: int) -> bool:
         return self.trees.takes(columns, num_outputs, further=2 * (num_outputs + 1))
@@ -145,7 +133,7 @@ class LabelTreesCandidate:
         tables = make_tables(table, inputs, labels, data.num_outputs)
         forest, start, outputs = grow_forest(tables, data)
         trees = TreesMember(self.name, self.family, HOPS, forest, start, components)
-        return Fitted(LabelTreesMember(trees, labels, fingerprints(inputs)), outputs)
+        return Fitted(LabelTreesMember(trees, labels), outputs)
 
 
 def make_tables(table: Numbers, inputs: Inputs, labels: NDArray[Any], num_outputs: int) -> Iterator[Numbers]:

@@ -5,13 +5,11 @@
 with P = D^−½ A D^−½. Where neighbours have the same class, what the neighbours *are* says more than their
 features. To nodes that have a label, a fold spreads those of its own training nodes only, so held-out ones
 are predicted honestly; to all others it spreads every label there is. The labels belong to the nodes of
-`fit`: on a graph of others the base model answers alone, and without one all classes are as likely.
+`fit` (`identity.py`): where none is known the base model answers alone, and without one the prior.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import softmax
 from torch import Tensor
 
@@ -40,8 +37,6 @@ from polynsd.fields import require_fields
 if TYPE_CHECKING:
     from polynsd.estimator.inputs import Inputs
 
-logger = logging.getLogger("polynsd")
-
 SHARES = (0.3, 0.6, 0.8, 0.9, 0.97)  # α, among which out-of-fold predictions choose
 STEPS = 50
 PRIOR = 1e-3  # how much of a label the guess without any counts as
@@ -58,7 +53,6 @@ class PropagationMember:
     family: str
     share: float
     is_regression: bool
-    graph: list[str]  # the fingerprints of the graph of fit
     known: NDArray[Any]
     labels: NDArray[Any]
     prior: Numbers  # [R, O]
@@ -70,25 +64,23 @@ class PropagationMember:
         return {"alpha": self.share, **base}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        base = None if self.base is None else self.base.outputs(inputs)
-        if are_nodes_of_fit(inputs, self.labels.shape[1], self.graph):
-            return self.spread(inputs, base)
-        logger.warning("%s: these are not the nodes of fit, whose labels are left out.", self.name)
-        if base is not None:
-            return base
-        return np.zeros((len(self.labels), inputs.num_nodes, self.prior.shape[1]))
+        return self.spread(inputs, None if self.base is None else self.base.outputs(inputs))
 
     def spread(self, inputs: Inputs, base: Outputs | None) -> Outputs:
-        """The outputs on the graph of `fit`, over those of the base model."""
-        folds, has_label = range(len(self.labels)), self._has_label(self.known)
+        """The outputs over those of the base model; these alone where no label is known."""
+        missing = np.nan if self.is_regression else -1
+        known, labels = (inputs.carry_over(values, missing) for values in (self.known, self.labels))
+        has_label = self._has_label(known)
+        if base is not None and not has_label.any():
+            return base
         return np.stack(
             [
                 np.where(
                     has_label[:, None],
-                    self._spread_labels(inputs, fold, self.labels[fold], base),
-                    self._spread_labels(inputs, fold, self.known, base),
+                    self._spread_labels(inputs, fold, labels[fold], base),
+                    self._spread_labels(inputs, fold, known, base),
                 )
-                for fold in folds
+                for fold in range(len(labels))
             ]
         )
 
@@ -113,7 +105,7 @@ class PropagationMember:
         return mean if self.is_regression else np.log(mean)
 
     def state(self) -> State:
-        names = ("name", "family", "share", "is_regression", "graph")
+        names = ("name", "family", "share", "is_regression")
         plain = {name: getattr(self, name) for name in names}
         tensors = {name: torch.from_numpy(getattr(self, name)) for name in ("known", "labels", "prior")}
         if self.base is None:
@@ -131,7 +123,7 @@ class PropagationMember:
         if "base" in plain:
             parts = {name[len(BASE) :]: own.pop(name) for name in tensors if name.startswith(BASE)}
             base = restore_member(plain.pop("base"), parts)
-        require_fields(plain, name=str, family=str, share=float, is_regression=bool, graph=list[str])
+        require_fields(plain, name=str, family=str, share=float, is_regression=bool)
         stored = StoredTensors(own)
         dtype = torch.float64 if plain["is_regression"] else torch.int64
         known, labels = stored.take("known", "N", dtype), stored.take("labels", "R N", dtype)
@@ -166,9 +158,9 @@ class PropagationCandidate:
         base, outputs = (None, None) if self.base is None else self.base.fit(data)
         missing = np.asarray(np.nan if is_regression else -1, dtype=target.dtype)
         known, labels = (np.where(nodes, target, missing) for nodes in (data.folds.used, data.folds.train))
-        graph, prior = fingerprints(data.inputs), _priors(data)
+        prior = _priors(data)
         tries = [
-            PropagationMember(self.name, self.family, share, is_regression, graph, known, labels, prior, base)
+            PropagationMember(self.name, self.family, share, is_regression, known, labels, prior, base)
             for share in SHARES
         ]
         fitted = (Fitted(member, member.spread(data.inputs, outputs)) for member in tries)
@@ -211,26 +203,6 @@ def propagate(p: Any, given: Numbers, share: float) -> Numbers:
     for _ in range(STEPS):
         spread = (1 - share) * given + share * (p @ spread)
     return spread
-
-
-def are_nodes_of_fit(inputs: Inputs, num_nodes: int, graph: Sequence[str]) -> bool:
-    """Whether a graph has as many nodes as that of `fit`, and its edges or its features."""
-    return inputs.num_nodes == num_nodes and not set(graph).isdisjoint(fingerprints(inputs))
-
-
-def fingerprints(inputs: Inputs) -> list[str]:
-    """Of the edges and of the features of a graph."""
-    adjacency, x = inputs.adjacency("plain"), inputs.graph.x
-    features = (x.indptr, x.indices, x.data) if sparse.issparse(x) else (x,)
-    return [_hash(adjacency.indptr, adjacency.indices), _hash(*features)]
-
-
-def _hash(*arrays: NDArray[Any]) -> str:
-    digest = hashlib.sha256()
-    for values in arrays:
-        digest.update(f"{values.shape}".encode())
-        digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
-    return digest.hexdigest()
 
 
 def _priors(data: FitData) -> Numbers:

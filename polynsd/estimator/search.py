@@ -142,12 +142,10 @@ class CandidateSearch:
         rest: list[Sequence[Candidate]] = []
         networks = [group for group in groups if isinstance(group[0], Network)]
         cheap = [group for group in groups if not isinstance(group[0], Network)]
+        later: list[Sequence[Candidate]] = []
         if self.seconds is not None:  # which may end before all are tried: the first of every family first
-            cheap = _take_turns(cheap)
-        for group in cheap:
-            families = _families_of(group[0])
-            if not families or not all(map(self._is_behind, families)):
-                self._try(group)
+            cheap, later = _split_families(cheap)
+        self._try_cheap(cheap)
         treatments = self._rank_treatments()
         seen = set()
         for group in sorted(
@@ -159,7 +157,14 @@ class CandidateSearch:
             seen.add(group[0].family)
             if group[0].family != "features" or not self._needs_neighbours():
                 self._try(group)
+        self._try_cheap(later)
         return rest
+
+    def _try_cheap(self, groups: Iterable[Sequence[Candidate]]) -> None:
+        for group in groups:
+            families = _families_of(group[0])
+            if not families or not all(map(self._is_behind, families)):
+                self._try(group)
 
     def _needs_neighbours(self) -> bool:
         """Whether cheap models show that features alone are not enough."""
@@ -325,10 +330,10 @@ def _groups(candidates: Iterable[Candidate], together: bool) -> Iterable[Sequenc
     return groups.values()
 
 
-def _take_turns(groups: Sequence[Sequence[Candidate]]) -> list[Sequence[Candidate]]:
-    """The first group of every family, then the second ones, and so on."""
-    seen, turns = Counter[str](), list[int]()
-    for group in groups:
-        turns.append(seen[group[0].family])
-        seen[group[0].family] += 1
-    return [groups[i] for i in np.argsort(turns, kind="stable")]
+def _split_families(
+    groups: Iterable[Sequence[Candidate]],
+) -> tuple[list[Sequence[Candidate]], list[Sequence[Candidate]]]:
+    """The first group of every family, and all others."""
+    first: dict[str, Sequence[Candidate]] = {}
+    others = [group for group in groups if first.setdefault(group[0].family, group) is not group]
+    return list(first.values()), others

@@ -26,6 +26,7 @@ from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
+from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.kinds import restore_member, store_member
 from polynsd.estimator.members import Member
@@ -157,9 +158,10 @@ def learned_values(estimator: SheafEstimator) -> dict[str, Any]:
 
 
 def model_weights(estimator: SheafEstimator) -> dict[str, Tensor]:
-    """The tensors of all members, of the treatment of features, and of the estimate."""
+    """The tensors of all members, of the treatment of features, of nodes, and of the estimate."""
     parts = {f"member{i}": chosen.member.state()[1] for i, chosen in enumerate(estimator.members_)}
     parts["treatments"] = estimator.treatments_.state()[1]
+    parts["nodes"] = estimator.nodes_of_fit_.state()
     parts["estimate"] = estimator.estimate_.tensors()
     return {
         f"{part}.{name}": values.contiguous() if values.numel() else values.new_empty(values.shape)
@@ -190,12 +192,13 @@ def _set_learned(estimator: SheafEstimator, result: Mapping[str, Any], state: Ma
         estimator.decision_ = Decision.restore(result["decision"])
         estimator.calibration_ = Calibration.restore(result["calibration"])
     estimator.treatments_ = FeatureTreatments.restore(result["treatments"], _part(state, "treatments"))
+    estimator.nodes_of_fit_ = NodesOfFit.restore(_part(state, "nodes"))
     parts = [f"member{i}" for i in range(len(result["members"]))]
     estimator.members_ = [
         _restore_chosen(one, _part(state, part)) for part, one in zip(parts, result["members"], strict=True)
     ]
     for name in state:
-        if name.partition(".")[0] not in (*parts, "treatments", "estimate"):
+        if name.partition(".")[0] not in (*parts, "treatments", "nodes", "estimate"):
             raise DataError(f"the tensor {name} does not belong to the model")
     _check_agreement(estimator)
 

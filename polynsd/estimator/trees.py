@@ -39,6 +39,7 @@ HOPS, MOST_HOPS = 2, 3  # of the first and of the second forest that look at nei
 MOST_COLUMNS = 400  # of the table; wider features are replaced by components
 COMPONENTS, MORE_COMPONENTS, MANY_COMPONENTS = 32, 128, 256  # of these two, and of features alone
 POWERS = 4  # steps of the iteration that finds them
+DECIMALS = 10  # of the table
 RATE = 0.1
 LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
 STEPS, MOST_STEPS = 20, 300  # boosting steps until the first look at validation, and in all
@@ -215,7 +216,12 @@ def make_table(inputs: Inputs, hops: int, components: Numbers | None) -> Numbers
         columns.append(block)
         for _ in range(hops):
             columns.append(p @ columns[-1])
-    return np.concatenate(columns, 1)
+    return round_table(np.concatenate(columns, 1))
+
+
+def round_table(table: Numbers) -> Numbers:
+    """Rounded, so that no threshold lies between sums that differ by the order of their terms alone."""
+    return np.round(table, DECIMALS, out=table)
 
 
 class _Fold(NamedTuple):

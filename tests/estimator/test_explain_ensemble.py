@@ -18,6 +18,7 @@ from polynsd.estimator.decision import Decision
 from polynsd.estimator.explain_ensemble import format_days, tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
+from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
@@ -32,6 +33,7 @@ class Opaque:
     """A member without gradients, which looks at the edges nevertheless."""
 
     name: str = "opaque"
+    family: str = "features"
     width: int = 3
 
     def outputs(self, inputs):
@@ -88,7 +90,7 @@ def make_members(treatments, width, with_opaque):
 
 def make_estimator(graph, with_opaque=False, regression=False):
     estimator = SheafRegressor(device="cpu") if regression else SheafClassifier(device="cpu")
-    estimator.treatments_ = FeatureTreatments.learn(graph.x)
+    estimator.treatments_, estimator.nodes_of_fit_ = FeatureTreatments.learn(graph.x), NodesOfFit.of(graph)
     estimator.n_features_in_, estimator.feature_names_in_ = F, np.array(list("abcd"), dtype=object)
     estimator.edge_scaling_, estimator.has_edge_weights_, estimator._source = None, True, graph
     estimator.members_ = make_members(estimator.treatments_, 1 if regression else 3, with_opaque)

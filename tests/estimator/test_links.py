@@ -1,7 +1,5 @@
 """Links as features: columns are the nodes of fit, and nothing is pretended about others."""
 
-import logging
-
 import numpy as np
 import pytest
 import torch
@@ -24,8 +22,8 @@ EDGES = np.stack([HUB[3:], np.arange(3, N)])
 X = RNG.normal(size=(N, 4))
 
 
-def inputs(x=X, edges=EDGES):
-    return Inputs(Graph("hubs", edges, len(x), x=x), FeatureTreatments.learn(X))
+def inputs(x=X, edges=EDGES, places=None):
+    return Inputs(Graph("hubs", edges, len(x), x=x), FeatureTreatments.learn(X), places=places)
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +51,22 @@ def test_a_class_that_hangs_on_whom_a_node_is_linked_to_is_found(member):
     assert (features.outputs[0].argmax(1)[3:] == HUB[3:]).mean() < 0.7
 
 
-def test_other_nodes_are_told_by_features_alone(member, caplog):
-    other = RNG.normal(size=(50, 4))
+def test_other_nodes_are_told_by_features_alone(member):
+    other, unknown = RNG.normal(size=(50, 4)), np.full(50, -1)
     edges = np.stack([np.zeros(49, dtype=np.int64), np.arange(1, 50)])
-    with caplog.at_level(logging.WARNING, "polynsd"):
-        linked = member.outputs(inputs(other, edges))
-    assert "not the nodes of fit" in caplog.text
-    unlinked = member.outputs(inputs(other, np.empty((2, 0), dtype=np.int64)))
+    linked = member.outputs(inputs(other, edges, unknown))
+    unlinked = member.outputs(inputs(other, np.empty((2, 0), dtype=np.int64), unknown))
     np.testing.assert_allclose(linked, unlinked)
 
 
-def test_the_nodes_of_fit_are_known_without_one_of_their_edges(member, caplog):
-    member.outputs(inputs(edges=EDGES[:, 1:]))
-    assert not caplog.text
+def test_the_nodes_of_fit_are_known_in_another_order_and_beside_others(member):
+    order = RNG.permutation(N)  # node i of the other graph is node order[i] of fit
+    x = np.vstack([X[order], RNG.normal(size=(1, 4))])
+    edges = np.hstack([np.argsort(order)[EDGES], [[int(np.argsort(order)[1])], [N]]])
+    found = member.outputs(inputs(x, edges, np.append(order, -1)))[0]
+    expected = member.outputs(inputs())[0]
+    np.testing.assert_allclose(found[:N][order != 1], expected[order[order != 1]])
+    assert found[N].argmax() == 1  # by its link to hub 1
 
 
 def test_state(member):

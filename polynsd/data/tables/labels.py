@@ -8,6 +8,7 @@ does in archives, and equal numbers are one class however they are written (`1`,
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from polynsd.data.graph import Graph
 from polynsd.data.tables.table import MISSING, Column, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
+
+logger = logging.getLogger("polynsd")
 
 SURELY_CLASSES = 20  # so many different whole numbers are classes
 MAYBE_CLASSES = 50  # up to so many are, if each labels
@@ -83,6 +86,11 @@ def _whole_number_classes(column: Column) -> tuple[NDArray[np.int64], tuple[str,
     """The classes of whole numbers by value, −1 being no class; not by float64, which rounds."""
     codes, names = column.categories
     values = [int(name) if name.lstrip("+-").isdecimal() else int(float(name)) for name in names]
+    if MISSING in values:
+        count = np.isin(codes, [number for number, value in enumerate(values) if value == MISSING]).sum()
+        logger.warning(
+            "%s: %d rows hold -1, which means 'no label'; if it is a class, rename it.", column.origin, count
+        )
     classes = sorted(set(values) - {MISSING})
     rank = {value: number for number, value in enumerate(classes)} | {MISSING: MISSING}
     return recode(codes, [rank[value] for value in values]), tuple(map(str, classes))
