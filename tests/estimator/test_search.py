@@ -118,6 +118,16 @@ def test_costs_are_checked_before_anything_is_tried(costs):
         SheafClassifier(decision=costs).fit(toy_graph(), candidates=[])
 
 
+def test_with_a_budget_every_family_is_tried_once_before_any_twice():
+    order = []
+    SheafClassifier(budget=30, device="cpu", random_state=0).fit(
+        toy_graph(), on_candidate=lambda row, _: order.append(row["family"])
+    )
+    first = len(set(order))
+    assert first > 5
+    assert len(set(order[:first])) >= first - 1  # a perceptron is left out where neighbours are needed
+
+
 def test_a_budget_ends_in_time():
     began = time.monotonic()
     SheafClassifier(budget=0.2, device="cpu").fit(toy_graph(seed=1))

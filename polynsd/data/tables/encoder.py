@@ -13,6 +13,7 @@ Words that come later are not counted.
 
 from __future__ import annotations
 
+import logging
 import re
 from array import array
 from collections import Counter
@@ -29,6 +30,8 @@ from polynsd.data.tables.table import MISSING, Column, is_number_text, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
 
+logger = logging.getLogger("polynsd")
+
 KEPT = 50  # categories that have a feature each, however rare they are
 MOST = 1000  # features of a column at most
 FREQUENT = 3  # rows that a word, or a category of many, needs for a feature of its own
@@ -38,6 +41,7 @@ WORDS_PER_CATEGORY = 4  # a text may become as many times more features than cat
 WORDS_PER_ROW = 50  # a guess, for the memory that counts of words take
 FEW = 16  # categories that are encoded densely
 SPARSE_SIZE, SPARSE_SHARE = 2**16, 0.25  # features so many and so seldom other than zero are stored sparsely
+MOSTLY_APART = 0.9  # share of different numbers that must stay different in single precision
 UNSEEN = -2
 UNSEEN_RULES = ("error", "ignore")
 OTHER = "(other)"
@@ -109,6 +113,7 @@ class FeatureEncoder:
             is_missing = np.isnan(numbers)
             mean = 0.0 if is_missing.all() else float(numbers[~is_missing].mean())
             encoder = cls(name, None, mean, bool(is_missing.any()), date_format=date_format)
+            _warn_of_rounding(column, numbers[~is_missing])
         else:
             codes, categories = column.categories
             is_missing = codes == MISSING
@@ -177,6 +182,21 @@ class FeatureEncoder:
             )
         result = recode(codes, [position.get(name, other) for name in names])
         return result, int((result == UNSEEN).sum())
+
+
+def _warn_of_rounding(column: Column, numbers: NDArray[np.float64]) -> None:
+    """Says where large numbers, e.g. seconds since 1970, differ by less than single precision holds."""
+    distinct = np.unique(numbers)
+    with np.errstate(over="ignore"):  # which is an error of its own
+        apart = np.unique(distinct.astype(np.float32)).size
+    if apart < MOSTLY_APART * distinct.size:
+        logger.warning(
+            "%s: of %d different numbers single precision tells %d apart; subtract a constant first if small "
+            "differences count.",
+            column.origin,
+            distinct.size,
+            apart,
+        )
 
 
 @dataclass(frozen=True, eq=False)

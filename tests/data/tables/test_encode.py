@@ -291,6 +291,17 @@ def test_label_classes(values, is_text, y, names):
     assert read.y.dtype == np.int64
 
 
+@pytest.mark.parametrize(("start", "is_told"), [(1_700_000_000, True), (0, False)])
+def test_numbers_that_single_precision_cannot_tell_apart_are_told(read, start, is_told, caplog):
+    read("id,time\n" + "".join(f"{i},{start + i}\n" for i in range(1, 3)))
+    assert ("of 2 different numbers single precision tells 1 apart" in caplog.text) == is_told
+
+
+def test_rows_of_minus_one_are_told(caplog):
+    labels(["1", "-1", "-1.0", "0"], is_text=True)
+    assert "2 rows hold -1, which means 'no label'" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("values", "task", "is_text"),
     [
