@@ -121,7 +121,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [
             self.headline,
-            f"its own features {self.own:+.3g}, those of other nodes {self.others:+.3g}",
+            f"its own features {self.own:+.3g}, other nodes {self.others:+.3g}",
         ]
         if self.left_out:
             lines.append(f"{self.left_out:.0%} of the ensemble reads links and labels; features leave it out")

@@ -44,7 +44,7 @@ RATE = 0.1
 LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
 STEPS, MOST_STEPS = 20, 300  # boosting steps until the first look at validation, and in all
 FEWEST_STEPS = 100  # in all where steps are dear, each as large as three
-WORK = 4e9  # rows × columns that splits look at × trees of a forest at most: under a minute of one core
+WORK = 2.5e9  # rows × columns that splits look at × trees of a forest at most: under a minute of one core
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
 CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 
