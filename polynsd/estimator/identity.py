@@ -1,8 +1,9 @@
 """Which nodes of a graph are those of `fit`, whose labels and links a model knows.
 
 Nodes are matched by their ids, whatever their order, unless most of the matched nodes have other features:
-then the ids are those of other things. Without ids they are matched by features that no other node has, or
-by their place in a graph that is equal to that of `fit`. Hashes are kept, neither ids nor features.
+then the ids are those of other things. Without ids they are matched by features that no other node has, if
+half of one of the graphs is found so, or by their place in a graph that is equal to that of `fit`. Hashes are
+kept, neither ids nor features.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from polynsd.estimator.members import StoredTensors
 from polynsd.estimator.structure import COLUMNS
 
 UNKNOWN = -1
-ALIKE = 0.5  # share of matched ids whose features must be those of fit
+ALIKE = 0.5  # share of matched ids whose features must be those of fit, of nodes whose features must match
 BLOCK = 2**22  # entries that are hashed in one go
 
 Hashes = NDArray[np.int64]
@@ -57,7 +58,9 @@ class NodesOfFit:
             return places if is_known.any() and alike.mean() >= ALIKE else np.full_like(places, UNKNOWN)
         if np.array_equal(self.features, other.features) and (self.edges == other.edges).all():
             return np.arange(len(self.features))
-        return _match(self.features, other.features)
+        places = _match(self.features, other.features)
+        fewest = ALIKE * min(len(self.features), len(places))  # less may be chance
+        return places if (places != UNKNOWN).sum() >= fewest else np.full_like(places, UNKNOWN)
 
     def state(self) -> dict[str, Tensor]:
         """Tensors from which `restore` makes it again."""

@@ -63,6 +63,19 @@ def test_equal_features_tell_nothing_unless_the_whole_graph_is_equal():
     assert (known.find(replace(graph, edge_index=graph.edge_index[:, 1:])) == -1).all()
 
 
+def test_features_that_match_by_chance_are_no_nodes_of_fit():
+    graph = replace(random_graph(60), x=(RNG.random((60, 6)) < 0.5).astype(float))
+    other = replace(graph, x=(RNG.random((60, 6)) < 0.5).astype(float))
+    assert np.isin(hash_rows(other.x), hash_rows(graph.x)).any()
+    assert (NodesOfFit.of(graph).find(other) == -1).all()
+
+
+def test_a_part_of_the_graph_is_known_by_its_features():
+    graph = random_graph(60, 4, dense=True)
+    part = Graph("part", np.array([[0], [1]]), 20, x=graph.x[40:])
+    np.testing.assert_array_equal(NodesOfFit.of(graph).find(part), np.arange(40, 60))
+
+
 def test_a_damaged_state_is_refused():
     state = NodesOfFit.of(named(random_graph(60))).state()
     with pytest.raises(DataError, match="an id, or none"):
