@@ -179,6 +179,8 @@ def _require_known(
 ) -> None:
     """Raises if an edge names an id that no row has; ids of edges alone come after those of the rows."""
     is_unknown = pairs > nodes.max(initial=-1)
+    if is_unknown.any() and not len(nodes):
+        raise GraphError(f"{node_table} has a header and no rows. Check that it was written completely.")
     if is_unknown.any():
         edge = int(is_unknown.any(axis=0).argmax())
         missing = ids[pairs[is_unknown[:, edge].argmax(), edge]].item()

@@ -90,6 +90,13 @@ def test_edge_files_that_cannot_be(tmp_path, edges, fragment):
         read_graph(tmp_path / "e.csv")
 
 
+def test_a_node_table_of_a_header_alone(tmp_path):
+    (tmp_path / "e.csv").write_text(EDGES)
+    (tmp_path / "n.csv").write_text(NODES.splitlines()[0] + "\n")
+    with pytest.raises(GraphError, match=r"n\.csv has a header and no rows"):
+        read_graph(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
 def test_a_first_edge_among_the_nodes_is_no_header(tmp_path):
     (tmp_path / "e.csv").write_text("a,b\nc,d\n")
     (tmp_path / "n.csv").write_text("id\na\nb\nc\nd\n")
