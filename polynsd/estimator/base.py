@@ -25,12 +25,12 @@ from polynsd.estimator.estimate import Answers, estimate_score
 from polynsd.estimator.features import TREATMENTS, FeatureTreatments
 from polynsd.estimator.fitted import Chosen, FittedEstimator
 from polynsd.estimator.folds import Folds, GivenNodes, divide_nodes
-from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.labels import Labels, Mask, read_groups
 from polynsd.estimator.members import TRANSDUCTIVE, Candidate, FitData, OnEpoch
 from polynsd.estimator.nodes import GraphNodes
+from polynsd.estimator.nodes_of_fit import NodesOfFit
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.search import Attempt, CandidateSearch, CandidateStore, OnCandidate
 from polynsd.estimator.sklearn_compat import as_python, draw_seed

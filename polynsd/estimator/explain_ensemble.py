@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 QUANTILES = 16  # of a column, at which trees are asked
 MOST_REMOVED = 20  # edges of the node that are taken away; of more, those to the nodes of the fewest edges
-WORDS = "(number of features that are not 0)"  # the name of the column that treatments add
+WORDS = "(number of words and flags)"  # the name of the column that treatments add
 UNITS = {"year": 365.25, "month": 30.4375, "day": 1.0, "hour": 1 / 24}  # in days
 FEWEST_UNITS = 3  # that the dates of a column must span to be counted in this unit
 

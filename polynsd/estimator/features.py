@@ -13,8 +13,8 @@ A sparse column whose largest value is above 100 or below 0.001 is divided by it
 constant column says nothing and is left out. Nothing sparse is made dense.
 
 Where there are many sparse columns, a bag of words, every treatment has one column more, the last one: the
-logarithm of 1 + the number of a node's words, (x − mean) / deviation. The length of a text tells much, and
-dividing rows by their length hides it.
+logarithm of 1 + the number of sparse columns that are not 0 at a node, (x − mean) / deviation. The length of
+a text tells much, and dividing rows by their length hides it.
 """
 
 from __future__ import annotations

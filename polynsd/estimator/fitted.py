@@ -20,12 +20,12 @@ from polynsd.estimator.calibration import UNCALIBRATED, Calibration
 from polynsd.estimator.ensemble import Predictions, average
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
-from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Inputs, Scaling
 from polynsd.estimator.judge import Judge, as_predictions
 from polynsd.estimator.labels import Labels, graph_labels, labelled_mask, read_labels
 from polynsd.estimator.members import TRANSDUCTIVE, Member
 from polynsd.estimator.nodes import GraphNodes
+from polynsd.estimator.nodes_of_fit import NodesOfFit
 from polynsd.estimator.reading import as_graph, is_table
 from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
 from polynsd.threads import PASS_BYTES, use_threads_for

@@ -7,7 +7,7 @@ diagonal would tell a node its own. Both are divided by the share of neighbours 
 mean label as a little of a neighbour, and these shares are columns too. Trees learn what a neighbour's label
 means, whereas spread labels (`propagation.py`) suppose that neighbours are alike.
 
-The labels belong to the nodes of `fit` (`identity.py`): of others no label is known.
+The labels belong to the nodes of `fit` (`nodes_of_fit.py`): of others no label is known.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ class LabelTreesMember:
     @property
     def parameters(self) -> Mapping[str, Any]:
         return self.trees.parameters
+
+    @property
+    def num_nodes(self) -> int:
+        """Of `fit`, whose labels it knows."""
+        return self.labels.shape[1]
 
     def outputs(self, inputs: Inputs) -> Outputs:
         labels = inputs.carry_over(self.labels, np.nan if self.labels.dtype.kind == "f" else -1)

@@ -2,7 +2,7 @@
 
 Where a class hangs on *whom* a node is linked to rather than on what the neighbours are like, this beats any
 smoothing (Lim et al., 2021). The columns are the nodes of `fit`: links to others are left out
-(`identity.py`).
+(`nodes_of_fit.py`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LinkMember:
     """A member of [A, X], whose columns of A are the nodes of `fit`."""
 
     base: Member
-    num_links: int
+    num_nodes: int  # of fit
 
     @property
     def name(self) -> str:
@@ -74,26 +74,26 @@ class LinkMember:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return {"links": self.num_links, **self.base.parameters}
+        return {"links": self.num_nodes, **self.base.parameters}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        return self.base.outputs(LinkedInputs(inputs, self.num_links))
+        return self.base.outputs(LinkedInputs(inputs, self.num_nodes))
 
     def state(self) -> State:
         from polynsd.estimator.kinds import store_member
 
         base, tensors = store_member(self.base)
-        return {"name": self.name, "num_links": self.num_links, "base": base}, tensors
+        return {"name": self.name, "num_nodes": self.num_nodes, "base": base}, tensors
 
     @classmethod
     def restore(cls, data: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LinkMember:
         from polynsd.estimator.kinds import restore_member
 
-        require_fields(data, name=str, num_links=int, base=dict[str, Any])
-        return cls(restore_member(data["base"], tensors), data["num_links"])
+        require_fields(data, name=str, num_nodes=int, base=dict[str, Any])
+        return cls(restore_member(data["base"], tensors), data["num_nodes"])
 
     def takes(self, columns: int, num_outputs: int) -> bool:
-        return self.base.takes(columns + self.num_links, num_outputs)
+        return self.base.takes(columns + self.num_nodes, num_outputs)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 with P = D^−½ A D^−½. Where neighbours have the same class, what the neighbours *are* says more than their
 features. To nodes that have a label, a fold spreads those of its own training nodes only, so held-out ones
 are predicted honestly; to all others it spreads every label there is. The labels belong to the nodes of
-`fit` (`identity.py`): where none is known the base model answers alone, and without one the prior.
+`fit` (`nodes_of_fit.py`): where none is known the base model answers alone, and without one the prior.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ class PropagationMember:
     def parameters(self) -> Mapping[str, Any]:
         base = {} if self.base is None else {"base": self.base.name}
         return {"alpha": self.share, **base}
+
+    @property
+    def num_nodes(self) -> int:
+        """Of `fit`, whose labels it knows."""
+        return self.labels.shape[1]
 
     def outputs(self, inputs: Inputs) -> Outputs:
         return self.spread(inputs, None if self.base is None else self.base.outputs(inputs))

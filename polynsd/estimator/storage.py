@@ -26,10 +26,10 @@ from polynsd.estimator.decision import Decision
 from polynsd.estimator.estimate import Estimate
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
-from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.kinds import restore_member, store_member
 from polynsd.estimator.members import Member
+from polynsd.estimator.nodes_of_fit import NodesOfFit
 from polynsd.estimator.regressor import SheafRegressor
 from polynsd.estimator.sklearn_compat import as_python
 from polynsd.fields import fit_fields, require_fields
@@ -214,9 +214,11 @@ def _check_agreement(estimator: SheafEstimator) -> None:
     columns, classes = len(estimator.treatments_.columns), vars(estimator).get("classes_")
     if not estimator.members_:
         raise DataError("a model has one or more members")
-    count = 1 if classes is None else len(classes)
+    count, num_nodes = 1 if classes is None else len(classes), len(estimator.nodes_of_fit_.features)
     for member, _, calibration in estimator.members_:
         check_member(member, columns, count)
+        if getattr(member, "num_nodes", num_nodes) != num_nodes:
+            raise DataError(f"the member {member.name[:80]!r} is not of the {num_nodes} nodes of fit")
         calibration.require_classes(count)
     if isinstance(estimator, SheafClassifier):
         decision, names = estimator.decision_, estimator.classes_.tolist()

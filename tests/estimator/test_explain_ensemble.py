@@ -18,10 +18,10 @@ from polynsd.estimator.decision import Decision
 from polynsd.estimator.explain_ensemble import format_days, tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
-from polynsd.estimator.identity import NodesOfFit
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
+from polynsd.estimator.nodes_of_fit import NodesOfFit
 from polynsd.estimator.trees import Forest, TreesMember, make_table
 from polynsd.training import Configuration
 
@@ -228,7 +228,7 @@ def test_the_number_of_words_is_explained_as_a_feature():
     estimator.members_ = [Chosen(member, 1.0)]
     found = estimator.explain("n3", exact=0)
     ((name, value, own),) = found.features[["feature", "value", "own"]].to_numpy().tolist()
-    assert (name, value) == ("(number of features that are not 0)", words[3].sum())
+    assert (name, value) == ("(number of words and flags)", words[3].sum())
     assert own == pytest.approx(found.own)
 
 

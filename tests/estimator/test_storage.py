@@ -19,6 +19,7 @@ from toy import QUICK, classifier, regressor, toy_graph
 from polynsd import ConfigError, DataError, PolyNSDError
 from polynsd.config import LayerConfig, ModelConfig, TrainConfig
 from polynsd.estimator import SheafClassifier, SheafRegressor, load_estimator
+from polynsd.estimator.label_trees import LabelTreesCandidate
 from polynsd.estimator.linear import LinearCandidate
 from polynsd.estimator.links import LinkCandidate
 from polynsd.estimator.networks import Network
@@ -36,7 +37,7 @@ def fitted():
     network = Network("network", "sheaf", Configuration(ModelConfig(layer=LayerConfig(degree=1)), few))
     linear, options = LinearCandidate("linear", "features", hops=1), {**QUICK, "calibrate": "temperature"}
     candidates = [network, linear, TreesCandidate("trees", "trees", 1), LinkCandidate(linear),
-                  PropagationCandidate("labels", "labels", linear)]  # fmt: skip
+                  PropagationCandidate("labels", "labels", linear), LabelTreesCandidate()]  # fmt: skip
     models = [SheafClassifier(**options).fit(graph, candidates=[each]) for each in candidates]
     models[0].members_ = [model.members_[0] for model in models]
     return models[0]
@@ -212,7 +213,7 @@ def limited_load(folder):
         (lambda r: r["members"][1]["data"].update(kind="__class__"), "no kind of member"),
         (lambda r: r["members"][1]["data"].update(extra=1), "extra is unknown"),
         (lambda r: r["members"][2]["data"].update(hops=10**9), "hops"),
-        (lambda r: r["members"][3]["data"].update(num_links=2**40), "does not take"),
+        (lambda r: r["members"][3]["data"].update(num_nodes=2**40), "does not take"),
         (lambda r: r["members"].clear(), "does not belong|members"),
         (lambda r: r["values"].update(predict=3), "predict is unknown"),
         (lambda r: r["values"].update(__class__="x"), "__class__ is unknown"),
@@ -249,6 +250,16 @@ def test_trees_that_lead_in_a_circle_are_refused(saved):
     write_tensors(saved / "model.safetensors", tensors, about)
     seal_again(saved)
     with pytest.raises(DataError, match="leads back"):
+        load_estimator(saved)
+
+
+@pytest.mark.parametrize("name", ["member5.labels", "nodes.features"])
+def test_a_member_that_knows_other_nodes_than_those_of_fit_is_refused(saved, name):
+    tensors, about = read_tensors(saved / "model.safetensors")
+    tensors[name] = tensors[name][..., 1:].contiguous()
+    write_tensors(saved / "model.safetensors", tensors, about)
+    seal_again(saved)
+    with pytest.raises(DataError, match=r"nodes? of fit"):
         load_estimator(saved)
 
 

@@ -11,8 +11,8 @@ from test_linear_candidates import random_graph
 
 from polynsd import DataError, SheafClassifier
 from polynsd.data import Graph
-from polynsd.estimator.identity import NodesOfFit, hash_rows
 from polynsd.estimator.label_trees import LabelTreesCandidate
+from polynsd.estimator.nodes_of_fit import NodesOfFit, hash_rows
 
 RNG = np.random.default_rng(0)
 
