@@ -62,9 +62,13 @@ class RunsCompare:
 
 def _name_runs(roots: Sequence[Path]) -> dict[Path, str]:
     """Every run below the roots, and its path from the folder that they share."""
+    twice = [root for number, root in enumerate(roots) if root.resolve() in map(Path.resolve, roots[:number])]
+    if twice:
+        raise ConfigError(f"{twice[0]} is named twice; a run is compared with others.")
     folders = [folder for root in roots for folder in find_runs(root)]
     shared = Path(os.path.commonpath([root.resolve() for root in roots]))
-    return {folder: folder.resolve().relative_to(shared).as_posix() for folder in folders}
+    names = {folder: folder.resolve().relative_to(shared).as_posix() for folder in folders}
+    return {folder: folder.resolve().name if name == "." else name for folder, name in names.items()}
 
 
 def _print_comparison(table: Sequence[Row], by: Sequence[str]) -> None:

@@ -146,8 +146,8 @@ def assemble(
         exact: of how many edges the score is computed again.
         score_without: the score of the graph without the edge between two nodes.
         topology: the graph.
-        lost_without: of models without gradients, `[O]` what their outputs lose without an edge of the node,
-            by the number of the edge.
+        lost_without: of models whose edges have no gradients, `[O]` what their outputs lose without an edge
+            of the node, by the number of the edge.
     """
     require_at_least("top", top, 1)
     require_at_least("exact", exact, 0)
@@ -157,9 +157,11 @@ def assemble(
     slopes = dict(zip(outputs, torch.autograd.grad(value, leaves), strict=True))
     value = value.detach()
     effects = Effects.none(topology, len(names.features))
+    lost_without = lost_without or {}
     for name, model in models.items():
-        effects += ForwardPass(model, topology).find_effects(node, slopes[name], len(names.features))
-    for name, changes in (lost_without or {}).items():
+        found = ForwardPass(model, topology).find_effects(node, slopes[name], len(names.features))
+        effects += found.without_edges(node) if name in lost_without else found
+    for name, changes in lost_without.items():
         effects += find_removal_effects(changes, topology, node, slopes[name], len(names.features))
     transports = {
         name: find_transports(model, node)

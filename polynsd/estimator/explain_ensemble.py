@@ -11,7 +11,8 @@ is nearest to f at the quantiles q of the column,
 
 so that a flag contributes what the output loses without it. Members that read links or labels have no
 gradients either: an edge of the node contributes what their output loses without it, and so does its other
-end. Their share is said, as contributions of features leave them out; `exact` effects of edges count all.
+end. Of these, trees still have slopes in features; the share of the others is said, as contributions of
+features leave them out. `exact` effects of edges count all.
 
 A date is a number to a model, days since 1970. It is shown as it was written, and its effect in a unit that
 people count dates in: what the score gains if the date of the node were a year (a month, a day) later,
@@ -43,11 +44,11 @@ from polynsd.estimator.explanation import DateFeature, Explanation
 from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.gradients import HopModel, LinearFirstModel, dense_row, network_model
 from polynsd.estimator.inputs import Inputs
+from polynsd.estimator.label_trees import LabelTreesMember
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.members import Member
 from polynsd.estimator.networks import NetworkMember
-from polynsd.estimator.structure import COLUMNS
-from polynsd.estimator.trees import TreesMember, make_table
+from polynsd.estimator.trees import TreesMember
 from polynsd.nn import PolyNSD
 from polynsd.topology import Topology, as_topology
 
@@ -84,10 +85,10 @@ def explain_prediction(
         names = [f"{place}. {member.name}, fold {fold}" for fold in range(1, len(predicted) + 1)]
         outputs.update(zip(names, predicted, strict=True))
         shares += [Share(weight / len(predicted), calibration)] * len(predicted)
-        differentiable = find_models(member, inputs, topology, number)
-        models.update(zip(names, differentiable, strict=False))
-        if not differentiable:
-            left_out += weight
+        found = find_models(member, inputs, topology, number)
+        models.update(zip(names, found, strict=False))
+        left_out += 0.0 if found else weight
+        if not found or isinstance(member, LabelTreesMember):
             lost = remove_edges(member, predicted, inputs, topology, number)
             lost_without.update(zip(names, lost, strict=True))
     classes = getattr(estimator, "classes_", None)
@@ -182,12 +183,13 @@ def make_score(
 
 
 def find_models(member: Any, inputs: Inputs, topology: Topology, node: int) -> list[LinearFirstModel]:
-    """The models of a member, one per fold; none where it has no gradients."""
+    """The models of a member, one per fold; none where it has no slopes in features."""
     columns = inputs.treatments.columns
-    if isinstance(member, TreesMember):
-        slopes = tree_slopes(member, make_table(inputs, member.hops, member.components), node)
+    if isinstance(member, TreesMember | LabelTreesMember):
+        trees = member if isinstance(member, TreesMember) else member.trees
+        slopes = tree_slopes(trees, member.tables(inputs), node, len(columns))
         nothing = torch.zeros(len(slopes), slopes.size(-1), dtype=torch.double)
-        member = LinearMember(member.name, member.family, STANDARD, "mean", member.hops, 0.0, slopes, nothing)
+        member = LinearMember(trees.name, trees.family, STANDARD, "mean", trees.hops, 0.0, slopes, nothing)
     if isinstance(member, NetworkMember):
         data, x = inputs.data(member.treatment, "cpu", torch.float64), inputs.features(member.treatment)
         return [
@@ -206,29 +208,35 @@ def find_models(member: Any, inputs: Inputs, topology: Topology, node: int) -> l
     ]
 
 
-def tree_slopes(member: TreesMember, table: Numbers, node: int) -> Tensor:
-    """`[R, (H + 1) F, O]` slopes of boosted trees in every column of their table, see above.
+def tree_slopes(member: TreesMember, tables: Iterable[Numbers], node: int, num_features: int) -> Tensor:
+    """`[R, (H + 1) F, O]` slopes of boosted trees in the features of their tables, one per fold; see above.
 
-    Slopes of components are those of the features that they add up. The structure of the graph, the last
-    columns where there are hops, is no feature and is left out.
+    Slopes of components are those of the features that they add up. What stands behind the features in a
+    table, the structure of the graph and labels, is no feature and is left out.
     """
-    z, hops = table[node], member.hops + 1
-    count = table.shape[1] - (hops * len(COLUMNS) if member.hops else 0)
-    quantiles = np.quantile(
-        table[:, :count], (np.arange(QUANTILES) + 0.5) / QUANTILES, axis=0, method="lower"
-    )
+    width = num_features if member.components is None else member.components.shape[1]
+    slopes = []
+    for fold, table in enumerate(tables):
+        each = _slopes_of_fold(member, fold, table, node, (member.hops + 1) * width)
+        if member.components is not None:
+            each = np.einsum("fc,hco->hfo", member.components, each.reshape(-1, width, each.shape[-1]))
+        slopes.append(each.reshape(-1, each.shape[-1]))
+    return torch.from_numpy(np.stack(slopes))
+
+
+def _slopes_of_fold(member: TreesMember, fold: int, table: Numbers, node: int, count: int) -> Numbers:
+    """`[count, O]` the slopes in the first columns of the table."""
+    z, num_outputs = table[node], member.start.shape[1]
+    forest = member.forest.of_fold(fold, num_outputs)
+    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    quantiles = np.quantile(table[:, :count], places, axis=0, method="lower")
     rows = np.tile(z, (QUANTILES, count, 1))
     rows[:, np.arange(count), np.arange(count)] = quantiles
-    shape = (QUANTILES, count, *member.start.shape)
-    outputs = member.forest.predict(rows.reshape(-1, len(z)), member.start.size).reshape(shape)
-    change = member.forest.predict(z[None], member.start.size).reshape(member.start.shape) - outputs
-    step = z[:count] - quantiles
-    product, square = np.einsum("qj,qjro->jro", step, change), (step**2).sum(0)[:, None, None]
-    slopes = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
-    if member.components is not None:
-        each = slopes.reshape(hops, -1, *slopes.shape[1:])
-        slopes = np.einsum("fc,hcro->hfro", member.components, each).reshape(-1, *slopes.shape[1:])
-    return torch.from_numpy(slopes.transpose(1, 0, 2).copy())
+    outputs = forest.predict(rows.reshape(-1, len(z)), num_outputs).reshape(QUANTILES, count, num_outputs)
+    change, step = forest.predict(z[None], num_outputs) - outputs, z[:count] - quantiles
+    product, square = np.einsum("qj,qjo->jo", step, change), (step**2).sum(0)[:, None]
+    slopes: Numbers = np.divide(product, square, out=np.zeros_like(product), where=square > 0)
+    return slopes
 
 
 def _names(estimator: Any, graph: Graph, inputs: Inputs, number: int) -> Names:

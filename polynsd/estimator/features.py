@@ -9,8 +9,9 @@ bag of words), or zero on almost all. It is never centred: zeros stay zeros. Eve
     "row"        every row divided by its Euclidean length   (x − mean) / deviation
     "rank"       as they are                                 Φ⁻¹ of their rank: normally distributed
 
-A sparse column whose largest value is above 100 or below 0.001 is divided by it in every treatment. A
-constant column says nothing and is left out. Nothing sparse is made dense.
+A sparse column whose largest value is above 100 or below 0.001 is divided by it in every treatment. A dense
+column with values so far off that all others would look alike is taken by rank in every treatment. A constant
+column says nothing and is left out. Nothing sparse is made dense.
 
 Where there are many sparse columns, a bag of words, every treatment has one column more, the last one: the
 logarithm of 1 + the number of sparse columns that are not 0 at a node, (x − mean) / deviation. The length of
@@ -43,6 +44,7 @@ MOSTLY_ZERO, ALMOST_ZERO = 0.5, 0.05  # share of other entries: without negative
 SMALLEST, LARGEST = 1e-3, 100.0  # sparse columns whose largest value lies between stay as they are
 STORED_SPARSELY = 0.25  # share of entries up to which the result is a sparse matrix
 QUANTILES = 256  # by which ranks are found
+MIDDLE, ALIKE = 0.05, 0.01  # values between this quantile and its opposite lie within so few deviations
 QUANTILE_ROWS = (500, 10_000)  # rows that they are taken from: fewer where there are many columns
 BLOCK = 2**24  # entries of a dense matrix that are looked at in one go
 ENOUGH_ROWS = 500  # fewer nodes tell less of the scale of a column than all of them
@@ -151,19 +153,21 @@ class FeatureTreatments:
         return _divide_rows(values, _row_lengths(values)) if treatment == ROW else values
 
     def _treat_dense(self, values: Numbers, treatment: str) -> Numbers:
-        if treatment != RANK:
-            values -= self.mean
-            values /= self.deviation
-            return values
-        share = np.linspace(0, 1, len(self.quantiles))
-        margin = 0.5 / len(self.quantiles)
-        for j, steps in enumerate(self.quantiles.T):
-            column = np.ascontiguousarray(values[:, j])
-            rank = np.interp(column, steps, share)
-            if (steps[1:] == steps[:-1]).any():  # equal values lie in the middle of their ranks
-                rank = (rank - np.interp(-column, -steps[::-1], -share[::-1])) / 2
-            values[:, j] = ndtri(np.clip(rank, margin, 1 - margin))
+        by_rank = np.arange(values.shape[1]) if treatment == RANK else self._far_off()
+        for j in by_rank:
+            values[:, j] = _normal_ranks(values[:, j], self.quantiles[:, j])
+        if len(by_rank) < values.shape[1]:
+            mean, deviation = self.mean.copy(), self.deviation.copy()
+            mean[by_rank], deviation[by_rank] = 0.0, 1.0  # ranks stay as they are
+            values -= mean
+            values /= deviation
         return values
+
+    def _far_off(self) -> NDArray[np.int64]:
+        """The dense columns in which a few values are so far off that all others would look alike."""
+        last = len(self.quantiles) - 1
+        low, high = (self.quantiles[round(share * last)] for share in (MIDDLE, 1 - MIDDLE))
+        return np.flatnonzero((high > low) & (high - low < ALIKE * self.deviation))
 
     def _with_names(self, x: Matrix, only_flags: bool) -> FeatureTreatments:
         names = [STANDARD]
@@ -209,6 +213,8 @@ class FeatureTreatments:
             check_range(name, arrays[name], 0, data["width"])
         arrays |= {name: stored.take(name, shape) for name, shape in scales.items()}
         stored.require_none_left()
+        if not stored.size("Q"):
+            raise DataError("the tensor quantiles has no rows")
         if stored.size("W") not in (0, 2):
             raise DataError("the tensor words must hold a mean and a deviation, or nothing")
         numbers = {name: tensor.numpy() for name, tensor in arrays.items()}
@@ -301,6 +307,16 @@ def _scales(values: Numbers, rows: NDArray[np.bool_] | None) -> tuple[Numbers, N
     some_mean, some_deviation = some.mean(0), some.std(0)
     varies = some_deviation > ROUNDING * np.abs(some_mean)
     return np.where(varies, some_mean, mean), np.where(varies, some_deviation, deviation)
+
+
+def _normal_ranks(column: Numbers, steps: Numbers) -> Numbers:
+    """Φ⁻¹ of the rank of every value among the quantiles."""
+    column, share, margin = np.ascontiguousarray(column), np.linspace(0, 1, len(steps)), 0.5 / len(steps)
+    rank = np.interp(column, steps, share)
+    if (steps[1:] == steps[:-1]).any():  # equal values lie in the middle of their ranks
+        rank = (rank - np.interp(-column, -steps[::-1], -share[::-1])) / 2
+    ranks: Numbers = ndtri(np.clip(rank, margin, 1 - margin))
+    return ranks
 
 
 def _quantiles(values: Numbers, most: int) -> Numbers:

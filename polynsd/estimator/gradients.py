@@ -17,7 +17,7 @@ Of a model that is linear in X, the effects of all nodes add up to s(X) − s(0)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -76,6 +76,12 @@ class Effects:
     def none(cls, topology: Topology, num_features: int) -> Effects:
         N, E = topology.num_nodes, topology.num_edges
         return cls(np.zeros(N), np.zeros(num_features), np.zeros(num_features), np.zeros(E))
+
+    def without_edges(self, node: int) -> Effects:
+        """Those of features alone: by column, and of the features of the explained node."""
+        nodes = np.zeros_like(self.nodes)
+        nodes[node] = self.nodes[node]
+        return replace(self, nodes=nodes, edges=np.zeros_like(self.edges))
 
     def __iadd__(self, other: Effects) -> Effects:
         for name, values in vars(self).items():

@@ -12,7 +12,7 @@ The labels belong to the nodes of `fit` (`nodes_of_fit.py`): of others no label 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,9 +95,13 @@ class LabelTreesMember:
         return self.labels.shape[1]
 
     def outputs(self, inputs: Inputs) -> Outputs:
+        return self.trees.predict(self.tables(inputs))
+
+    def tables(self, inputs: Inputs) -> Iterable[Numbers]:
+        """What the trees of every fold look at."""
         labels = inputs.carry_over(self.labels, np.nan if self.labels.dtype.kind == "f" else -1)
         table = make_table(inputs, self.trees.hops, self.trees.components)
-        return self.trees.predict(make_tables(table, inputs, labels, self.trees.start.shape[1]))
+        return make_tables(table, inputs, labels, self.trees.start.shape[1])
 
     def state(self) -> State:
         data, tensors = self.trees.state()

@@ -38,6 +38,7 @@ FAR_BEHIND = 0.05  # by which a family is behind another that is not tried by ne
 SMALLEST_MARGIN = 0.01  # by which a family may be behind the best to be pursued
 TABLE_BYTES = 24  # of a feature of a node and of its neighbours in the tables of cheap candidates
 GAIN = 1e-3  # of the ensemble's objective, that counts as one
+CHEAP_SHARE = 0.4  # of the time that cheap candidates usually take; budgets of work count networks alone
 
 OnCandidate = Callable[[dict[str, Any], float], None]
 
@@ -98,8 +99,8 @@ class CandidateSearch:
         seconds: the budget; None: a fixed amount of work.
         size: the most members of the ensemble.
         parts: where fitted candidates are kept, so that an interrupted search goes on from them.
-        on_candidate: called with the row of a candidate that has ended, and the share of the budget that is
-            used up.
+        on_candidate: called with the row of a candidate that has ended, and how far the search is, from 0 to
+            1: a guess, as it ends when nothing gains any more.
     """
 
     data: FitData
@@ -118,6 +119,7 @@ class CandidateSearch:
         self.budget = Budget(self.seconds, candidates, self.data.inputs, len(self.data.folds))
         parts = [] if self.parts is None else self.parts.load()
         self._stored = {data["name"]: restore_member(data, tensors) for data, tensors in parts}
+        self._cheap = sum(not isinstance(candidate, Network) for candidate in candidates)
         groups = list(_groups(candidates, together=self.budget.on_gpu))
         try:
             rest = self._try_families(groups)
@@ -228,7 +230,15 @@ class CandidateSearch:
     def _report(self, attempts: Sequence[Attempt]) -> None:
         if self.on_candidate is not None:
             for attempt in attempts:
-                self.on_candidate(attempt.describe(), self.budget.share_spent)
+                self.on_candidate(attempt.describe(), self._share_done())
+
+    def _share_done(self) -> float:
+        spent = self.budget.share_spent
+        if self.seconds is not None:
+            return spent
+        if not spent:  # no network so far
+            return CHEAP_SHARE * min(len(self.attempts) / max(self._cheap, 1), 1.0)
+        return CHEAP_SHARE + (1 - CHEAP_SHARE) * spent
 
     def _fit(self, group: Sequence[Candidate]) -> Sequence[Fitted | None]:
         """The fitted candidates; none where there is no time for any."""

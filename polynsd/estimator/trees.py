@@ -66,7 +66,11 @@ class TreesMember:
         return {"hops": self.hops, **components, "trees": len(self.forest.root)}
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        return self.predict([make_table(inputs, self.hops, self.components)] * len(self.start))
+        return self.predict(self.tables(inputs))
+
+    def tables(self, inputs: Inputs) -> Iterable[Numbers]:
+        """What the trees of every fold look at."""
+        return [make_table(inputs, self.hops, self.components)] * len(self.start)
 
     def predict(self, tables: Iterable[Numbers]) -> Outputs:
         """`[R, N, O]` from a table for every fold."""

@@ -387,6 +387,8 @@ def test_fits_are_compared_where_the_same_rows_were_scored(tmp_path):
     other = train(tmp_path, edges, nodes, out=tmp_path / "c", test=0.3, seed=1)
     with pytest.raises(ConfigError, match="tested on different rows"):
         RunsCompare((runs[0], other)).run()
+    with pytest.raises(ConfigError, match="a is named twice"):
+        RunsCompare((runs[0], other, runs[0] / ".." / "a")).run()
 
 
 @pytest.mark.parametrize("label", ["kind", "size"])

@@ -18,7 +18,9 @@ from polynsd.estimator.decision import Decision
 from polynsd.estimator.explain_ensemble import format_days, tree_slopes
 from polynsd.estimator.features import FeatureTreatments
 from polynsd.estimator.fitted import Chosen
+from polynsd.estimator.forest import join_forests
 from polynsd.estimator.inputs import Scaling
+from polynsd.estimator.label_trees import LabelTreesMember
 from polynsd.estimator.linear import LinearMember
 from polynsd.estimator.networks import NetworkMember
 from polynsd.estimator.nodes_of_fit import NodesOfFit
@@ -213,8 +215,32 @@ def test_trees_on_components_are_moved_by_the_features_that_these_add_up():
     found = estimator.explain(f"n{node}", exact=0)
     assert set(found.features["feature"]) == {"a", "b"}
     assert found.others == 0
-    slope = tree_slopes(replace(member, components=None), table, node).item()
+    slope = tree_slopes(replace(member, components=None), [table], node, 1).item()
     assert found.own == pytest.approx(2 * slope * table[node, 0])
+
+
+def test_trees_on_labels_are_moved_by_features_and_by_edges_to_labelled_neighbours():
+    graph = make_graph()
+    estimator = make_estimator(graph, regression=True)
+    inputs = estimator._inputs(graph, torch.device("cpu"))
+    table = make_table(inputs, 0, None)
+    node = int(np.argmax(table[:, 1]))
+    other = next(int(u) for pair in graph.edge_index.T if node in pair for u in pair if u != node)
+    labels = np.zeros((1, N))
+    labels[0, [node, other]] = np.nan, 1.0
+    share = inputs.adjacency("mean")[[node], [other]].item()  # of its neighbourhood, whose other labels are 0
+    feature, label = stump(1, table[node, 1] / 2), stump(F, share / 2 + 0.02)
+    forest = join_forests([feature, label], 1)._replace(output=np.zeros(2, dtype=np.int64))
+    trees = TreesMember("trees", "labels", 0, forest, np.zeros((1, 1)))
+    estimator.members_ = [Chosen(LabelTreesMember(trees, labels), 1.0)]
+    found = estimator.explain(f"n{node}", exact=1)
+    assert found.left_out == 0
+    ((name, own, contribution),) = found.features[["feature", "own", "contribution"]].to_numpy().tolist()
+    assert (name, own) == (graph.feature_names[estimator.treatments_.columns[1]], contribution)
+    ((*ends, contribution, exact),) = found.edges.to_numpy().tolist()
+    assert set(ends) == {f"n{node}", f"n{other}"}
+    assert contribution == pytest.approx(exact)
+    assert found.others == pytest.approx(contribution)
 
 
 def test_the_number_of_words_is_explained_as_a_feature():

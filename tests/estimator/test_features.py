@@ -65,6 +65,8 @@ def test_one_outlier_and_equal_values():
     treatments = FeatureTreatments.learn(x)
     for name in treatments.names:
         assert np.abs(treatments.apply(x, name)).max() <= 10, name
+        # values that are not far off stay apart, in single precision too
+        assert len(np.unique(treatments.apply(x, name)[:, 0].astype(np.float32))) > 90, name
     ranks = treatments.apply(x, "rank")
     assert len(np.unique(ranks[:, 1])) == 2
     assert ranks[0, 1] == pytest.approx(-ranks[-1, 1])

@@ -3,6 +3,7 @@
 import logging
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -137,6 +138,16 @@ def test_a_budget_ends_in_time():
 def test_one_model_is_one_model():
     model = SheafClassifier(budget=0.2, ensemble=1, device="cpu").fit(toy_graph())
     assert [row["weight"] for row in model.candidates_].count(0) == len(model.candidates_) - 1
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_what_is_done_grows_with_every_candidate():
+    shares = []
+    SheafClassifier(device="cpu").fit(toy_graph(), on_candidate=lambda _, share: shares.append(share))
+    assert 0 < shares[0] < 0.1
+    assert all(before < after for before, after in pairwise(shares[:8]))  # cheap ones too
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1
 
 
 @pytest.mark.usefixtures("few_trees")
