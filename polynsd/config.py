@@ -331,18 +331,6 @@ class ODEConfig:
             )
 
 
-class ODEOptions(TypedDict, total=False):
-    """The fields of `ODEConfig` as keyword arguments; meanings and defaults are there."""
-
-    horizon: float
-    solver: str
-    steps: int
-    tolerance: float
-    gradient: str
-    maps_at: str
-    sign: str
-
-
 class ModelOptions(LayerOptions, total=False):
     """The keyword arguments of `PolyNSD`: those of its layers, and its own."""
 

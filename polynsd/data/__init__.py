@@ -9,7 +9,6 @@ data = graph.to_pyg()                                    # what models train on
 
 from polynsd.data.datasets.archive import load_graph, save_graph
 from polynsd.data.datasets.catalogue import get_entry, load, names, open_graph
-from polynsd.data.datasets.manifest import Manifest
 from polynsd.data.describe import Description, describe_graph, heterophily
 from polynsd.data.generators import (
     eccentricity_labels,
@@ -37,7 +36,6 @@ from polynsd.data.validation import check_arrays, check_graph
 __all__ = [
     "Description",
     "Graph",
-    "Manifest",
     "Masks",
     "Split",
     "check_arrays",

@@ -81,14 +81,15 @@ class Maps:
         rows: by model (trained, untrained) and layer.
         transports: of the trained model, layer by layer: `[n, d, d]` at the same edges.
         edges: `[n, 2]` these edges.
-        is_same_class: `[n]` whether their ends have one class; None without classes.
+        same_class: `[n]` 1 where their ends have one class, 0 where they have two, −1 where the class of an
+            end is not known; None without classes.
         note: how many edges there are, and how many were looked at.
     """
 
     rows: tuple[MapStatistics, ...]
     transports: tuple[Numbers, ...]
     edges: NDArray[np.int64]
-    is_same_class: NDArray[np.bool_] | None
+    same_class: NDArray[np.int8] | None
     note: str = ""
 
     def to_frame(self) -> pd.DataFrame:
@@ -180,7 +181,7 @@ def measure_maps(
     traces = {"trained": trace, "untrained": trace_layers(untrained_copy(model, seed), graph)}
     half = _draw_edges(topology.first_half, sample, seed)
     ends = torch.stack([topology.row[half], topology.col[half]], 1)
-    is_same = _same_class(getattr(graph, "y", None), ends)
+    same = _same_class(getattr(graph, "y", None), ends)
     cycles = find_cycles(topology, CYCLES, seed)
     rows, kept = [], []
     for name, each in traces.items():
@@ -188,7 +189,7 @@ def measure_maps(
             maps = learned_maps(each.laplacians[number], each.learned_dim)
             T = maps[half].mT @ maps[topology.twin[half]]
             state = each.states[number][:, : each.learned_dim]
-            numbers = _statistics(T, maps[half], state, ends, is_same, seed)
+            numbers = _statistics(T, maps[half], state, ends, same, seed)
             around = measure_holonomy(topology, maps, cycles)
             numbers["holonomy"] = float(around.mean()) if len(around) else float("nan")
             rows.append(MapStatistics(model=name, layer=number + 1, **numbers))
@@ -199,7 +200,7 @@ def measure_maps(
     note = f"{len(half):,} of {total:,} edges" if len(half) < total else f"all {total:,} edges"
     note += f", {found:,} cycles of three or four nodes"
     note += f"; {trace.note}" if trace.note else ""
-    return Maps(tuple(rows), tuple(kept), ends.cpu().numpy(), is_same, note)
+    return Maps(tuple(rows), tuple(kept), ends.cpu().numpy(), same, note)
 
 
 def _draw_edges(first: Tensor, sample: int, seed: int) -> Tensor:
@@ -209,18 +210,19 @@ def _draw_edges(first: Tensor, sample: int, seed: int) -> Tensor:
     return first[drawn.sort().values.to(first.device)]
 
 
-def _same_class(y: Any, ends: Tensor) -> NDArray[np.bool_] | None:
-    """Whether both ends have one class; None without classes, and where some have none."""
+def _same_class(y: Any, ends: Tensor) -> NDArray[np.int8] | None:
+    """`same_class` of `Maps`; the class of a node without a label is −1."""
     if y is None:
         return None
     labels = torch.as_tensor(y).to(ends.device)
     if labels.is_floating_point() or labels.dim() > 1:
         return None
-    return (labels[ends[:, 0]] == labels[ends[:, 1]]).cpu().numpy()
+    same = (labels[ends[:, 0]] == labels[ends[:, 1]]).char()
+    return same.masked_fill((labels[ends] < 0).any(1), -1).cpu().numpy()
 
 
 def _statistics(
-    T: Tensor, F: Tensor, state: Tensor, ends: Tensor, is_same: NDArray[np.bool_] | None, seed: int
+    T: Tensor, F: Tensor, state: Tensor, ends: Tensor, same: NDArray[np.int8] | None, seed: int
 ) -> dict[str, float]:
     d = T.size(-1)
     eye = torch.eye(d, dtype=T.dtype, device=T.device)
@@ -237,13 +239,14 @@ def _statistics(
         "effective_rank": float(effective_rank(singular).mean()),
         "from_identity": float((T - eye).flatten(1).norm(dim=1).mean()) / d**0.5,
         "from_orthogonal": float((T.mT @ T - eye).flatten(1).norm(dim=1).mean()) / d**0.5,
-        "norm_auc": _auc(norm, is_same),
-        "agreement_auc": _auc(agreement.cpu().double().numpy(), is_same),
+        "norm_auc": _auc(norm, same),
+        "agreement_auc": _auc(agreement.cpu().double().numpy(), same),
         "separation": separation(entries, seed),
         "kurtosis": mean_kurtosis(entries),
         "spread": float(entries.std(0).mean()),
     }
 
 
-def _auc(score: Numbers, is_same: NDArray[np.bool_] | None) -> float:
-    return float("nan") if is_same is None else auc(score, is_same)
+def _auc(score: Numbers, same: NDArray[np.int8] | None) -> float:
+    """Of the edges whose ends both have a class."""
+    return float("nan") if same is None else auc(score[same >= 0], same[same >= 0] > 0)

@@ -1,7 +1,4 @@
-"""scikit-learn estimators for a graph of your own: `fit`, `predict`, `score`, `save`, `load`, `explain`.
-
-scikit-learn itself is not needed; where it is installed, these derive from its base classes.
-"""
+"""scikit-learn estimators for a graph of your own: `fit`, `predict`, `score`, `save`, `load`, `explain`."""
 
 from polynsd.estimator.classifier import SheafClassifier
 from polynsd.estimator.explain import explain_node

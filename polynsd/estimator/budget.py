@@ -105,8 +105,11 @@ class Budget:
         """
         if self.seconds is not None:
             return time.monotonic() + seconds < self.began + self.seconds
-        self.spent += self._work(member)
-        return self.spent < LAST_SHARE * self.allowance
+        spent = self.spent + self._work(member)
+        if spent >= LAST_SHARE * self.allowance:
+            return False
+        self.spent = spent
+        return True
 
     def _work(self, member: NetworkMember) -> float:
         """The estimated seconds of a training that has ended."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from polynsd.errors import ConfigError, DataError, require_choice
 from polynsd.estimator.base import SheafEstimator
@@ -16,7 +17,7 @@ from polynsd.estimator.estimate import Answers
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.judge import Judge
 from polynsd.estimator.labels import Labels, Mask, encode_classes, sort_classes
-from polynsd.estimator.sklearn_compat import ClassifierMixin, as_python
+from polynsd.estimator.sklearn_compat import as_python
 from polynsd.training import Task
 from polynsd.training.task import CLASS_METRICS
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from polynsd.data import Graph
 from polynsd.devices import get_device
@@ -27,7 +28,7 @@ from polynsd.estimator.members import TRANSDUCTIVE, Member
 from polynsd.estimator.nodes import GraphNodes
 from polynsd.estimator.nodes_of_fit import NodesOfFit
 from polynsd.estimator.reading import as_graph, is_table
-from polynsd.estimator.sklearn_compat import BaseEstimator, NotFittedError
+from polynsd.estimator.sklearn_compat import NotFittedError
 from polynsd.threads import PASS_BYTES, use_threads_for
 from polynsd.training import Task, get_task
 

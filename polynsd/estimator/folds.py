@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ SOME = 3  # folds that are used between the two, and in large graphs with few la
 LARGE = 10_000  # nodes of a graph in which every model costs time
 TINY = 100  # labelled nodes below which the division into folds is repeated
 REPEATS = 2
+FEWEST_JUDGED = 2  # one half of them chooses, the other tells how good the choice is
 
 Groups = NDArray[np.int64]  # [N] the number of every node's group; −1 is a group of its own
 
@@ -102,6 +104,8 @@ def divide_nodes(
         if not is_number or not 0 < test_fraction < 1:
             raise ConfigError(f"test_fraction must lie between 0 and 1, or be None; got {test_fraction!r}.")
         test = hold_out(nodes, strata, float(test_fraction), seed + 1, given.groups)
+    given_train = nodes if given.train is not None else None
+    _require_disjoint(train=given_train, val=val, test=None if given.test is None else test)
     count = int(nodes.sum())
     nodes &= ~test
     if val is None:
@@ -114,14 +118,18 @@ def divide_nodes(
                 f"test_fraction={test_fraction} leaves {int(nodes.sum())} of {count} labelled nodes to train "
                 "and choose on, too few for every class. Take a smaller share, or label more nodes."
             ) from error
-    shared = int((nodes & val).sum())
-    if shared:
-        raise DataError(f"train and val must be disjoint; they share {shared} nodes.")
-    if not nodes.any() or not val.any():
-        raise DataError(
-            f"training and validation need a node each; got {int(nodes.sum())} and {int(val.sum())}."
-        )
+    if not nodes.any() or val.sum() < FEWEST_JUDGED:
+        counts = f"{int(nodes.sum())} and {int(val.sum())}"
+        raise DataError(f"training needs a node and validation {FEWEST_JUDGED}; got {counts}.")
     return Folds.one(nodes, val), test
+
+
+def _require_disjoint(**masks: Mask | None) -> None:
+    given = [(name, mask) for name, mask in masks.items() if mask is not None]
+    for (first, one), (second, two) in combinations(given, 2):
+        shared = int((one & two).sum())
+        if shared:
+            raise DataError(f"{first} and {second} must be disjoint; they share {shared} nodes.")
 
 
 def make_folds(
@@ -156,9 +164,10 @@ def _most_folds(num_labels: int, num_nodes: int) -> int | None:
 
 
 def _checked(folds: Folds, count: int) -> Folds:
-    if not len(folds) or not (folds.train.any(1).all() and folds.val.any(1).all()):
+    is_complete = len(folds) and folds.train.any(1).all() and folds.val.any(1).all()
+    if not is_complete or folds.judged.sum() < FEWEST_JUDGED:
         raise DataError(
-            f"training and validation need a node each, and a class two; got n_samples={count} labelled "
+            f"training needs a node, validation two, and a class two; got n_samples={count} labelled "
             "ones. Label more nodes, or name them in train and val."
         )
     return folds

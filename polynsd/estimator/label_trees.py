@@ -24,7 +24,6 @@ from torch import Tensor
 from polynsd.errors import DataError
 from polynsd.estimator.forest import Numbers
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
-from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.trees import (
     COMPONENTS,
     HOPS,
@@ -151,5 +150,5 @@ def make_tables(table: Numbers, inputs: Inputs, labels: NDArray[Any], num_output
 
 
 def label_trees(inputs: Inputs) -> list[LabelTreesCandidate]:
-    """The candidate, where scikit-learn is installed and there are edges."""
-    return [LabelTreesCandidate()] if HAS_SKLEARN and inputs.graph.num_edges else []
+    """The candidate, where there are edges."""
+    return [LabelTreesCandidate()] if inputs.graph.num_edges else []

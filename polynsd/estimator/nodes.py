@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from polynsd.data import Graph
 from polynsd.errors import DataError, ShapeError
 from polynsd.estimator.labels import Labels, graph_labels, read_labels
-from polynsd.estimator.sklearn_compat import BaseEstimator
 
 
 class GraphNodes:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
 
 from polynsd.errors import DataError
 from polynsd.estimator.base import SheafEstimator
 from polynsd.estimator.folds import Folds
 from polynsd.estimator.inputs import Scaling
 from polynsd.estimator.labels import Labels
-from polynsd.estimator.sklearn_compat import RegressorMixin
 
 
 class SheafRegressor(RegressorMixin, SheafEstimator):  # type: ignore[misc]

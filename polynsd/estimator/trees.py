@@ -1,4 +1,4 @@
-"""Boosted trees on features and on those of neighbours, grown by scikit-learn where it is installed.
+"""Boosted trees on features and on those of neighbours, grown by scikit-learn.
 
 The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks like around a node
 (`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
@@ -28,7 +28,6 @@ from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.folds import LARGE
 from polynsd.estimator.forest import Forest, join_forests, read_trees
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
-from polynsd.estimator.sklearn_compat import HAS_SKLEARN
 from polynsd.estimator.structure import COLUMNS
 from polynsd.fields import require_fields
 
@@ -160,22 +159,18 @@ def grow_forest(tables: Iterable[Numbers], data: FitData) -> tuple[Forest, Numbe
 
 
 def trees_candidates(inputs: Inputs) -> list[TreesCandidate]:
-    """Boosted trees on features alone and on those of neighbours, where scikit-learn is installed."""
-    if not HAS_SKLEARN:
-        return []
+    """Boosted trees on features alone and on those of neighbours."""
     alone = TreesCandidate("boosted trees", "features", num_components=MANY_COMPONENTS)
     return [alone, *(forests("boosted trees, mean", "trees", inputs) if inputs.graph.num_edges else ())]
 
 
 def forests(name: str, family: str, inputs: Inputs) -> list[TreesCandidate]:
-    """Two that look at neighbours, where scikit-learn is installed.
+    """Two that look at neighbours.
 
     The second is little better than the first alone, but unlike it: on seven graphs, two splits and 20 or
     80 % of labels, the mean of both was on average 1.1 points above the first on test nodes (citeseer 0.2,
     tolokers 0.3, squirrel 2.1, and 2.3 with links). In a large graph more components would cost minutes.
     """
-    if not HAS_SKLEARN:
-        return []
     further, more = f"{name}, {MOST_HOPS} hops", COMPONENTS if inputs.num_nodes >= LARGE else MORE_COMPONENTS
     return [TreesCandidate(name, family, HOPS), TreesCandidate(further, family, MOST_HOPS, more)]
 
@@ -306,7 +301,7 @@ class _Fold(NamedTuple):
         some = np.flatnonzero(self.val)[:CHECKED]
         found = forest.predict(self.table[some], self.data.num_outputs) + start
         if not np.allclose(found, expected[some], rtol=1e-6, atol=1e-9):
-            raise RuntimeError(
+            raise DataError(
                 "the trees of this version of scikit-learn are not understood: predictions differ by "
                 f"{np.abs(found - expected[some]).max():.3g}. Report it, and use another version meanwhile."
             )

@@ -70,7 +70,7 @@ class FitProgress:
         """A candidate has ended; `share` of the search is done."""
         self.share = max(self.share, min(share, 0.99))  # the rest is choosing and writing
         score = row["val_score"]
-        if score is not None and (self.best is None or score > self.best):
+        if row["failure"] is None and (self.best is None or score > self.best):
             self.best = score
         self._draw()
         if not self._has_bar and not self.quiet:

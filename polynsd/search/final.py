@@ -19,7 +19,7 @@ from typing import Any
 from polynsd.documents import to_yaml
 from polynsd.optional import load_yaml
 from polynsd.runs import Run
-from polynsd.runs.files import to_json, write_json
+from polynsd.runs.files import make_folder, to_json, write_durably, write_json
 from polynsd.search.study import FINISHED, Search, best_trials, state_of, write_trials
 from polynsd.search.trials import Trial, group_by_shape, train_together
 from polynsd.training.configuration import plain_configuration
@@ -108,14 +108,14 @@ def conclude(folder: Path, search: Search, seconds: float = 0.0) -> dict[str, An
     """
     load_yaml()  # a missing package is reported first
     start = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     search.space.save(folder / "space.yaml")
     write_trials(folder / "trials.csv", search.study)
     finalists = run_off(search, folder=folder)
     best = finalists[0].trial
     configuration = plain_configuration(best.configuration)
     text = _describe(finalists) + to_yaml(configuration)
-    (folder / "best.yaml").write_text(text, encoding="utf-8")
+    write_durably(folder / "best.yaml", text.encode())
     problem = replace(search.problem, seed=search.problem.seed + FINAL_SEED)
     out = folder / f"final-trial-{best.number}"
     final = fit_splits(problem, best.configuration, rules="search", out=out)

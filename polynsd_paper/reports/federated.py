@@ -27,7 +27,6 @@ from polynsd_paper.tables.printed_numbers import read_printed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PRINTED_GRAPH = "roman_empire"
 BRACKETS = {"local": "each alone", "clients": "federated", "union": "one, without cut edges", "whole": "one"}
 CURVES = (
     "fedavg", "gcn+fedath", "gcn+loaded", "nsd-general+current", "polynsd-general+current",

@@ -121,7 +121,12 @@ def test_untrained_control_and_plain_numbers():
     found = measure_maps(model, data)
     assert found.values("from_identity") == found.values("from_identity", "untrained") == [0, 0]
     assert np.isnan(found.values("separation")).all()
-    assert found.is_same_class.tolist() == [False, False, True, False, False, False, False]
+    assert found.same_class.tolist() == [0, 0, 1, 0, 0, 0, 0]
+    some = data.clone()
+    some.y[0] = -1  # a node without a label
+    partly = measure_maps(model, some).same_class
+    assert ((partly == -1) == (found.edges == 0).any(1)).all()
+    assert (partly[partly >= 0] == found.same_class[partly >= 0]).all()
     diagonal = make_model(layers=3, **{**PUBLISHED_LAYER, "stalk_dim": 2})
     again = [measure_maps(diagonal, data, seed=1).to_frame() for _ in range(2)]
     assert again[0].equals(again[1])

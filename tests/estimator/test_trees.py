@@ -70,7 +70,7 @@ def test_a_tree_is_followed_to_its_leaf():
 def test_trees_that_are_read_wrongly_are_noticed(monkeypatch):
     monkeypatch.setattr(Forest, "predict", lambda self, table, count: np.zeros((len(table), count)))
     graph = random_graph(60, 4, dense=True)
-    with pytest.raises(RuntimeError, match="not understood: predictions differ"):
+    with pytest.raises(DataError, match="not understood: predictions differ"):
         fit(graph, graph.y, random_folds(60, 1))
 
 

@@ -1,5 +1,7 @@
 """What a fit came to is told on one screen, whatever the number and the names of its classes."""
 
+import math
+
 import pytest
 
 from polynsd.estimator.members import FAMILIES
@@ -59,7 +61,9 @@ def test_every_family_of_models_is_said_in_words(family):
 def test_progress_ends_at_100_percent_and_not_before(capsys):
     row = {"name": "sheaf", "val_score": 0.9, "failure": None}
     with FitProgress(clock=iter(range(9)).__next__) as progress:
+        progress.candidate({**row, "val_score": math.nan, "failure": "no time"}, 0.1)
         progress.candidate(row, 0.3)
-        progress.candidate({**row, "val_score": None, "failure": "no time"}, 1.0)
+        progress.candidate(row, 1.0)
     shares = [line[:5] for line in capsys.readouterr().err.splitlines()]
-    assert shares == [" 30 %", " 99 %", "100 %"]
+    assert shares == [" 10 %", " 30 %", " 99 %", "100 %"]
+    assert progress.best == 0.9

@@ -26,7 +26,6 @@ from polynsd.training.replica import eval_mode
 if TYPE_CHECKING:
     from polynsd.federated.branches import LocalOutput
     from polynsd.federated.client import LocalClient
-    from polynsd.federated.methods import Payload
 
 VARIANTS = ("coded", "published")
 WEAK, STRONG = (0.3, 0.3), (0.8, 0.5)  # shares of edges and of features that an augmentation drops

@@ -224,9 +224,9 @@ def _cloud(found: Maps, layer: int) -> Chart:
     T = found.transports[layer][::step]
     place = embed(T.reshape(len(T), -1))
     groups = {"edges": np.ones(len(T), dtype=bool)}
-    if found.is_same_class is not None:
-        same = found.is_same_class[::step]
-        groups = {"between classes": ~same, "within a class": same}
+    if found.same_class is not None:
+        same = found.same_class[::step]
+        groups = {"between classes": same == 0, "within a class": same == 1}
     traces = [
         points(round_numbers(place[chosen, 0], 4), place[chosen, 1], name, colour, size=5, opacity=0.55)
         for (name, chosen), colour in zip(groups.items(), ("$1", "$0"), strict=False)
