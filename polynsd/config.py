@@ -116,7 +116,7 @@ class LayerConfig:
     activation: str = "relu"
     """φ: elu, relu, tanh, identity."""
     dropout: float = 0.0
-    """Dropout of the state, once per layer."""
+    """Dropout of the state, once per layer. Models that are given no `LayerConfig` have 0.5."""
     map_dropout: float | None = None
     """Dropout of what the map learner sees, with its own mask; as dropout unless given."""
     dropout_position: str = "last"

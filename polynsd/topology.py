@@ -113,9 +113,9 @@ class Topology:
     @classmethod
     def from_scipy(cls, adjacency: sp.sparray | sp.spmatrix) -> Topology:
         """From the pattern of a square SciPy sparse matrix; its values are not used."""
-        coo = adjacency.tocoo()
-        if coo.shape[0] != coo.shape[1]:
-            raise ShapeError(f"an adjacency matrix must be square; got shape {coo.shape}.")
+        if adjacency.shape[0] != adjacency.shape[1]:
+            raise ShapeError(f"an adjacency matrix must be square; got shape {adjacency.shape}.")
+        coo = _summed(adjacency).tocoo()
         pairs = torch.stack([torch.as_tensor(coo.row).long(), torch.as_tensor(coo.col).long()])
         return cls.from_edge_index(pairs, coo.shape[0])
 
@@ -244,6 +244,29 @@ def as_topology(graph: Any, num_nodes: int | None = None) -> Topology:
     )
 
 
+def carried_weight(graph: Any) -> Tensor | None:
+    """The weights that a graph carries itself, in the order of its edges; None where it has none."""
+    if isinstance(graph, Topology):
+        return None
+    if isinstance(graph, Tensor):
+        return None if graph.layout == torch.strided else graph.to_sparse_coo().coalesce().values()
+    if hasattr(graph, "edge_index"):
+        return getattr(graph, "edge_weight", None)
+    if hasattr(graph, "tocoo"):
+        return torch.as_tensor(_summed(graph).data).double()
+    weights = [weight for *_, weight in graph.edges(data="weight", default=1.0)]
+    return torch.tensor(weights, dtype=torch.double)
+
+
+def _summed(matrix: sp.sparray | sp.spmatrix) -> sp.csr_array:
+    """The matrix in CSR form; what is given several times is one entry, the sum, as everywhere in SciPy."""
+    rows = matrix.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 def _find_topology(edge_index: Tensor, num_nodes: int | None) -> Topology:
     return _topologies(edge_index, lambda: _from_tensor(edge_index, num_nodes), num_nodes)
 
@@ -295,7 +318,7 @@ def _count_nodes(edge_index: Tensor, num_nodes: int | None) -> int:
     if high >= num_nodes:
         raise GraphError(
             f"edge_index names node {high}, but there are only {num_nodes} nodes (0 to "
-            f"{num_nodes - 1}); check the ids or pass a larger num_nodes."
+            f"{num_nodes - 1}); check the ids, and that every node has a row of features."
         )
     return num_nodes
 

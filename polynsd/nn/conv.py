@@ -11,8 +11,8 @@ It is called like a layer of PyG and stands wherever one does, but it is not a `
   averaged), self-loops are dropped; there is no `flow`, no `add_self_loops`, and no bipartite input
   `(x_source, x_target)`.
 * `edge_weight` must be non-negative and equal in both directions, because the sheaf Laplacian is symmetric.
-* One layer reads `degree` hops, and one more for the normaliser, not one hop. A sampler such as
-  `NeighborLoader` must sample that far (`polynsd.scale.receptive_field` says how far).
+* One layer reads `degree` hops, one more for the normaliser, and those of its learner, not one hop. A sampler
+  such as `NeighborLoader` must sample that far (`polynsd.scale.receptive_field` says how far).
 * There is no `message`, `aggregate` or `update` to override, and no `aggr`; messages are never stored. The
   parts to change are the options: maps, normalization, basis, coefficients.
 * PyG's `GNNExplainer` and `CaptumExplainer` mask its edges; explainers that look into messages are refused.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,17 @@ from polynsd.errors import ConfigError, ShapeError
 from polynsd.nn.inputs import ONE_KIND, GraphInput
 
 REFUSAL = (
-    "this explainer looks into single messages or attention, which a sheaf layer does not have; use PyG's "
+    "this looks into single messages or attention, which a sheaf layer does not have; use PyG's "
     "GNNExplainer or CaptumExplainer, or polynsd.estimator.explain_node."
 )
+
+
+class _RefusedAttributeError(ConfigError, AttributeError):
+    """Says why an attribute is missing; to `hasattr` it is missing."""
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise ConfigError(REFUSAL)
 
 
 def _is_traced_by_pyg(value: Proxy) -> bool:
@@ -80,15 +88,21 @@ def _edge_mask_class() -> type[nn.Module]:
     """Made when it is needed: PyG takes seconds to load."""
     from torch_geometric.nn.conv import MessagePassing
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise ConfigError(REFUSAL)
-
     class EdgeMask(MessagePassing):  # type: ignore[misc]
         """Holds what an explainer sets; copies and pickles are empty."""
 
-        # what PGExplainer, AttentionExplainer and GraphMaskExplainer ask for first
-        register_forward_hook = register_message_forward_hook = refuse
-        in_channels = property(refuse)
+        register_message_forward_hook = _refuse  # what AttentionExplainer asks for first
+
+        def register_forward_hook(self, hook: Any, **options: Any) -> Any:
+            """As everywhere, but not for PGExplainer, which looks for the outputs of convolutions."""
+            if getattr(hook, "__module__", "") == "torch_geometric.utils.embedding":
+                _refuse()
+            return super().register_forward_hook(hook, **options)
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "in_channels":  # what GraphMaskExplainer asks for first
+                raise _RefusedAttributeError(REFUSAL)
+            return super().__getattr__(name)
 
         def __setattr__(self, name: str, value: Any) -> None:
             """The mask is the explainer's, no parameter of the model."""

@@ -2,7 +2,7 @@
 
     program = export_model(model, data)
     torch.export.save(program, "model.pt2")
-    torch.export.load("model.pt2").module()(x, edge_index)     # without this library
+    torch.export.load("model.pt2").module()(x=x, edge_index=edge_index)     # without this library
 
 Kernels are replaced by the reference operations. Where the edges are an input, the structure of half-edges
 has to be found inside the program, and a program knows no shapes that depend on values: nothing can be
@@ -20,12 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from polynsd import kernels
+from polynsd.config import ADAPTIVE_SOLVERS
 from polynsd.errors import ConfigError
 from polynsd.kernels.ops.autograd import spelt_out
 from polynsd.kernels.ops.operator import Pattern
 from polynsd.memo import skip_value_checks
 from polynsd.nn.inputs import GraphInput
 from polynsd.nn.models import PolyNSD
+from polynsd.nn.ode import SheafODE
+from polynsd.nn.sheaf_model import SheafModel
 from polynsd.topology import Topology, TopologyReport, as_topology
 
 
@@ -42,6 +45,23 @@ def export_model(model: PolyNSD, data: Any, *, fixed_graph: bool = False) -> tor
             takes x, edge_index and, if `data` has them, edge_weight and edge_attr, of any number of nodes
             and edges.
     """
+    if not isinstance(model, SheafModel):
+        raise ConfigError(
+            f"export_model takes a model such as PolyNSD; got {type(model).__name__}. A module of your own "
+            "with sheaf layers is exported by torch.export where it holds the graph as a Topology."
+        )
+    solver = model.ode.solver if isinstance(model, SheafODE) else None
+    if solver in ADAPTIVE_SOLVERS:
+        raise ConfigError(f"solver='{solver}' chooses its steps by values; export a model with solver='rk4'.")
+    if isinstance(model.in_channels, int) and model.in_channels < 0:
+        raise ConfigError("the model does not know its features yet; call it once before it is exported.")
+    if getattr(data, "edge_index", None) is None:
+        raise ConfigError("the data has no edge_index; PyG's ToUndirected or adj_t.coo() give one.")
+    if not fixed_graph and (data.num_nodes < 2 or data.edge_index.size(1) < 2):
+        raise ConfigError(
+            "a program for any graph is traced on an example of two nodes and two columns of edge_index at "
+            f"least; got {data.num_nodes} and {data.edge_index.size(1)}."
+        )
     if model.config.lambda_max == "lanczos":
         raise ConfigError("a model with lambda_max='lanczos' cannot be exported; use lambda_max='analytic'.")
     still = copy.deepcopy(model).cpu().eval()
@@ -53,7 +73,7 @@ def export_model(model: PolyNSD, data: Any, *, fixed_graph: bool = False) -> tor
         for name in ("edge_weight", "edge_attr")
         if (value := getattr(data, name, None)) is not None
     }
-    edge_index = data.edge_index.cpu()
+    edge_index = data.edge_index.cpu().long()
     nodes, columns = torch.export.Dim.DYNAMIC, torch.export.Dim.DYNAMIC
     shapes: dict[str, Any] = {"x": None}
     if fixed_graph:

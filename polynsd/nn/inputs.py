@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -9,9 +10,10 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 
 from polynsd.errors import DataError, GraphError, ShapeError, require_at_least
+from polynsd.kernels.ops.batching import is_transformed
 from polynsd.memo import TensorMemo, can_read_values
 from polynsd.sparse import stored_values
-from polynsd.topology import Topology, as_topology
+from polynsd.topology import Topology, as_topology, carried_weight
 
 ONE_KIND = (
     "A sheaf Laplacian is symmetric on one set of nodes, so there is neither bipartite input nor to_hetero; "
@@ -38,16 +40,28 @@ def prepare_graph(
 ) -> GraphInput:
     """From PyG's conventions (values per column of `edge_index`) to half-edges."""
     topology = as_topology(edge_index, x.size(-2))
+    if batch is None and hasattr(edge_index, "edge_index"):
+        batch = getattr(edge_index, "batch", None)  # PyG's Batch
     if batch is not None:
+        _require_tensor("batch", batch)
         _check_batch(batch, topology)
     if edge_weight is None:
-        edge_weight = _read_weight(edge_index)
+        edge_weight = carried_weight(edge_index)
     if edge_weight is not None:
+        _require_tensor("edge_weight", edge_weight)
         edge_weight = half_edge_weights(edge_weight, topology, x)
     if edge_attr is not None:
+        _require_tensor("edge_attr", edge_attr)
+        if can_read_values() and not is_transformed():
+            _checked_features(edge_attr, partial(_check_finite, "edge_attr", edge_attr))
         edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         edge_attr = topology.per_half_edge(edge_attr.to(x.dtype))
     return GraphInput(topology, edge_weight, edge_attr, batch)
+
+
+def _require_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise ShapeError(f"{name} must be a tensor; got {type(value).__name__}. Use torch.as_tensor.")
 
 
 _half_weights = TensorMemo[Tensor]()
@@ -64,41 +78,29 @@ def half_edge_weights(weight: Tensor, topology: Topology, x: Tensor) -> Tensor:
     return _half_weights(weight, find, topology, x.device, x.dtype)
 
 
-def _read_weight(graph: Any) -> Tensor | None:
-    """The weights that a graph carries itself, in the order of its edges; None where it has none."""
-    if isinstance(graph, Topology):
-        return None
-    if isinstance(graph, Tensor):
-        return None if graph.layout == torch.strided else graph.to_sparse_coo().coalesce().values()
-    if hasattr(graph, "edge_index"):
-        return getattr(graph, "edge_weight", None)
-    if hasattr(graph, "tocoo"):
-        return torch.as_tensor(graph.tocoo().data).double()
-    weights = [weight for *_, weight in graph.edges(data="weight", default=1.0)]
-    return torch.tensor(weights, dtype=torch.double)
-
-
 _checked_batches, _checked_features = TensorMemo[None](), TensorMemo[None]()
 
 
 def _check_batch(batch: Tensor, topology: Topology) -> None:
-    if batch.shape != (topology.num_nodes,):
-        raise _batch_error(batch, topology)
+    if batch.shape != (topology.num_nodes,) or batch.is_floating_point():
+        raise _batch_error(topology, f"{batch.dtype} of shape {list(batch.shape)}")
     if can_read_values():
         _checked_batches(batch, lambda: _check_graph_numbers(batch, topology), topology)
 
 
 def _check_graph_numbers(batch: Tensor, topology: Topology) -> None:
     if bool((batch.diff() < 0).any()):
-        raise _batch_error(batch, topology)
+        raise _batch_error(topology, "numbers in another order")
+    if len(batch) and int(batch[0]) < 0:
+        raise _batch_error(topology, f"{int(batch[0])}")
     if bool((batch[topology.row] != batch[topology.col]).any()):
         raise GraphError("an edge joins two graphs of the batch; check edge_index or batch.")
 
 
-def _batch_error(batch: Tensor, topology: Topology) -> ShapeError:
+def _batch_error(topology: Topology, found: str) -> ShapeError:
     return ShapeError(
-        f"batch must hold the graph number of each of the {topology.num_nodes} nodes in ascending "
-        f"order; got shape {list(batch.shape)}. torch_geometric.data.Batch makes it so."
+        f"batch must hold the graph number, from 0, of each of the {topology.num_nodes} nodes in ascending "
+        f"order; got {found}. torch_geometric.data.Batch makes it so."
     )
 
 
@@ -107,17 +109,21 @@ def check_features(model: nn.Module, x: Tensor) -> None:
     if not isinstance(x, Tensor):
         raise ShapeError(
             ONE_KIND
-            if isinstance(x, Proxy)
-            else f"features must be a tensor [N, F]; got {type(x).__name__}. {ONE_KIND}"
+            if isinstance(x, Proxy | tuple | list | dict)
+            else f"features must be a tensor [N, F]; got {type(x).__name__}. Use torch.as_tensor."
         )
     in_channels = cast(int, model.in_channels)
     if x.dim() < 2 or (in_channels >= 0 and x.size(-1) != in_channels):
         wanted = "in_channels" if in_channels < 0 else in_channels
         raise ShapeError(f"features must have shape [N, {wanted}]; got {list(x.shape)}.")
+    if x.is_complex():
+        raise ShapeError(
+            f"features must be real; got {x.dtype}. Give real and imaginary parts as two columns."
+        )
     if not x.is_floating_point():
         raise ShapeError(f"features must be floating point; got {x.dtype}. Convert them with x.float().")
-    if can_read_values():
-        _checked_features(x, lambda: _check_finite(x))
+    if can_read_values() and not is_transformed():
+        _checked_features(x, partial(_check_finite, "features", x))
     if not torch.compiler.is_compiling():
         _check_dtype(model, x)
 
@@ -133,9 +139,9 @@ def _check_dtype(model: nn.Module, x: Tensor) -> None:
         )
 
 
-def _check_finite(x: Tensor) -> None:
-    if not bool(torch.isfinite(stored_values(x)).all()):
-        raise DataError("features must be finite; they hold NaN or infinity. Fill or drop them first.")
+def _check_finite(name: str, values: Tensor) -> None:
+    if not bool(torch.isfinite(stored_values(values)).all()):
+        raise DataError(f"{name} must be finite; got NaN or infinity. Fill or drop them first.")
 
 
 def linear(in_channels: int, out_channels: int) -> nn.Module:

@@ -81,7 +81,8 @@ def integrate(
     """
     given = {name: tensor for name, tensor in inputs.items() if tensor is not None}
     function, tensors = _as_function(module, derivative, given)
-    x = x if x.dtype == torch.float64 else x.float()  # autocast may have lowered it
+    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
+        x = x.float()  # which autocast may have lowered
     if ode.solver in ADAPTIVE_SOLVERS:
         return _solve_adaptively(function, x, tensors, ode)
     end = _take_steps(function, x, tensors, ode)
@@ -206,10 +207,11 @@ def _solve_adaptively(function: Function, x: Tensor, tensors: Sequence[Tensor], 
 
 
 class _Guarded(torch.autograd.Function):
-    """solve(*tensors), whose gradient is NaN where the solver gives up on its way back."""
+    """solve(*tensors); a solver that gives up on its way back is an error, or its gradient is NaN."""
 
     @staticmethod
     def forward(ctx: Any, solve: Function, *tensors: Tensor) -> Tensor:
+        ctx.raises_failures = _raises_failures.get()
         inputs = _leaves(tensors, ctx.needs_input_grad[1:])
         with torch.set_grad_enabled(any(ctx.needs_input_grad)):
             ctx.output, ctx.inputs = solve(*inputs), inputs
@@ -220,7 +222,12 @@ class _Guarded(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         try:
             return None, *_gradients(ctx.output, ctx.inputs, gradient)
-        except AssertionError:
+        except AssertionError as error:
+            if ctx.raises_failures:
+                raise IntegrationError(
+                    f"the adaptive solver did not reach its tolerance on its way back ({error}); raise the "
+                    "tolerance, shorten the horizon, or use gradient='direct' or solver='rk4'."
+                ) from error
             return None, *(torch.full_like(t, torch.nan) if t.requires_grad else None for t in ctx.inputs)
 
 

@@ -202,6 +202,8 @@ class SheafLayer(nn.Module):
         if learner is None:
             return LearnedSheaf(build_constant(), None)
         y = self._normalize_before(x, is_counted=False)  # it is when the filter sees it
+        if config.is_flat:
+            learner.check_edge_attr(edge_attr)
         seen = [] if context is None else [context]
         if config.trunk_sees("degree"):
             seen.append(log_degrees(topology, x))

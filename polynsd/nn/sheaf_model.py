@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ from torch.nn import functional
 from typing_extensions import Unpack
 
 from polynsd.config import LayerConfig, LayerOptions, from_options
-from polynsd.errors import ConfigError, require_at_least, require_fraction
+from polynsd.errors import ConfigError, require_at_least, require_fraction, unknown_name
+from polynsd.fields import field_types
 from polynsd.nn.edge_mask import MaskableEdges
 from polynsd.nn.features import encode_features
 from polynsd.nn.inputs import GraphInput, check_features, linear, prepare_graph
@@ -80,6 +82,11 @@ class SheafModel(MaskableEdges):
                     f"{type(self).__name__} means {name}={value!r}; got {options[name]!r}. "
                     "Use PolyNSD for that."
                 )
+        own = set(inspect.signature(type(self)).parameters) - {"options"}
+        known = {*field_types(LayerConfig), *own}
+        for name in options:
+            if name not in known:
+                raise unknown_name("option", name, known)
         return from_options(LayerConfig, {**self.defaults, **options, **self.preset})
 
     def reset_parameters(self) -> None:
@@ -101,8 +108,10 @@ class SheafModel(MaskableEdges):
         Args:
             x: node features, finite.
             edge_index: an `edge_index` tensor, `EdgeIndex`, adjacency matrix, `Data`, NetworkX graph or
-                `Topology`; weights that it carries are used.
-            edge_weight: one non-negative weight per column of `edge_index`, equal in both directions.
+                `Topology`; weights that it carries are used. The graph is undirected: a one-way edge gets
+                its reverse, weights of parallel columns are averaged.
+            edge_weight: one non-negative weight per column of `edge_index`, equal in both directions. An edge
+                of weight 0 still counts in the degrees that the learner sees.
             edge_attr: edge features per column (needs `edge_dim`).
             batch: sorted graph numbers of the nodes of a PyG mini-batch; needed where λ_max belongs to a
                 graph (normalizations `none` and `degree`, and `lambda_max="lanczos"`).

@@ -27,7 +27,7 @@ from torch import nn
 
 from polynsd.config import ADAPTIVE_SOLVERS, LayerConfig
 from polynsd.errors import ConfigError, require_at_least, require_choice
-from polynsd.nn import PolyNSD, SheafODE
+from polynsd.nn import PolyNSD, PolySheafConv, SheafODE
 from polynsd.nn.integration import FIXED
 from polynsd.sheaf import Orthogonal
 from polynsd.zoo import GCN, MLP
@@ -45,6 +45,8 @@ def receptive_field(model: nn.Module) -> int:
         is_frozen = model.ode.maps_at == "start"
         sheaves = (num_layers, evaluations) if is_frozen else (num_layers * evaluations, 1)
         return _sheaf_field(model.config, *sheaves)
+    if isinstance(model, PolySheafConv):
+        return layer_reach(model.config)
     if isinstance(model, MLP):
         return 0
     return _convolution_field(model)

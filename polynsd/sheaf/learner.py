@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -232,11 +233,18 @@ class SheafLearner(nn.Module):
 
     def maps_on_edges(self, t: Tensor, topology: Topology, edge_attr: Tensor | None = None) -> Tensor:
         """Maps on half-edges, in the family's shape, also where they belong to nodes."""
-        self._check_edge_attr(edge_attr)
+        self.check_edge_attr(edge_attr)
         maps = self.family.build(self.raw_maps(t, topology, edge_attr), self.map_dim)
         maps = edges.at_rows(maps, topology.pattern) if self.place == "nodes" else maps
         scale = self.edge_scale(t, topology, edge_attr)
         return maps if scale is None else maps * scale
+
+    def _apply(self, fn: Any, recurse: bool = True) -> SheafLearner:
+        was_meta = self.neutral.is_meta
+        super()._apply(fn, recurse)
+        if was_meta and not self.neutral.is_meta:  # built without memory; no state holds it
+            self.neutral.copy_(self.family.neutral(self.map_dim))
+        return self
 
     def reset_parameters(self) -> None:
         """PyTorch's default for linear layers, or A = 0 and b as the start of the maps says."""
@@ -251,8 +259,14 @@ class SheafLearner(nn.Module):
             with torch.no_grad():
                 self.bias.copy_(self.neutral if self.start == "constant" else torch.zeros_like(self.neutral))
 
-    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
+    def check_edge_attr(self, edge_attr: Tensor | None) -> None:
+        """Raises unless there are as many edge features as the learner reads."""
         num_features = 0 if edge_attr is None else edge_attr.size(-1)
+        if num_features != self.edge_dim and self.place == "nodes":
+            raise ShapeError(
+                f"maps on nodes do not read edge features, but edge_attr has {num_features}; leave it out, "
+                f"or build the layer with maps_on='edges' and edge_dim={num_features}."
+            )
         if num_features != self.edge_dim:
             raise ShapeError(
                 f"this layer was built with edge_dim={self.edge_dim} but got edge_attr with "

@@ -21,14 +21,20 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
-from polynsd.errors import ShapeError
+from polynsd.errors import DataError, ShapeError
+from polynsd.kernels.ops.batching import is_transformed
+from polynsd.memo import TensorMemo, can_read_values
 from polynsd.sheaf.laplacian import SheafLaplacian
 from polynsd.spectral.operator import SymmetricOperator
-from polynsd.topology import as_topology
+from polynsd.topology import Topology, as_topology, carried_weight
+
+ORTHOGONAL = 1e-2  # by which entries of OᵀO may be off, for half precision too
+_checked_transports = TensorMemo[None]()
 
 
 def graph_laplacian(
     graph: Any,
+    num_nodes: int | None = None,
     *,
     normalization: str = "none",
     edge_weight: Tensor | None = None,
@@ -38,41 +44,72 @@ def graph_laplacian(
     """D − A, the same on every coordinate of a signal `[N, stalk_dim, C]`.
 
     Args:
-        graph: an `edge_index`, a `Topology`, or what else `as_topology` takes.
+        graph: an `edge_index`, a `Topology`, or what else `as_topology` takes; weights that it carries are
+            used.
+        num_nodes: N, where isolated nodes come last.
         normalization: `none`, `sheaf` (I − D^{−1/2} A D^{−1/2}), `sheaf-augmented` or `degree`.
-        edge_weight: on half-edges, see `Topology.symmetric_weight`.
+        edge_weight: one per column of `edge_index`, equal in both directions; per half-edge of a `Topology`.
         stalk_dim: d.
         dtype: of the operator.
     """
-    topology = as_topology(graph)
+    topology, weight = _read_graph(graph, num_nodes, edge_weight)
     ones = torch.ones(topology.num_half_edges, 1, 1, dtype=dtype, device=topology.row.device)
-    return SheafLaplacian(topology, ones, normalization, edge_weight=edge_weight, stalk_dim=stalk_dim)
+    weight = None if weight is None else weight.to(ones.dtype)
+    return SheafLaplacian(topology, ones, normalization, edge_weight=weight, stalk_dim=stalk_dim)
+
+
+def _read_graph(
+    graph: Any, num_nodes: int | None, edge_weight: Tensor | None
+) -> tuple[Topology, Tensor | None]:
+    """The graph and the weights of its half-edges, its own unless others are given."""
+    topology = as_topology(graph, num_nodes)
+    weight = carried_weight(graph) if edge_weight is None else edge_weight
+    if weight is None or isinstance(graph, Topology):
+        return topology, weight
+    return topology, topology.symmetric_weight(weight.to(topology.row.device))
 
 
 def connection_laplacian(
-    graph: Any, transport: Tensor, *, normalization: str = "none", edge_weight: Tensor | None = None
-) -> SheafLaplacian:
+    graph: Any, transport: Tensor, num_nodes: int | None = None,
+    *, normalization: str = "none", edge_weight: Tensor | None = None,
+) -> SheafLaplacian:  # fmt: skip
     """L_vv = Σ_u w_vu I, L_vu = −w_vu O_vu; O_vu takes a signal at u into the frame of v, O_uv = O_vuᵀ.
 
     Args:
-        graph: what `as_topology` takes.
+        graph: as in `graph_laplacian`.
         transport: `[..., E, d, d]` the orthogonal matrices O_vu of the edges v < u, in the order of
             `topology.first_half`; gradients reach them.
+        num_nodes: N, where isolated nodes come last.
         normalization: as in `graph_laplacian`.
-        edge_weight: on half-edges, see `Topology.symmetric_weight`.
+        edge_weight: as in `graph_laplacian`.
     """
-    topology = as_topology(graph)
+    topology, weight = _read_graph(graph, num_nodes, edge_weight)
     if transport.dim() < 3 or transport.size(-3) != topology.num_edges:
         raise ShapeError(
             f"a connection has one matrix [d, d] for each of the {topology.num_edges} edges; got "
             f"{list(transport.shape)}."
         )
+    if can_read_values() and not is_transformed():
+        _checked_transports(transport, lambda: _check_orthogonal(transport.detach()))
     eye = torch.eye(transport.size(-1), dtype=transport.dtype, device=transport.device).expand_as(transport)
     # F_v = I at the lower node and F_u = O_vu at the upper one, so that F_vᵀ F_u = O_vu
     at_upper = (topology.row > topology.col)[:, None, None]
     per_edge = (transport.index_select(-3, topology.edge), eye.index_select(-3, topology.edge))
     maps = torch.where(at_upper, *per_edge)
-    return SheafLaplacian(topology, maps, normalization, edge_weight=edge_weight, orthogonal_columns=True)
+    weight = None if weight is None else weight.to(maps.dtype)
+    return SheafLaplacian(topology, maps, normalization, edge_weight=weight, orthogonal_columns=True)
+
+
+def _check_orthogonal(transport: Tensor) -> None:
+    """The bounds of the spectrum hold for orthogonal matrices alone."""
+    eye = torch.eye(transport.size(-1), dtype=transport.dtype, device=transport.device)
+    error = (transport.mT @ transport - eye).abs().amax((-2, -1))
+    if not bool((error <= ORTHOGONAL).all()):
+        edge = int(error.nan_to_num(torch.inf).flatten().argmax()) % max(transport.size(-3), 1)
+        raise DataError(
+            f"a connection must be orthogonal, OᵀO = I; at edge {edge} an entry is off by "
+            f"{float(error.max()):.3g}. Make rotations of any matrices with torch.matrix_exp(raw - raw.mT)."
+        )
 
 
 def magnetic_laplacian(
@@ -91,6 +128,11 @@ def magnetic_laplacian(
         normalization: as in `graph_laplacian`.
         dtype: of the operator, where the charge is a number.
     """
+    if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+        raise ShapeError(
+            f"a magnetic Laplacian takes an edge_index [2, E] of directed edges, without weights; got "
+            f"{type(edge_index).__name__}."
+        )
     topology = as_topology(edge_index, num_nodes)
     charge = torch.as_tensor(charge, dtype=charge.dtype if isinstance(charge, Tensor) else dtype)
     charge = charge.to(topology.row.device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from polynsd import kernels
-from polynsd.errors import GraphError
+from polynsd.errors import GraphError, ShapeError
 from polynsd.kernels import BlockOperator
 from polynsd.topology import Topology
 
@@ -63,9 +63,14 @@ class SymmetricOperator:
         The bound is the largest sum of absolute values in a row unless given.
 
         Raises:
-            GraphError: the matrix is not symmetric, or holds what is not a number.
+            GraphError: the matrix is not symmetric and positive semidefinite, or holds what is not a number.
         """
-        entries = matrix.tocsr(copy=True)
+        if not hasattr(matrix, "tocsr") or matrix.shape[0] != matrix.shape[1]:
+            shape = f" of shape {list(matrix.shape)}" if hasattr(matrix, "shape") else ""
+            raise ShapeError(
+                f"from_matrix takes a square sparse matrix of SciPy; got {type(matrix).__name__}{shape}."
+            )
+        entries = matrix.tocsr(copy=True).astype(np.float64)
         entries.sum_duplicates()
         size, skew = (float(abs(part).max()) if part.nnz else 0.0 for part in (entries, entries - entries.T))
         if not np.isfinite(size) or skew > ROUNDING * size:
@@ -75,6 +80,7 @@ class SymmetricOperator:
             )
         entries = (entries + entries.T) / 2
         entries.eliminate_zeros()
+        _require_semidefinite(entries)
         topology = Topology.from_scipy(entries)
         half = topology.half_of_input.numpy()  # −1 on the diagonal
         off = np.zeros(topology.num_half_edges)
@@ -93,3 +99,21 @@ class SymmetricOperator:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return kernels.block_product(self.blocks, x)
+
+    def to_dense(self) -> Tensor:
+        """`[..., N d, N d]`."""
+        N, d = self.blocks.diag.size(-3), self.blocks.diag.size(-2)
+        eye = torch.eye(N * d, dtype=self.blocks.diag.dtype, device=self.blocks.diag.device)
+        return (self @ eye.reshape(N, d, N * d)).flatten(-3, -2)
+
+
+def _require_semidefinite(entries: sp.csr_array) -> None:
+    """Raises where a 2 × 2 minor is negative: a_ij² > a_ii a_jj, as in an adjacency matrix."""
+    diagonal, coo = entries.diagonal(), entries.tocoo()
+    bound = np.sqrt(np.maximum(diagonal[coo.row] * diagonal[coo.col], 0.0))
+    most = ROUNDING * np.abs(coo.data).max(initial=0.0)
+    if (diagonal < -most).any() or (np.abs(coo.data) > bound + most).any():
+        raise GraphError(
+            "a filter needs a positive semidefinite matrix; here an entry exceeds the root of the product of "
+            "the two on the diagonal. Of an adjacency matrix take the Laplacian: graph_laplacian."
+        )

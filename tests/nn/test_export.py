@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from polynsd import PolyNSD, export_model
+from polynsd import PolyNSD, PolySheafConv, SheafODE, export_model
 from polynsd.errors import ConfigError
 from polynsd.nn.export import OnAnyGraph, UnmergedTopology
 from polynsd.topology import Topology
@@ -70,6 +70,21 @@ def test_weights_do_what_merging_does():
     is_edge = parts.row != parts.col
     found = parts.per_half_edge(values)
     assert torch.allclose(found[is_edge], dense[parts.row, parts.col][is_edge])
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        (PolySheafConv(3, 2), {}, "takes a model such as PolyNSD; got PolySheafConv"),
+        (SheafODE(3, 2, 1, 2, solver="dopri5"), {}, "export a model with solver='rk4'"),
+        (PolyNSD(-1, 2, 1, 2), {}, "call it once before"),
+        (make_model(), {"edge_index": None}, "no edge_index"),
+        (make_model(), {"edge_index": UNTIDY[:, :1]}, "two columns of edge_index at least; got 5 and 1"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(model, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        export_model(model, Data(**{"x": draw(5, 3), "edge_index": UNTIDY, **changes}))
 
 
 def test_estimated_spectra_are_refused():

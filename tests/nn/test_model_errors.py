@@ -4,6 +4,7 @@ import pytest
 import torch
 from published_block import published
 from small_graphs import EDGE_INDEX, NUM_FEATURES, NUM_NODES, features
+from torch_geometric.data import Batch, Data
 
 from polynsd import (
     NSD,
@@ -17,6 +18,7 @@ from polynsd import (
     PolySheafConv,
     PolySpectralGNN,
     ShapeError,
+    SheafODE,
     Topology,
 )  # fmt: skip
 from polynsd.zoo import build_model
@@ -119,12 +121,61 @@ def test_bad_inputs(module, x, graph, error, message):
         module(x, graph)
 
 
-@pytest.mark.parametrize("maps", ["diagonal", "identity"])
-def test_edge_features_that_were_not_announced(maps):
-    with pytest.raises(
-        ShapeError, match=r"edge_dim=0 but got edge_attr with 2 features|no use for edge_attr"
-    ):
-        PolyNSD(*SIZES, maps=maps)(X, EDGE_INDEX, edge_attr=torch.ones(14, 2))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "maps on nodes do not read edge features.*maps_on='edges' and edge_dim=2"),
+        ({"maps": "diagonal", "maps_on": "edges"}, "edge_dim=0 but got edge_attr with 2 features"),
+        ({"maps": "identity"}, "no use for edge_attr"),
+    ],
+)
+def test_edge_features_that_were_not_announced(options, message):
+    with pytest.raises(ShapeError, match=message):
+        PolyNSD(*SIZES, **options)(X, EDGE_INDEX, edge_attr=torch.ones(14, 2))
+
+
+def test_edge_features_must_be_numbers():
+    model = PolySheafConv(5, 3, maps="general", maps_on="edges", edge_dim=1)
+    with pytest.raises(DataError, match="edge_attr must be finite"):
+        model(X, EDGE_INDEX, edge_attr=torch.full((EDGE_INDEX.size(1), 1), torch.nan))
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr", "batch"])
+def test_what_is_no_tensor_is_told(name):
+    with pytest.raises(ShapeError, match=f"{name} must be a tensor; got list"):
+        PolyNSD(*SIZES)(X, EDGE_INDEX, **{name: [1.0] * EDGE_INDEX.size(1)})
+
+
+@pytest.mark.parametrize(("model", "wrong", "meant"), [
+    (PolyNSD, "input_droput", "input_dropout"), (PolyNSD, "linear_encodr", "linear_encoder"),
+    (SheafODE, "horison", "horizon"), (PolyNSD, "degre", "degree"),
+])  # fmt: skip
+def test_misspelt_options_are_guessed(model, wrong, meant):
+    with pytest.raises(ConfigError, match=f"unknown option '{wrong}'.*Did you mean '{meant}'"):
+        model(*SIZES, **{wrong: 1})
+
+
+def test_a_batch_brings_the_numbers_of_its_graphs():
+    graphs = [Data(x=X, edge_index=EDGE_INDEX), Data(x=2 * X[:3], edge_index=torch.tensor([[0, 1], [1, 2]]))]
+    model, batch = PolyNSD(*SIZES, normalization="none").eval(), Batch.from_data_list(graphs)
+    alone = torch.cat([model(graph.x, graph) for graph in graphs])
+    torch.testing.assert_close(model(batch.x, batch), alone)
+
+
+def test_a_model_made_without_memory_is_the_model():
+    options = {"maps": "general", "maps_on": "edges"}
+    model = PolyNSD(*SIZES, **options).eval()
+    with torch.device("meta"):
+        other = PolyNSD(*SIZES, **options).eval()
+    other = other.to_empty(device="cpu")
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(X, EDGE_INDEX), model(X, EDGE_INDEX))
+
+
+def test_a_model_may_be_mapped_over_features():
+    model, xs = PolyNSD(*SIZES).eval(), torch.stack([X, 2 * X])
+    found = torch.vmap(lambda x: model(x, EDGE_INDEX))(xs)
+    torch.testing.assert_close(found, torch.stack([model(x, EDGE_INDEX) for x in xs]))
 
 
 def test_edge_features_that_were_announced_and_did_not_come():
@@ -159,8 +210,14 @@ def test_options_that_contradict_the_model(kind, options, message, build):
 @pytest.mark.parametrize(
     ("batch", "error", "message"),
     [
-        (torch.zeros(NUM_NODES - 1, dtype=torch.long), ShapeError, "graph number of each of the"),
-        (torch.arange(NUM_NODES).flip(0), ShapeError, "ascending"),
+        (
+            torch.zeros(NUM_NODES - 1, dtype=torch.long),
+            ShapeError,
+            r"graph number.*torch.int64 of shape \[6\]",
+        ),
+        (torch.zeros(NUM_NODES), ShapeError, "got torch.float32"),
+        (torch.arange(NUM_NODES).flip(0), ShapeError, "ascending order; got numbers in another order"),
+        (torch.arange(NUM_NODES) - 1, ShapeError, "from 0.*got -1"),
         (torch.arange(NUM_NODES), GraphError, "joins two graphs"),
     ],
 )

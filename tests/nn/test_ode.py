@@ -218,6 +218,22 @@ def test_a_state_that_explodes_is_told(options, message):
         model(X, EDGE_INDEX)
 
 
+def test_a_solver_that_gives_up_on_its_way_back_is_told():
+    torch.manual_seed(0)
+    edges, x = torch.randint(0, 12, (2, 24)), torch.randn(12, 5).double()
+    torch.manual_seed(1)
+    model = SheafODE(5, 4, 1, 3, solver="adaptive_heun", tolerance=1e-6).double()
+    loss = model(x, edges).square().sum()
+    with pytest.raises(IntegrationError, match="on its way back"):
+        loss.backward()
+
+
+def test_half_precision_stays_half_precision():
+    model = SheafODE(5, 4, 1, 3, steps=2).bfloat16()
+    x, edges = torch.randn(6, 5).bfloat16(), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    assert model(x, edges).dtype == torch.bfloat16
+
+
 def test_evaluations_are_counted():
     with count_evaluations() as evaluations, torch.no_grad():
         make(steps=3)(X, EDGE_INDEX)

@@ -1,6 +1,7 @@
 """PyG's explainers and `to_hetero`: they work, or are refused with a sentence that says what to use."""
 
 import copy
+import inspect
 import pickle
 from functools import partial
 
@@ -112,6 +113,21 @@ def test_explainers_of_embeddings_are_refused(model):
     labels = torch.zeros(N, dtype=torch.long)
     with pytest.raises(ConfigError, match="use PyG's GNNExplainer"):
         explainer.algorithm.train(0, model, torch.ones(N, 3), EDGES, target=labels, index=0)
+
+
+def test_modules_can_be_hooked_inspected_and_traced(model):
+    seen = []
+    hooks = [module.register_forward_hook(lambda *_: seen.append(1)) for module in model.modules()]
+    x = torch.randn(N, 3)
+    y = model(x, EDGES)
+    assert len(seen) > 3
+    for hook in hooks:
+        hook.remove()
+    masks = [module for name, module in model.named_modules() if name.endswith("edge_mask")]
+    assert masks
+    assert not hasattr(masks[0], "in_channels")
+    inspect.getmembers(masks[0])
+    assert torch.equal(model(x, EDGES), y)
 
 
 def test_models_are_copied_and_pickled_as_before(model):

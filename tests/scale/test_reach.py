@@ -6,7 +6,7 @@ from published_block import published
 from scale_graphs import path_graph, shaken
 from torch import nn
 
-from polynsd import NSD, IdentitySheaf, PolySpectralGNN, SheafODE
+from polynsd import NSD, IdentitySheaf, PolySheafConv, PolySpectralGNN, SheafODE
 from polynsd.errors import ConfigError
 from polynsd.scale import Halos, receptive_field
 from polynsd.scale.reach import layer_reach
@@ -72,5 +72,6 @@ def test_a_stranger_is_refused():
 
 
 def test_a_layer_reaches_one_hop_beyond_its_degree():
+    assert receptive_field(PolySheafConv(5, 4)) == 4 + 1 + 2  # degree, normaliser, hops of the learner
     assert layer_reach(published(*SIZES, degree=3).config) == 4
     assert layer_reach(published(*SIZES, degree=0, correction="none").config) == 0

@@ -3,13 +3,15 @@
 import re
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 from torch.autograd import gradcheck
+from torch_geometric.data import Data
 
-from polynsd import GraphError, ShapeError, Topology
+from polynsd import DataError, GraphError, ShapeError, Topology
 from polynsd.sheaf import (
     connection_laplacian,
     graph_laplacian,
@@ -119,13 +121,66 @@ def test_a_matrix_is_an_operator_within_gershgorins_bound():
 
 
 def test_a_contract_finds_a_bound_that_is_too_small_and_a_negative_eigenvalue():
-    matrix = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    matrix = sparse.csr_array(
+        np.array([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]])
+    )  # no minor of two tells
     dense = torch.as_tensor(matrix.toarray())
     with pytest.raises(AssertionError, match="below 0"):
         check_spectral_operator(SymmetricOperator.from_matrix(matrix, dtype=torch.float64), dense, 1)
-    shifted = SymmetricOperator.from_matrix(matrix + sparse.eye_array(2), 1.5, torch.float64)
+    shifted = SymmetricOperator.from_matrix(matrix + sparse.eye_array(3), 1.5, torch.float64)
     with pytest.raises(AssertionError, match="exceeds the bound"):
-        check_spectral_operator(shifted, dense + torch.eye(2), 1)
+        check_spectral_operator(shifted, dense + torch.eye(3), 1)
+
+
+def test_what_is_no_semidefinite_matrix_is_refused():
+    adjacency = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(GraphError, match="take the Laplacian: graph_laplacian"):
+        SymmetricOperator.from_matrix(adjacency)
+    for matrix in (np.eye(3), torch.eye(3), sparse.csr_array((2, 3))):
+        with pytest.raises(ShapeError, match="square sparse matrix of SciPy; got"):
+            SymmetricOperator.from_matrix(matrix)
+    small = sparse.csr_array(np.array([[100, 0, 100], [0, 100, 0], [100, 0, 100]], dtype=np.int8))
+    found = SymmetricOperator.from_matrix(small, dtype=torch.float64)
+    assert found.lambda_max() == 200  # not within a byte
+    np.testing.assert_array_equal(found.to_dense(), small.toarray())
+
+
+def weighted_graphs():
+    """A graph with weights in every form that carries them, and its D − A."""
+    A = np.triu(np.arange(1.0, 26).reshape(5, 5) % 4, 1)
+    A += A.T
+    coo = sparse.coo_array(A)
+    edge_index = torch.as_tensor(np.stack([coo.row, coo.col])).long()
+    weight = torch.as_tensor(coo.data)
+    both = np.r_[coo.row, coo.row], np.r_[coo.col, coo.col]
+    graphs = [
+        coo,
+        sparse.coo_array((np.r_[coo.data, coo.data] / 2, both)),  # entries in two parts
+        Data(edge_index=edge_index, edge_weight=weight, num_nodes=5),
+        torch.sparse_coo_tensor(edge_index, weight, (5, 5)),
+        nx.from_scipy_sparse_array(coo),
+    ]
+    return graphs, edge_index, weight, torch.as_tensor(np.diag(A.sum(1)) - A)
+
+
+def test_weights_that_a_graph_carries_are_used():
+    graphs, edge_index, weight, dense = weighted_graphs()
+    for graph in graphs:
+        torch.testing.assert_close(graph_laplacian(graph, dtype=torch.float64).to_dense(), dense)
+    given = graph_laplacian(edge_index, 6, edge_weight=weight, dtype=torch.float64)  # with an isolated node
+    torch.testing.assert_close(given.to_dense()[:5, :5], dense)
+    eye = torch.eye(1, dtype=torch.float64).expand(len(weight) // 2, 1, 1)
+    torch.testing.assert_close(connection_laplacian(graphs[0], eye).to_dense(), dense)
+    with pytest.raises(ShapeError, match="directed edges, without weights; got coo_array"):
+        magnetic_laplacian(graphs[0])
+
+
+def test_a_connection_must_be_orthogonal():
+    raw = random_tensor(E, 3, 3)
+    with pytest.raises(DataError, match=r"OᵀO = I; at edge \d.*torch.matrix_exp"):
+        connection_laplacian(GRAPH, raw)
+    almost = rotations(raw).half().double()
+    connection_laplacian(GRAPH, almost)
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
