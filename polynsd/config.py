@@ -322,7 +322,7 @@ class ODEConfig:
         require_at_most("steps", self.steps, MOST_STEPS)
         for name in ("horizon", "tolerance"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
+                raise ConfigError(f"{name} must be a positive finite number; got {getattr(self, name)}.")
         unfit = "adjoint" if self.solver in FIXED_SOLVERS else "checkpoint"
         if self.gradient == unfit:
             raise ConfigError(
@@ -421,7 +421,7 @@ class TrainConfig:
         require_choice("precision", self.precision, ("float32", "bf16"))
         require_choice("capture", self.capture, ("auto", "on", "off"))
         if not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"learning_rate must be positive; got {self.learning_rate}.")
+            raise ConfigError(f"learning_rate must be a positive finite number; got {self.learning_rate}.")
         for name in ("weight_decay", "sheaf_decay", "sheaf_rate"):
             if not 0 <= (getattr(self, name) or 0.0) < math.inf:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")

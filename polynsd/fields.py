@@ -31,9 +31,12 @@ shorten.maxstring = shorten.maxother = 60
 
 
 def check_fields(config: Any) -> None:
-    """Raises a `ConfigError` unless every field of a dataclass has the annotated type."""
+    """Lists become tuples; raises a `ConfigError` unless every field has the annotated type."""
     for name, hint in field_types(type(config)).items():  # type: ignore[arg-type]
-        require_type(name, getattr(config, name), hint)
+        value = getattr(config, name)
+        if isinstance(value, list):
+            object.__setattr__(config, name, value := tuple(value))
+        require_type(name, value, hint)
 
 
 def fit_fields(kind: type[T], values: Mapping[str, Any]) -> T:

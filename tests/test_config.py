@@ -109,7 +109,7 @@ def test_bad_layer_options(options, words):
         (ModelConfig, {"input_dropout": 1.5}, "input_dropout"),
         (TrainConfig, {"epochs": 0}, "epochs"),
         (TrainConfig, {"patience": 0}, "patience"),
-        (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be positive"),
+        (TrainConfig, {"learning_rate": 0.0}, "learning_rate must be a positive finite number"),
         (TrainConfig, {"weight_decay": -1.0}, "weight_decay must not be negative"),
         (TrainConfig, {"sheaf_decay": -1.0}, "sheaf_decay must not be negative"),
         (TrainConfig, {"sheaf_rate": float("inf")}, "sheaf_rate must not be negative"),
@@ -180,7 +180,7 @@ def test_numpy_integers_are_integers():
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_rates_that_are_not_finite(value):
-    with pytest.raises(ConfigError, match="learning_rate must be positive"):
+    with pytest.raises(ConfigError, match="learning_rate must be a positive finite number"):
         TrainConfig(learning_rate=value)
     with pytest.raises(ConfigError, match="weight_decay must not be negative"):
         TrainConfig(weight_decay=value)
@@ -203,3 +203,7 @@ def test_editors_know_every_option_of_a_model():
     sizes = {"in_channels", "hidden_channels", "num_layers", "out_channels"}
     assert set(get_type_hints(ModelOptions)) == named - sizes | set(get_type_hints(LayerOptions))
     assert get_type_hints(PolyNSD.reference)["options"] == Unpack[ModelOptions]
+
+
+def test_a_list_is_as_good_as_a_tuple():
+    assert LayerConfig(fixed_channels=["laplacian"]) == LayerConfig(fixed_channels=("laplacian",))

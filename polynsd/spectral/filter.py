@@ -45,10 +45,14 @@ def chebyshev_truncation(response: Response, degree: int, lam_max: float = 2.0) 
     2 M ρ^{−K} / (ρ − 1) on the whole spectrum, hence also in operator norm.
     """
     require_at_least("degree", degree, 0)
+    if not 0 < lam_max < math.inf:
+        raise ConfigError(f"λ_max must be a positive finite number; got {lam_max}.")
     count = max(256, 4 * (degree + 1))  # aliasing is far below rounding for analytic responses
     angle = (np.arange(count) + 0.5) * math.pi / count
     lam = lam_max / 2 * (np.cos(angle) + 1)
     values = np.broadcast_to(np.asarray(response(lam), dtype=np.float64), lam.shape)
+    if not np.isfinite(values).all():
+        raise ConfigError(f"a response must be finite on [0, {lam_max:g}]; got NaN or infinity.")
     phi = 2 / count * np.cos(np.outer(np.arange(degree + 1), angle)) @ values
     phi[0] /= 2
     return np.asarray(phi)

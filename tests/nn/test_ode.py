@@ -177,8 +177,8 @@ def test_a_replica_that_explodes_ends_alone(solver, data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"horizon": 0.0}, r"horizon must be positive; got 0\.0"),
-        ({"horizon": float("nan")}, "horizon must be positive"),
+        ({"horizon": 0.0}, r"horizon must be a positive finite number; got 0\.0"),
+        ({"horizon": float("nan")}, "horizon must be a positive finite number"),
         ({"steps": 0}, "steps must be an integer of at least 1; got 0"),
         ({"solver": "rk45"}, r"unknown solver 'rk45'; .*Did you mean 'rk4'\?"),
         ({"gradient": "adjoint"}, "gradient='adjoint' does not go with solver='rk4'"),

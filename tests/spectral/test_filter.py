@@ -358,3 +358,10 @@ def test_time_does_not_run_backwards(t):
 def test_degree_must_not_be_negative():
     with pytest.raises(ConfigError, match="degree must be an integer of at least 0; got -1"):
         chebyshev_truncation(heat_kernel(1.0), -1)
+
+
+@pytest.mark.parametrize(("response", "lam_max"), [(np.cos, 0.0), (np.arccosh, 2.0), (np.cos, -2.0)])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_responses_are_finite_on_a_spectrum(response, lam_max):
+    with pytest.raises(ConfigError, match="finite"):
+        PolynomialFilter.from_response(response, 4, lam_max)
