@@ -153,7 +153,11 @@ class Fit(MemoryOption):
         estimator.check(
             tables.graph, **split
         )  # before there is a folder, which would belong to these options
-        self._print(wrap_text(f"{tables.graph.name}: {tables.report}"))
+        read = tables.schema.options
+        roles = f"ids are in '{read.id_column}', edges go from '{read.source}' to '{read.target}'"
+        self._print(wrap_text(f"{tables.graph.name}: {roles}; {tables.report}"))
+        for reason in tables.report.left_out.values():
+            self._print(wrap_text(f"left out: {reason}"))
         candidates = None if self.model == "auto" else zoo_candidates(self.model)
         config = {**describe_parameters(estimator), "model": self.model, "tables": vars(options)}
         inputs = {name: hash_file(path) for name, path in self._paths.items()}

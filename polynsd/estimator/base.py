@@ -177,6 +177,7 @@ class SheafEstimator(FittedEstimator):
             given = given._replace(groups=read_groups(given.groups, source.num_nodes, rows))
         shares = as_python(self.test_fraction), as_python(self.validation_fraction)
         folds, test = divide_nodes(given, self._labels.has_label, strata, *shares, self.seed_)
+        folds = replace(folds, groups=given.groups)
         self.train_mask_, self.val_mask_, self.test_mask_ = folds.train.any(0), folds.judged, test
         self.n_train_, self.n_val_ = int(self.train_mask_.sum()), int(self.val_mask_.sum())
         self._learn_target(self._labels)
@@ -197,10 +198,11 @@ class SheafEstimator(FittedEstimator):
         """Learns how features of nodes and edges are put on a common scale."""
         self.treatments_ = FeatureTreatments.learn(source.x, self.train_mask_ | self.val_mask_)
         self.treatments_.log(source.feature_names)
-        self.nodes_of_fit_ = NodesOfFit.of(source)
+        self.nodes_of_fit_ = NodesOfFit.of(source, self.treatments_.apply(source.x))
         attr = source.edge_attr
         self.edge_scaling_ = None if attr is None else Scaling.of_features(attr.astype(np.float64))
         self.has_edge_weights_ = source.edge_weight is not None
+        self.has_edges_ = bool(source.num_edges)
 
     def _treatments(self) -> Sequence[str]:
         names = self.treatments_.names

@@ -142,7 +142,10 @@ def estimate_score(
         return None if rival is None else judge.score(answer_for(rival).scored)
 
     answers = answer_for(ensemble, lambda half: _choose_by(search, half))
-    low, high = _interval(judge, metric, answers.scored, search.data.seed)
+    groups = search.data.folds.groups
+    low, high = _interval(
+        judge, metric, answers.scored, search.data.seed, None if groups is None else groups[judge.nodes]
+    )
     return Estimate(
         metric,
         judge.score(answers.scored),
@@ -188,10 +191,24 @@ def _choose_by(search: CandidateSearch, half: NDArray[np.bool_]) -> Predictions:
 
 
 def _interval(
-    judge: Judge, metric: str, predictions: Predictions, seed: int
+    judge: Judge, metric: str, predictions: Predictions, seed: int, groups: NDArray[np.int64] | None
 ) -> tuple[float | None, float | None]:
-    """The 95 % interval of a score: Wilson's for a share, percentiles over resampled nodes otherwise."""
+    """The 95 % interval of a score: Wilson's for a share, percentiles over resampled nodes otherwise.
+
+    Of nodes in groups `[n]` whole groups are drawn: what nodes of one group say is said once. −1 is a group
+    of its own.
+    """
     count = len(predictions)
+    if groups is not None:
+        numbers = np.where(groups < 0, groups.max(initial=0) + 1 + np.arange(count), groups)
+        order = np.argsort(numbers, kind="stable")
+        members = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+        def score_groups(drawn: NDArray[np.int64]) -> float:
+            nodes = np.concatenate([members[group] for group in drawn])
+            return judge.on(nodes).score(predictions[nodes])
+
+        return resample(score_groups, len(members), RESAMPLES, seed)
     if metric == "accuracy":
         low, high = wilson_interval(judge.score(predictions), count)
         return float(low), float(high)

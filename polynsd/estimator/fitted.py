@@ -61,6 +61,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     nodes_of_fit_: NodesOfFit
     edge_scaling_: Scaling | None
     has_edge_weights_: bool
+    has_edges_: bool
     _source: Graph | None  # of `fit`
     _everywhere: Predictions | None  # on the graph of `fit`; not stored with a model
     _labels: Labels
@@ -92,6 +93,10 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         """The graph, whose edges must carry what those of `fit` did."""
         edge_dim = 0 if self.edge_scaling_ is None else len(self.edge_scaling_.mean)
         if not graph.num_edges:
+            if self.has_edges_ and graph.num_nodes > 1:
+                logger.warning(
+                    "the model was fitted with edges, and there are none here; give them with edges=…."
+                )
             return replace(graph, edge_attr=np.zeros((0, edge_dim), np.float32) if edge_dim else None)
         if self.has_edge_weights_ != (graph.edge_weight is not None):
             wanted, came = ("with", "without") if self.has_edge_weights_ else ("without", "with")
@@ -194,7 +199,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: everything but the graph of `fit`."""
-        return {name: value for name, value in vars(self).items() if name != "_source"}
+        return {name: value for name, value in vars(self).items() if name not in ("_source", "_told")}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
@@ -205,21 +210,24 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _inputs(self, source: Graph, device: torch.device) -> Inputs:
-        places = None if source is getattr(self, "_source", None) else self.nodes_of_fit_.find(source)
-        return Inputs(source, self.treatments_, self.edge_scaling_, device, places)
+        inputs = Inputs(source, self.treatments_, self.edge_scaling_, device)
+        if source is not getattr(self, "_source", None):
+            inputs.places = self.nodes_of_fit_.find(source, inputs.features())
+        return inputs
 
     def _warn_of_other_nodes(self, inputs: Inputs) -> None:
         """Says how many nodes are not those of `fit`, where members know the labels or links of those."""
         count = 0 if inputs.places is None else int((inputs.places < 0).sum())
         share = sum(chosen.weight for chosen in self.members_ if chosen.member.family in TRANSDUCTIVE)
         if count and share:
-            logger.warning(
-                "%d of %d nodes are not those of fit, so %.0f%% of the ensemble, which reads labels of nodes "
-                "and links to them, knows less of these. A model for other graphs: fit with inductive=True.",
-                count,
-                inputs.num_nodes,
-                100 * share,
+            text = (
+                f"{count} of {inputs.num_nodes} nodes are not those of fit (their ids, or all features, are "
+                f"others), so {share:.0%} of the ensemble, which reads labels of nodes and links to them, "
+                "knows less of these. A model for other nodes is fitted with inductive=True (--inductive)."
             )
+            if text != getattr(self, "_told", None):
+                self._told = text
+                logger.warning("%s", text)
 
     def network_data(self, graph: Any, treatment: str) -> Any:
         """What networks of the ensemble see of a graph: PyG's `Data` in double precision on the CPU.

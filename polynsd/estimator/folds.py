@@ -42,10 +42,11 @@ class HeldOut(Split):
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Masks `[R, N]`: model r trains on `train[r]` and is judged on `val[r]`."""
+    """Masks `[R, N]`: model r trains on `train[r]` and is judged on `val[r]`. Groups, if there are any."""
 
     train: Mask
     val: Mask
+    groups: Groups | None = None
 
     @classmethod
     def one(cls, train: Mask, val: Mask) -> Folds:

@@ -1,9 +1,10 @@
 """Which nodes of a graph are those of `fit`, whose labels and links a model knows.
 
-Nodes are matched by their ids, whatever their order, unless most of the matched nodes have other features:
-then the ids are those of other things. Without ids they are matched by features that no other node has, if
-half of one of the graphs is found so, or by their place in a graph that is equal to that of `fit`. Hashes are
-kept, neither ids nor features.
+Nodes are matched by their ids, whatever their order, if their features resemble those of fit: they may be of
+a later day, but the ids may also be those of other things. 64 signs of random projections of every node tell:
+those of matched nodes must agree more than those of random pairs. Without ids nodes are matched by features
+that no other node has, if half of one of the graphs is found so, or by their place in a graph that is equal
+to that of `fit`. Hashes and signs are kept, neither ids nor features.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from polynsd.estimator.members import StoredTensors
 from polynsd.estimator.structure import COLUMNS
 
 UNKNOWN = -1
-ALIKE = 0.5  # share of matched ids whose features must be those of fit, of nodes whose features must match
+ALIKE = 0.5  # share of nodes whose features must match
+RESEMBLING = 0.8  # signs of matched nodes that differ, at most, in units of those of random pairs
+SIGNS, PAIRS = 64, 1000  # of a node; random ones
 BLOCK = 2**22  # entries that are hashed in one go
 
 Hashes = NDArray[np.int64]
@@ -37,25 +40,30 @@ class NodesOfFit:
 
     ids: Hashes
     features: Hashes
+    signs: Hashes  # [N] of projections, in 64 bits
     edges: Hashes  # [1]
 
     @classmethod
-    def of(cls, graph: Graph) -> NodesOfFit:
+    def of(cls, graph: Graph, treated: Any) -> NodesOfFit:
+        """Of a graph and its features on a common scale."""
         ids = [] if graph.node_ids is None else [_hash_bytes(str(name).encode()) for name in graph.ids]
         x = graph.x
         if graph.feature_names == COLUMNS:  # numbers of the structure: the degree alone is of the node itself
             x = x[:, :1]
         edges = _hash_bytes(np.ascontiguousarray(graph.edge_index, dtype=np.int64).tobytes())
-        return cls(np.array(ids, dtype=np.int64), hash_rows(x), np.array([edges]))
+        return cls(np.array(ids, dtype=np.int64), hash_rows(x), _find_signs(treated), np.array([edges]))
 
-    def find(self, graph: Graph) -> Hashes:
+    def find(self, graph: Graph, treated: Any) -> Hashes:
         """`[M]` for every node of a graph its number in that of `fit`; −1 where it is none of them."""
-        other = NodesOfFit.of(graph)
+        other = NodesOfFit.of(graph, treated)
         if len(self.ids) and len(other.ids):
             places = _match(self.ids, other.ids)
             is_known = places != UNKNOWN
-            alike = self.features[places[is_known]] == other.features[is_known]
-            return places if is_known.any() and alike.mean() >= ALIKE else np.full_like(places, UNKNOWN)
+            same = _count_others(self.signs[places[is_known]], other.signs[is_known])
+            rng, signs = np.random.default_rng(0), other.signs[is_known]
+            pairs = (rng.choice(values, PAIRS) for values in (self.signs, signs)) if len(signs) else ()
+            resemble = len(signs) and same.mean() <= RESEMBLING * _count_others(*pairs).mean()
+            return places if resemble else np.full_like(places, UNKNOWN)
         if np.array_equal(self.features, other.features) and (self.edges == other.edges).all():
             return np.arange(len(self.features))
         places = _match(self.features, other.features)
@@ -70,9 +78,10 @@ class NodesOfFit:
     def restore(cls, tensors: Mapping[str, Tensor]) -> NodesOfFit:
         """What `state` described."""
         stored = StoredTensors(tensors)
-        arrays = {name: stored.take(name, name, torch.int64).numpy() for name in ("ids", "features", "edges")}
+        shapes = {"ids": "I", "features": "N", "signs": "N", "edges": "E"}
+        arrays = {name: stored.take(name, shape, torch.int64).numpy() for name, shape in shapes.items()}
         stored.require_none_left()
-        if stored.size("edges") != 1 or stored.size("ids") not in (0, stored.size("features")):
+        if stored.size("E") != 1 or stored.size("I") not in (0, stored.size("N")):
             raise DataError("there must be an id, or none, for every node of fit")
         return cls(**arrays)
 
@@ -89,6 +98,19 @@ def hash_rows(x: Any) -> Hashes:
         block = np.asarray(x[start : start + step], dtype=np.float64)
         hashes[start : start + step] = _mix(columns, block).sum(1, dtype=np.uint64)
     return hashes.view(np.int64)
+
+
+def _find_signs(treated: Any) -> Hashes:
+    """`[N]` the signs of 64 random projections of every row, as bits."""
+    directions = np.random.default_rng(0).normal(size=(treated.shape[1], SIGNS))
+    signs = np.asarray(treated @ directions) > 0
+    return np.packbits(signs, axis=1).view(np.int64)[:, 0]
+
+
+def _count_others(first: Hashes, second: Hashes) -> NDArray[np.int64]:
+    """In how many bits each pair differs."""
+    differing = np.ascontiguousarray(first ^ second).view(np.uint8)
+    return np.unpackbits(differing).reshape(len(first), SIGNS).sum(1)
 
 
 def _mix(columns: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -42,8 +42,8 @@ def check_table_labels(y: Any, is_regression: bool) -> NDArray[Any]:
             "a table of features needs labels; requires y to be passed, but the target y is None."
         )
     values = column_or_1d(y, warn=True)
-    is_finite = np.isfinite(values).all() if values.dtype.kind == "f" else True
-    if not is_finite:
+    is_gap = [label is None or label != label for label in values.tolist()]  # NaN is not itself
+    if any(map(bool, is_gap)) or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise DataError("Input y contains NaN or infinity; in a table without edges every row needs a label.")
     if is_regression:
         return np.asarray(values, dtype=np.float64)

@@ -41,7 +41,7 @@ ESTIMATORS: dict[str, type[SheafEstimator]] = {
     "SheafClassifier": SheafClassifier,
     "SheafRegressor": SheafRegressor,
 }
-FORMAT = 5  # of what `learned_values` and `model_weights` hold
+FORMAT = 6  # of what `learned_values` and `model_weights` hold
 SCALINGS = ("edge_scaling_", "target_scaling_")
 VALUES: dict[str, Any] = {
     "n_features_in_": int,
@@ -51,6 +51,7 @@ VALUES: dict[str, Any] = {
     "metric_": str,
     "val_score_": float | None,
     "has_edge_weights_": bool,
+    "has_edges_": bool,
     "candidates_": list[dict[str, Any]],
 }
 LEARNED: dict[str, Any] = {

@@ -27,6 +27,18 @@ def test_a_threshold_that_was_learned_from_noise_is_not_rewarded():
     assert flattering > true + 0.025
 
 
+def test_rows_that_are_said_again_do_not_narrow_the_interval():
+    rng = np.random.default_rng(0)
+    x, y, groups = rng.normal(size=(60, 3)), rng.integers(0, 2, 60), np.repeat(np.arange(60), 4)
+    tables = (np.repeat(x, 4, 0), NO_EDGES), np.repeat(y, 4)
+    widths = []
+    for options in ({}, {"groups": groups}):
+        model = SheafClassifier(test_fraction=0.3, device="cpu", random_state=0)
+        found = model.fit(*tables, candidates=[LINEAR], **options).estimate_
+        widths.append(found.high - found.low)
+    assert widths[1] > 1.5 * widths[0]
+
+
 @pytest.mark.parametrize("rule", ["f1", "recall=0.7"])
 def test_the_decided_classes_are_those_that_were_scored(rule):
     graph = toy_graph(80)

@@ -92,7 +92,8 @@ def make_members(treatments, width, with_opaque):
 
 def make_estimator(graph, with_opaque=False, regression=False):
     estimator = SheafRegressor(device="cpu") if regression else SheafClassifier(device="cpu")
-    estimator.treatments_, estimator.nodes_of_fit_ = FeatureTreatments.learn(graph.x), NodesOfFit.of(graph)
+    estimator.treatments_, estimator.has_edges_ = FeatureTreatments.learn(graph.x), True
+    estimator.nodes_of_fit_ = NodesOfFit.of(graph, estimator.treatments_.apply(graph.x))
     estimator.n_features_in_, estimator.feature_names_in_ = F, np.array(list("abcd"), dtype=object)
     estimator.edge_scaling_, estimator.has_edge_weights_, estimator._source = None, True, graph
     estimator.members_ = make_members(estimator.treatments_, 1 if regression else 3, with_opaque)

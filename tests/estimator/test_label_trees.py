@@ -15,7 +15,6 @@ from polynsd.estimator.members import FitData
 from polynsd.estimator.storage import check_member
 from polynsd.training import get_task
 
-pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("no_tracer")
 
 

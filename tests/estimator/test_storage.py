@@ -253,10 +253,10 @@ def test_trees_that_lead_in_a_circle_are_refused(saved):
         load_estimator(saved)
 
 
-@pytest.mark.parametrize("name", ["member5.labels", "nodes.features"])
-def test_a_member_that_knows_other_nodes_than_those_of_fit_is_refused(saved, name):
+@pytest.mark.parametrize("names", [["member5.labels"], ["nodes.features", "nodes.signs"]])
+def test_a_member_that_knows_other_nodes_than_those_of_fit_is_refused(saved, names):
     tensors, about = read_tensors(saved / "model.safetensors")
-    tensors[name] = tensors[name][..., 1:].contiguous()
+    tensors |= {name: tensors[name][..., 1:].contiguous() for name in names}
     write_tensors(saved / "model.safetensors", tensors, about)
     seal_again(saved)
     with pytest.raises(DataError, match=r"nodes? of fit"):

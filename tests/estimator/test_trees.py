@@ -26,7 +26,6 @@ from polynsd.estimator.trees import (
 )
 from polynsd.training import get_task
 
-pytest.importorskip("sklearn")
 pytestmark = pytest.mark.usefixtures("no_tracer")
 
 

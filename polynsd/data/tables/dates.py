@@ -28,6 +28,7 @@ FORMATS = {
     re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}"): ("%d.%m.%Y",),
     re.compile(r"\d{1,2}/\d{1,2}/\d{4}"): ("%d/%m/%Y", "%m/%d/%Y"),
 }
+MICROSECONDS = 86_400e6  # of a day
 DAY_MONTH = 12  # a number above is no month
 
 
@@ -78,7 +79,7 @@ def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray
             f"{origin}: dates are written like {shown} here; {distinct[int(is_wrong.argmax())]!r} is none. "
             "Correct it, or leave the column out with exclude=[...]."
         )
-    return ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
+    return dates.dt.as_unit("us").astype("int64").to_numpy(np.float64) / MICROSECONDS  # in ns 9999 overflows
 
 
 def arrow_days(array: Any) -> NDArray[np.float64]:

@@ -55,6 +55,7 @@ class NodeLabels:
 
 def read_labels(column: Column, task: str) -> NodeLabels:
     """The labels in a column; `task` is `classification`, `regression` or `auto`."""
+    _warn_of_words(column)
     numbers = column.numbers
     targets = None if numbers is None else finite_float32(numbers, column.origin, allow_nan=True)
     present = np.zeros(0) if numbers is None else numbers[~np.isnan(numbers)]
@@ -75,6 +76,19 @@ def read_labels(column: Column, task: str) -> NodeLabels:
             "task='classification'."
         )
     return NodeLabels(task, targets)
+
+
+def _warn_of_words(column: Column) -> None:
+    """A class may be called `none`, which means no label."""
+    if not column.is_string:
+        return
+    words = column.values[column.present.isna() & column.values.notna()].str.strip()
+    words = words[words != ""].value_counts()
+    if len(words):
+        found = ", ".join(f"{count} × {word!r}" for word, count in words.items())
+        logger.warning(
+            "%s: %s mean that there is no label; if that is a class, rename it.", column.origin, found
+        )
 
 
 def _are_classes(distinct: int, count: int) -> bool:

@@ -122,6 +122,16 @@ def test_dates_are_days(read):
     assert "dates as days since 1970: d, e, f" in str(report)
 
 
+def test_dates_beyond_those_that_nanoseconds_hold(read):
+    graph, _ = read("id,until\n1,9999-12-31\n2,0001-01-01\n3,1970-01-02\n")
+    assert graph.x[:, 0].tolist() == [2932896, -719162, 1]
+
+
+def test_a_class_that_is_called_none_is_told(read, caplog):
+    read("id,kind\n1,none\n2,card\n3,None \n4,card\n5,\n", label="kind")
+    assert "1 × 'none', 1 × 'None' mean that there is no label" in caplog.text
+
+
 def test_another_table_writes_dates_in_the_same_way(tmp_path):
     (tmp_path / "e.csv").write_text("s,t\n1,2\n")
     (tmp_path / "n.csv").write_text("id,d\n1,1/31/1970\n2,2/1/1970\n")
