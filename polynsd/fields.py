@@ -34,7 +34,7 @@ def check_fields(config: Any) -> None:
     """Lists become tuples; raises a `ConfigError` unless every field has the annotated type."""
     for name, hint in field_types(type(config)).items():  # type: ignore[arg-type]
         value = getattr(config, name)
-        if isinstance(value, list):
+        if isinstance(value, list) and _has_type(tuple(value), hint):
             object.__setattr__(config, name, value := tuple(value))
         require_type(name, value, hint)
 
