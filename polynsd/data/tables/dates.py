@@ -7,6 +7,9 @@ are read alike.
     2024/03/31                                                   "%Y/%m/%d"
     31.3.2024                                                    "%d.%m.%Y"
     31/3/2024 or 3/31/2024, if a number above 12 shows which     "%d/%m/%Y" or "%m/%d/%Y"
+    31/3/2024 12:30 and so on                                    "%d/%m/%Y %H:%M" or "%m/%d/%Y %H:%M"
+    31-Mar-2024                                                  "%d-%b-%Y"
+    2024-03, the first of the month                              "%Y-%m"
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ FORMATS = {
     re.compile(r"\d{4}/\d{2}/\d{2}"): ("%Y/%m/%d",),
     re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}"): ("%d.%m.%Y",),
     re.compile(r"\d{1,2}/\d{1,2}/\d{4}"): ("%d/%m/%Y", "%m/%d/%Y"),
+    re.compile(r"\d{1,2}/\d{1,2}/\d{4} \d{2}:\d{2}"): ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
+    re.compile(r"\d{1,2}-[A-Za-z]{3}-\d{4}"): ("%d-%b-%Y",),
+    re.compile(r"(19|20)\d{2}-(0[1-9]|1[0-2])"): ("%Y-%m",),
 }
 MICROSECONDS = 86_400e6  # of a day
 DAY_MONTH = 12  # a number above is no month
@@ -38,7 +44,10 @@ def find_date_format(distinct: Sequence[Any], origin: str) -> str | None:
         return None
     for pattern, formats in FORMATS.items():
         if pattern.fullmatch(distinct[0]) and all(map(pattern.fullmatch, distinct)):
-            return formats[0] if len(formats) == 1 else _day_or_month_first(distinct, origin)
+            if len(formats) == 1:
+                return formats[0]
+            is_day_first = _is_day_first(distinct, origin)
+            return None if is_day_first is None else formats[0 if is_day_first else 1]
     return None
 
 
@@ -56,7 +65,8 @@ def find_odd_date(texts: Sequence[str], counts: NDArray[np.int64]) -> tuple[str,
     return None
 
 
-def _day_or_month_first(distinct: Sequence[str], origin: str) -> str | None:
+def _is_day_first(distinct: Sequence[str], origin: str) -> bool | None:
+    """Whether the day or the month comes first; None where neither can."""
     largest = np.array([[int(part) for part in text.split("/")[:2]] for text in distinct]).max(0)
     if (largest > DAY_MONTH).all():
         return None
@@ -65,7 +75,7 @@ def _day_or_month_first(distinct: Sequence[str], origin: str) -> str | None:
             f"{origin}: {distinct[0]!r} may be day/month or month/day, and no value tells which. Write dates "
             "as 2024-03-31, or leave the column out with exclude=[...]."
         )
-    return "%d/%m/%Y" if largest[0] > DAY_MONTH else "%m/%d/%Y"
+    return bool(largest[0] > DAY_MONTH)
 
 
 def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polynsd.data.graph import Graph
+from polynsd.data.tables.dates import find_date_format
 from polynsd.data.tables.table import MISSING, Column, recode
 from polynsd.data.validation import finite_float32
 from polynsd.errors import ConfigError, DataError
@@ -61,6 +62,7 @@ def read_labels(column: Column, task: str) -> NodeLabels:
     present = np.zeros(0) if numbers is None else numbers[~np.isnan(numbers)]
     is_whole = numbers is not None and bool((present == np.floor(present)).all())
     if task == "auto":
+        _require_no_dates(column)
         task = "classification" if numbers is None or is_whole else "regression"
         distinct = np.unique(present).size
         if is_whole and not _are_classes(distinct, present.size):
@@ -76,6 +78,14 @@ def read_labels(column: Column, task: str) -> NodeLabels:
             "task='classification'."
         )
     return NodeLabels(task, targets)
+
+
+def _require_no_dates(column: Column) -> None:
+    if column.is_date or find_date_format(column.categories[1], column.origin):
+        raise ConfigError(
+            f"{column.origin} holds dates, which are hardly classes. Name another column with label=…, or "
+            "say task='classification'."
+        )
 
 
 def _warn_of_words(column: Column) -> None:

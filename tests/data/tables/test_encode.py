@@ -127,6 +127,28 @@ def test_dates_beyond_those_that_nanoseconds_hold(read):
     assert graph.x[:, 0].tolist() == [2932896, -719162, 1]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "days"),
+    [
+        ("17-Jul-2015", "1-Jan-1970", 16633),
+        ("2015-07", "1970-01", 16617),
+        ("07/17/2015 12:00", "01/01/1970 00:00", 16633.5),
+        ("17/07/2015 12:00", "01/01/1970 00:00", 16633.5),
+    ],
+)
+def test_other_ways_to_write_dates(read, first, second, days):
+    graph, report = read(f"id,d\n1,{first}\n2,{second}\n")
+    assert graph.x[:, 0].tolist() == [days, 0]
+    assert report.dates == ("d",)
+
+
+def test_dates_are_hardly_classes(read):
+    nodes = "id,x,d\n1,1,2015-07-01\n2,2,2015-08-01\n"
+    with pytest.raises(ConfigError, match="holds dates, which are hardly classes"):
+        read(nodes, label="d")
+    assert read(nodes, label="d", task="classification")[0].class_names == ("2015-07-01", "2015-08-01")
+
+
 def test_a_class_that_is_called_none_is_told(read, caplog):
     read("id,kind\n1,none\n2,card\n3,None \n4,card\n5,\n", label="kind")
     assert "1 × 'none', 1 × 'None' mean that there is no label" in caplog.text
