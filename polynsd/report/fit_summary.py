@@ -80,7 +80,8 @@ def _worth(summary: Mapping[str, Any]) -> list[str]:
     known = [score for score in (guess, features, plain) if score is not None]
     if known:
         more = difference_text(metric, estimate["score"] - known[-1])
-        words.append(f"this model {score_text(metric, estimate['score'])} ({more})")
+        less = ", less than the guess" if guess is not None and estimate["score"] < guess else ""
+        words.append(f"this model {score_text(metric, estimate['score'])} ({more}{less})")
     return _wrap("on the same rows: " + " → ".join(words)) if words else []
 
 

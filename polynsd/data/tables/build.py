@@ -161,6 +161,7 @@ def _make_report(
         isolated=int((degrees(graph) == 0).sum()),
         task=nodes.labels.task,
         unlabelled=0 if graph.y is None else int((~graph.is_labelled).sum()),
+        numbers=features.numbers,
         one_hot=features.one_hot,
         pooled=features.count("pooled"),
         words=features.words,

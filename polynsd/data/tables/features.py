@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from polynsd.data.tables.schema import ReadOptions
 
 
+SHOWN_NUMBERS = 12  # columns that a report names
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedTable:
     """The features of a table.
@@ -69,6 +72,12 @@ class EncodedTable:
         """Columns that became days since 1970."""
         return tuple(column.encoder.column for column in self.columns if column.is_date)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers, which are features as they are."""
+        named = {*self.one_hot, *self.words, *self.dates}
+        return tuple(encoder.column for encoder in self.encoders if encoder.column not in named)
+
     def count(self, what: str) -> dict[str, int]:
         """Column → how many values were `filled` or `unseen`, or categories `pooled`, where any were."""
         return {column.encoder.column: n for column in self.columns if (n := getattr(column, what))}
@@ -76,10 +85,11 @@ class EncodedTable:
     def describe(self) -> list[str]:
         """What was done to the columns, in words."""
         pooled, filled = self.count("pooled"), self.count("filled")
-        return describe_columns(self.one_hot, pooled, self.words, self.dates, filled)
+        return describe_columns(self.numbers, self.one_hot, pooled, self.words, self.dates, filled)
 
 
 def describe_columns(
+    numbers: Sequence[str],
     one_hot: Mapping[str, int],
     pooled: Mapping[str, int],
     words: Mapping[str, int],
@@ -91,12 +101,15 @@ def describe_columns(
     def list_counts(counts: Mapping[str, int]) -> str:
         return ", ".join(f"{name} ({count})" for name, count in counts.items())
 
+    rest = len(numbers) - SHOWN_NUMBERS
+    shown = [*numbers[:SHOWN_NUMBERS], *([f"{rest} more"] if rest > 0 else [])]
     of_categories = {name: count for name, count in filled.items() if name in one_hot}
     of_texts = {name: count for name, count in filled.items() if name in words}
     of_numbers = {name: n for name, n in filled.items() if name not in {*of_categories, *of_texts}}
     return [
         f"{action}: {columns}"
         for action, columns in (
+            ("numbers", ", ".join(shown)),
             ("one-hot", list_counts(one_hot)),
             (f"rare categories pooled as {OTHER}", list_counts(pooled)),
             ("words counted", list_counts(words)),

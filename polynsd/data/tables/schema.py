@@ -117,6 +117,7 @@ class ReadReport:
     isolated: int = 0  # nodes without an edge
     task: str | None = None  # None without labels
     unlabelled: int = 0  # rows to predict
+    numbers: tuple[str, ...] = ()  # columns that are features as they are
     one_hot: Mapping[str, int] = field(default_factory=dict)  # column -> number of categories
     pooled: Mapping[str, int] = field(default_factory=dict)  # column -> rare categories that share a feature
     words: Mapping[str, int] = field(default_factory=dict)  # column of sentences -> number of words
@@ -130,7 +131,9 @@ class ReadReport:
         parts = [f"{self.num_nodes} nodes, {self.isolated} without an edge", str(self.edges)]
         if self.task is not None:
             parts.append(f"{self.task} with {self.unlabelled} unlabelled nodes")
-        parts += describe_columns(self.one_hot, self.pooled, self.words, self.dates, self.filled)
+        parts += describe_columns(
+            self.numbers, self.one_hot, self.pooled, self.words, self.dates, self.filled
+        )
         if self.left_out:
             parts.append("columns left out: " + ", ".join(self.left_out))
         if self.unused:

@@ -34,13 +34,14 @@ def test_a_graph_and_its_report(files):
         isolated=1,
         task="classification",
         unlabelled=1,
+        numbers=("age",),
         one_hot={"role": 2},
         unused=("since",),
     )
     assert str(report) == (
         "4 nodes, 1 without an edge; 5 edges given, 2 kept: 1 self-loops dropped, 1 duplicates and 1 "
         "reverses merged, unequal values of 1 averaged; classification with 1 unlabelled nodes; "
-        "one-hot: role (2); columns not used: since"
+        "numbers: age; one-hot: role (2); columns not used: since"
     )
 
 
