@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,9 +92,11 @@ def read_table(path: FilePath, text_format: TextFormat = TextFormat()) -> Table:
             return _read_parquet(path)
         return _read_text(path, text_format.delimiter or SEPARATORS[extension], text_format)
     except UnicodeError as error:
+        with path.open("rb") as file:
+            is_wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         raise DataError(
             f"{path.name} must be encoded in {text_format.encoding.upper()}; {error}. Save it so, or say how "
-            "it is, e.g. encoding='latin-1'."
+            f"it is, e.g. encoding='{'utf-16' if is_wide else 'latin-1'}'."
         ) from error
     except (pa.ArrowException, OSError, csv.Error, EOFError, OverflowError) as error:
         raise DataError(
@@ -165,6 +168,11 @@ def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], 
         raise DataError(
             f"{path.name}: the first line must name the columns; it does not end within {MAX_HEADER:,} "
             "characters. Check that it is a table."
+        )
+    if names and re.fullmatch("sep=.?", names[0]):  # a comma has been taken for the end of the field
+        raise DataError(
+            f"{path.name}: the first line, '{names[0]}', is for Excel alone. Remove it, and say the delimiter "
+            "if it is another: delimiter=';'."
         )
     if names and names[0].startswith("#") and names[0] != "#":
         raise DataError(

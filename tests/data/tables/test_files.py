@@ -61,6 +61,8 @@ def test_quotes_unicode_and_leading_zeros_survive(tmp_path):
         ("a,b\nü,1\n".encode("latin-1"), "UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-8"),
         ("ü,b\n1,2\n".encode("latin-1"), "must be encoded in UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "encoding='utf-16'"),
+        (b"sep=;\na;b\n1;2\n", "'sep=;', is for Excel alone"),
     ],
 )
 def test_what_is_wrong_with_a_text_file(tmp_path, data, fragment):
