@@ -171,8 +171,8 @@ def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], 
         )
     if names and re.fullmatch("sep=.?", names[0]):  # a comma has been taken for the end of the field
         raise DataError(
-            f"{path.name}: the first line, '{names[0]}', is for Excel alone. Remove it, and say the delimiter "
-            "if it is another: delimiter=';'."
+            f"{path.name}: the first line, '{names[0]}', is for Excel alone. Remove it, and say the "
+            "delimiter if it is another: delimiter=';'."
         )
     if names and names[0].startswith("#") and names[0] != "#":
         raise DataError(
