@@ -66,6 +66,7 @@ def summarize_fit(estimator: SheafEstimator, tables: ReadResult, label: str) -> 
             "predicted": num_unlabelled,
         },
         "estimate": estimate.to_dict(),
+        "errors": _measure_errors(estimator, graph),
         **_summarize_classes(estimator, graph),
         "ensemble": [{key: row[key] for key in ("name", "family", "weight", "val_score")} for row in chosen],
         "tried": len(estimator.candidates_),
@@ -91,6 +92,15 @@ def describe_split(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:
         "val": estimator.val_score_,
         "test": estimate.score,
     }
+
+
+def _measure_errors(estimator: SheafEstimator, graph: Graph) -> dict[str, float] | None:
+    """The root mean square and the mean of the absolute errors on the rows that were scored; of numbers."""
+    predictions, scored = estimator.estimate_.predictions, estimator.estimate_.scored
+    if not estimator.is_regression or predictions is None:
+        return None
+    errors = np.asarray(graph.y, dtype=np.float64)[scored] - predictions
+    return {"rmse": float(np.sqrt((errors**2).mean())), "mae": float(np.abs(errors).mean())}
 
 
 def _summarize_classes(estimator: SheafEstimator, graph: Graph) -> dict[str, Any]:

@@ -63,7 +63,13 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     about = f"label '{summary['label']}': {kept['labelled']:,} of {kept['nodes']:,} rows have one"
     if not is_apart:
         about += "; --test 0.2 keeps rows apart that nothing is chosen by"
-    return [*_wrap(line), *_wrap(about)]
+    errors = summary.get("errors")
+    typical = (
+        ""
+        if errors is None
+        else f"typical error {errors['rmse']:.4g} (root mean square), {errors['mae']:.4g} (mean absolute)"
+    )
+    return [*_wrap(line), *_wrap(typical), *_wrap(about)]
 
 
 def _worth(summary: Mapping[str, Any]) -> list[str]:

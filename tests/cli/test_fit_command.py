@@ -284,6 +284,10 @@ def test_fractions_are_regression(tmp_path):
     nodes["kind"] = np.where(np.arange(30) % 4 == 0, np.nan, nodes["size"] / 7)
     run = train(tmp_path, edges, nodes)
     assert isinstance(load_estimator(run), SheafRegressor)
+    summary = read_run(run).result["summary"]
+    (rmse, mae), deviation = summary["errors"].values(), np.nanstd(nodes["kind"])
+    assert 0 < mae <= rmse
+    assert 1 - (rmse / deviation) ** 2 == pytest.approx(summary["estimate"]["score"], abs=0.05)  # R²
     table = predict(tmp_path, edges, nodes)
     assert list(table.columns) == ["id", "prediction"]
     assert read_run(run).predictions()["id"].tolist() == nodes["id"][nodes["kind"].isna()].tolist()
