@@ -218,6 +218,7 @@ class CandidateSearch:
         except PolyNSDError as error:
             seconds = time.monotonic() - began
             failed = [Attempt(c.name, c.family, seconds, failure=str(error)) for c in group]
+            logger.warning("%s failed and is left out: %s", ", ".join(c.name for c in group), error)
             self.attempts += failed
             self._report(failed)
             return True
