@@ -59,16 +59,19 @@ class NodesOfFit:
         if len(self.ids) and len(other.ids):
             places = _match(self.ids, other.ids)
             is_known = places != UNKNOWN
-            same = _count_others(self.signs[places[is_known]], other.signs[is_known])
-            rng, signs = np.random.default_rng(0), other.signs[is_known]
-            pairs = (rng.choice(values, PAIRS) for values in (self.signs, signs)) if len(signs) else ()
-            resemble = len(signs) and same.mean() <= RESEMBLING * _count_others(*pairs).mean()
+            resemble = is_known.any() and self._resemble(places[is_known], other.signs[is_known])
             return places if resemble else np.full_like(places, UNKNOWN)
         if np.array_equal(self.features, other.features) and (self.edges == other.edges).all():
             return np.arange(len(self.features))
         places = _match(self.features, other.features)
         fewest = ALIKE * min(len(self.features), len(places))  # less may be chance
         return places if (places != UNKNOWN).sum() >= fewest else np.full_like(places, UNKNOWN)
+
+    def _resemble(self, places: Hashes, signs: Hashes) -> bool:
+        """Whether nodes with these signs are more like those of fit at their places than like any."""
+        rng = np.random.default_rng(0)
+        by_chance = _count_differing(rng.choice(self.signs, PAIRS), rng.choice(signs, PAIRS)).mean()
+        return bool(_count_differing(self.signs[places], signs).mean() <= RESEMBLING * by_chance)
 
     def state(self) -> dict[str, Tensor]:
         """Tensors from which `restore` makes it again."""
@@ -107,7 +110,7 @@ def _find_signs(treated: Any) -> Hashes:
     return np.packbits(signs, axis=1).view(np.int64)[:, 0]
 
 
-def _count_others(first: Hashes, second: Hashes) -> NDArray[np.int64]:
+def _count_differing(first: Hashes, second: Hashes) -> NDArray[np.int64]:
     """In how many bits each pair differs."""
     differing = np.ascontiguousarray(first ^ second).view(np.uint8)
     return np.unpackbits(differing).reshape(len(first), SIGNS).sum(1)
