@@ -215,21 +215,23 @@ def tree_slopes(member: TreesMember, tables: Iterable[Numbers], node: int, num_f
     table, the structure of the graph and labels, is no feature and is left out.
     """
     width = num_features if member.components is None else member.components.shape[1]
+    count, quantiles = (member.hops + 1) * width, np.empty((0, 0))
     slopes = []
     for fold, table in enumerate(tables):
-        each = _slopes_of_fold(member, fold, table, node, (member.hops + 1) * width)
+        if not fold:  # features are the same in all folds
+            places = (np.arange(QUANTILES) + 0.5) / QUANTILES
+            quantiles = np.quantile(table[:, :count], places, axis=0, method="lower")
+        each = _slopes_of_fold(member, fold, table[node], quantiles)
         if member.components is not None:
             each = np.einsum("fc,hco->hfo", member.components, each.reshape(-1, width, each.shape[-1]))
         slopes.append(each.reshape(-1, each.shape[-1]))
     return torch.from_numpy(np.stack(slopes))
 
 
-def _slopes_of_fold(member: TreesMember, fold: int, table: Numbers, node: int, count: int) -> Numbers:
-    """`[count, O]` the slopes in the first columns of the table."""
-    z, num_outputs = table[node], member.start.shape[1]
+def _slopes_of_fold(member: TreesMember, fold: int, z: Numbers, quantiles: Numbers) -> Numbers:
+    """`[count, O]` the slopes at a row z in its first columns, whose quantiles are `[Q, count]`."""
+    count, num_outputs = quantiles.shape[1], member.start.shape[1]
     forest = member.forest.of_fold(fold, num_outputs)
-    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    quantiles = np.quantile(table[:, :count], places, axis=0, method="lower")
     rows = np.tile(z, (QUANTILES, count, 1))
     rows[:, np.arange(count), np.arange(count)] = quantiles
     outputs = forest.predict(rows.reshape(-1, len(z)), num_outputs).reshape(QUANTILES, count, num_outputs)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from polynsd.data import Graph
 from polynsd.errors import DataError, ShapeError
-from polynsd.estimator.sklearn_compat import check_table_labels
+from polynsd.estimator.sklearn_compat import check_table_labels, is_given
 
 logger = logging.getLogger("polynsd")
 
@@ -135,20 +135,16 @@ def _find_labels(values: NDArray[Any], is_regression: bool) -> Mask:
     if values.dtype.kind == "i" and not is_regression:
         return values != UNLABELLED
     if values.dtype.kind == "O":
-        return np.array([_is_given(value) for value in values])
+        return np.array([is_given(value) for value in values])
     return np.ones(len(values), dtype=bool)
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None and str(value) != "<NA>" and value == value
 
 
 def _to_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Targets with gaps as floats, NaN in the gaps; as they are if there is anything else among them."""
-    is_given = np.array([_is_given(value) for value in values.ravel()]).reshape(values.shape)
-    if not all(isinstance(value, int | float | np.number) for value in values[is_given]):
+    given = np.array([is_given(value) for value in values.ravel()]).reshape(values.shape)
+    if not all(isinstance(value, int | float | np.number) for value in values[given]):
         return values
-    return np.where(is_given, values, np.nan).astype(np.float64)
+    return np.where(given, values, np.nan).astype(np.float64)
 
 
 def _warn_of_signs(values: NDArray[Any], has_label: Mask) -> None:

@@ -42,13 +42,18 @@ def check_table_labels(y: Any, is_regression: bool) -> NDArray[Any]:
             "a table of features needs labels; requires y to be passed, but the target y is None."
         )
     values = column_or_1d(y, warn=True)
-    is_gap = [label is None or label != label for label in values.tolist()]  # NaN is not itself
-    if any(map(bool, is_gap)) or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+    has_gaps = values.dtype.kind == "O" and not all(map(is_given, values))
+    if has_gaps or (values.dtype.kind == "f" and not np.isfinite(values).all()):
         raise DataError("Input y contains NaN or infinity; in a table without edges every row needs a label.")
     if is_regression:
         return np.asarray(values, dtype=np.float64)
     check_classification_targets(values)
     return values
+
+
+def is_given(value: Any) -> bool:
+    """Whether a label is one: not None, NaN or pandas' NA."""
+    return value is not None and str(value) != "<NA>" and bool(value == value)
 
 
 def as_python(value: Any) -> Any:

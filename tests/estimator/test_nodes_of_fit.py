@@ -129,9 +129,11 @@ def test_a_prediction_without_the_edges_of_fit_is_told(caplog):
     assert "fitted with edges, and there are none here; give them with edges=" in caplog.text
 
 
-def test_a_gap_among_names_of_classes_is_told():
+@pytest.mark.parametrize("dtype", [object, "string"])
+def test_a_gap_among_names_of_classes_is_told(dtype):
+    y = pd.Series(["a", "b", None, "a"], dtype=dtype)
     with pytest.raises(DataError, match="every row needs a label"):
-        SheafClassifier(device="cpu").fit(np.zeros((4, 1)), pd.Series(["a", "b", None, "a"]))
+        SheafClassifier(device="cpu").fit(np.zeros((4, 1)), y)
 
 
 def test_a_table_with_categories_is_scored():

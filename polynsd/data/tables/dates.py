@@ -34,7 +34,7 @@ FORMATS = {
     re.compile(r"\d{1,2}-[A-Za-z]{3}-\d{4}"): ("%d-%b-%Y",),
     re.compile(r"(19|20)\d{2}-(0[1-9]|1[0-2])"): ("%Y-%m",),
 }
-MICROSECONDS = 86_400e6  # of a day
+DAY = 86_400e6  # microseconds
 DAY_MONTH = 12  # a number above is no month
 
 
@@ -89,7 +89,9 @@ def text_days(distinct: Sequence[str], date_format: str, origin: str) -> NDArray
             f"{origin}: dates are written like {shown} here; {distinct[int(is_wrong.argmax())]!r} is none. "
             "Correct it, or leave the column out with exclude=[...]."
         )
-    return dates.dt.as_unit("us").astype("int64").to_numpy(np.float64) / MICROSECONDS  # in ns 9999 overflows
+    return (
+        dates.dt.as_unit("us").astype("int64").to_numpy(np.float64) / DAY
+    )  # the year 9999 overflows in nanoseconds
 
 
 def arrow_days(array: Any) -> NDArray[np.float64]:
