@@ -191,7 +191,7 @@ class Batch:
         device, count = self.graph.x.device, len(clients)
         named = dict(self.model.named_parameters())
         self.layout = Layout(named)
-        shape = (count, sum(p.numel() for p in named.values()))
+        shape = (count, sum(self.layout.sizes))
         rows = [torch.zeros(shape, dtype=self.graph.x.dtype, device=device) for _ in range(4)]
         self.theta, self.mean, self.square, self.gradient = rows
         self.decay, self.scale = torch.full_like(self.theta, self.config.decay), torch.ones_like(self.theta)

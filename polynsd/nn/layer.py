@@ -28,6 +28,7 @@ from polynsd.config import SHORTCUTS, LayerConfig
 from polynsd.errors import ConfigError, ShapeError
 from polynsd.kernels.ops import edges
 from polynsd.nn.assembly import Laplacian, assemble_laplacian
+from polynsd.nn.batch_norm import BatchNorm
 from polynsd.nn.precision import in_full_precision
 from polynsd.sheaf.families import Identity
 from polynsd.sheaf.learner import SheafLearner, constant_maps, log_degrees
@@ -38,7 +39,7 @@ NARROW = 128  # width of a state, up to which W₁ ⊗ W₂ is cheaper than W₁
 NORMS: dict[str, Callable[[int], Any]] = {
     "none": lambda width: None,
     "layer": nn.LayerNorm,
-    "batch": nn.BatchNorm1d,
+    "batch": BatchNorm,
 }
 ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": functional.elu,
@@ -289,7 +290,7 @@ class SheafLayer(nn.Module):
     def _normalize(self, x: Tensor, is_counted: bool = True) -> Tensor:
         if self.norm is None:
             return x
-        normalize = partial(_batch_norm, self.norm, is_counted) if self.config.norm == "batch" else self.norm
+        normalize = partial(self.norm, is_counted=is_counted) if self.config.norm == "batch" else self.norm
         return normalize(x.flatten(-2)).unflatten(-1, x.shape[-2:])
 
     def mixed(self, x: Tensor) -> Tensor:
@@ -319,18 +320,6 @@ def mix(x: Tensor, stalk: Tensor | None, channel: Tensor | None) -> Tensor:
 def mix_fully(x: Tensor, weight: Tensor) -> Tensor:
     """W vec(x) at every node, W `[dC, dC]`."""
     return functional.linear(x.flatten(-2), weight).unflatten(-1, x.shape[-2:])
-
-
-def _batch_norm(norm: nn.BatchNorm1d, is_counted: bool, x: Tensor) -> Tensor:
-    """`[N, width]`, every column to mean 0 and deviation 1 over the nodes."""
-    if x.dim() > 2:
-        raise ShapeError(
-            f"norm='batch' takes one state [N, D, C], or replicas under torch.vmap; got {x.dim() - 2} "
-            "leading dimensions. Use norm='layer', or call the layer once per replica."
-        )
-    if is_counted or not norm.training:
-        return norm(x)
-    return functional.batch_norm(x, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)
 
 
 def _square(n: int) -> nn.Parameter:

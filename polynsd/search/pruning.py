@@ -8,7 +8,8 @@ always compared at equal epochs and over the same splits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
@@ -79,17 +80,18 @@ class BatchPruning:
         trials: with the trials of Optuna as their `handle`.
         splits: how many each is trained on.
         interval: epochs between two reports.
-        storage: where Optuna keeps the trials; what they report at one moment is stored in one go.
+        study: of the trials. What they report at one moment is stored in one go, and its complete trials are
+            read once for all of them.
 
     Attributes:
         pruned: positions in the batch of the trials that fell behind.
         diverged: positions of those whose loss was not finite on some split; they end, too.
     """
 
-    def __init__(self, trials: Sequence[Trial], splits: int, interval: int, storage: Any = None) -> None:
+    def __init__(self, trials: Sequence[Trial], splits: int, interval: int, study: Any = None) -> None:
         self.pruned: set[int] = set()
         self.diverged: set[int] = set()
-        self._splits, self._handles, self._storage = splits, [trial.handle for trial in trials], storage
+        self._splits, self._handles, self._study = splits, [trial.handle for trial in trials], study
         rules = [trial.configuration.training for trial in trials]
         self._curves = [[ValidationCurve(config) for _ in range(splits)] for config in rules]
         self._due = [[*range(interval, config.epochs, interval), config.epochs] for config in rules]
@@ -105,7 +107,7 @@ class BatchPruning:
         going = [index for index in range(len(self._handles)) if index not in self.pruned | self.diverged]
         due = [index for index in going if self._is_due(index)]
         if due:
-            with one_transaction(self._storage):
+            with _read_once(self._study):
                 self.pruned.update([index for index in due if self._is_behind(index)])
         ended = self.pruned | self.diverged
         return [index * self._splits + split for index in ended for split in range(self._splits)]
@@ -131,6 +133,25 @@ class BatchPruning:
         except load_optuna().exceptions.UpdateFinishedTrialError:
             return True
         return False
+
+
+@contextmanager
+def _read_once(study: Any) -> Iterator[None]:
+    """Within the block complete trials are those of its beginning; what it reports is stored in one go.
+
+    A pruner reads all trials from the storage for every trial that it is asked about, which takes longer than
+    the epochs in between.
+    """
+    if study is None:
+        yield
+        return
+    with one_transaction(study._storage):
+        complete = study.get_trials(deepcopy=False, states=(load_optuna().trial.TrialState.COMPLETE,))
+        study.get_trials = lambda deepcopy=True, states=None: complete
+        try:
+            yield
+        finally:
+            del study.get_trials
 
 
 def fails_screening(study: Any, screened: Sequence[float], startup: int) -> bool:

@@ -209,7 +209,7 @@ def _train_in_stages(search: Search, trials: Sequence[Trial]) -> None:
 def _train(search: Search, trials: Sequence[Trial], splits: range, prune: bool) -> None:
     """Trains trials of one shape together; halves of them where that raises, until the cause is alone."""
     configurations = [trial.configuration for trial in trials]
-    pruning = BatchPruning(trials, len(splits), search.config.prune_interval, search.study._storage)
+    pruning = BatchPruning(trials, len(splits), search.config.prune_interval, search.study)
     callbacks = (pruning.on_epoch, pruning.stop) if prune else (None, None)
     reason = None
     try:

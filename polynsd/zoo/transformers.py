@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch_geometric.nn.attention import PolynormerAttention
 
 from polynsd.errors import require_at_least, require_fraction
+from polynsd.nn.batch_norm import BatchNorm
 from polynsd.sparse import require_dense
 from polynsd.zoo.layers import CONVOLUTIONS, WIDE, GCNLayer, Options, ZooModel
 from polynsd.zoo.matrices import SparseMatrix, gcn_matrix, refuse_weights
@@ -183,7 +184,7 @@ class ConvolutionBranch(nn.Module):
         self.dropout = dropout
         self.input = nn.Linear(in_channels, channels)
         self.layers = nn.ModuleList(GCNLayer(channels, channels) for _ in range(num_layers))
-        self.norms = nn.ModuleList(nn.BatchNorm1d(channels) for _ in range(num_layers + 1))
+        self.norms = nn.ModuleList(BatchNorm(channels) for _ in range(num_layers + 1))
 
     def forward(self, x: Tensor, S: SparseMatrix) -> Tensor:
         first, *others = self.norms

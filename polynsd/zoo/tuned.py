@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from polynsd.errors import require_at_least, require_choice
+from polynsd.nn.batch_norm import BatchNorm
 from polynsd.zoo.layers import WIDE, GATLayer, GCNLayer, Options, SAGELayer, ZooModel
 from polynsd.zoo.matrices import gcn_matrix, mean_matrix, once_per_features, powers, refuse_weights
 from polynsd.zoo.neighbours import neighbours, require_heads
@@ -17,7 +18,7 @@ from polynsd.zoo.neighbours import neighbours, require_heads
 CONVS = ("gcn", "sage", "gat")
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "none": nn.Identity,
-    "batch": nn.BatchNorm1d,
+    "batch": BatchNorm,
     "layer": nn.LayerNorm,
 }
 
