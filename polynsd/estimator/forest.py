@@ -1,9 +1,9 @@
-"""Trees as arrays, which are stored and predict without scikit-learn, and need no pickle."""
+"""Trees as arrays, which are stored and predict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,24 +52,8 @@ class Forest(NamedTuple):
         return place
 
 
-def read_trees(predictors: Sequence[Sequence[Any]], columns: NDArray[np.int64]) -> Forest:
-    """scikit-learn's trees `[steps][K]` as arrays, those of column k adding to output `columns[k]`."""
-    trees = [tree.nodes for step in predictors for tree in step]
-    sizes = np.array([len(nodes) for nodes in trees], dtype=np.int64)
-    root = np.cumsum(sizes) - sizes
-    if not trees:
-        numbers, places = np.zeros(0), np.zeros(0, dtype=np.int64)
-        return Forest(places, numbers, places, places, numbers, places, places)
-    nodes, offset = np.concatenate(trees), np.repeat(root, sizes)
-    return Forest(
-        feature=np.where(nodes["is_leaf"], -1, nodes["feature_idx"]).astype(np.int64),
-        threshold=nodes["num_threshold"].astype(np.float64),
-        left=nodes["left"].astype(np.int64) + offset,
-        right=nodes["right"].astype(np.int64) + offset,
-        value=nodes["value"].astype(np.float64),
-        root=root,
-        output=np.tile(columns, len(predictors)),
-    )
+_NO_PLACES: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+EMPTY = Forest(_NO_PLACES, np.zeros(0), _NO_PLACES, _NO_PLACES, np.zeros(0), _NO_PLACES, _NO_PLACES)
 
 
 def join_forests(forests: Sequence[Forest], num_outputs: int) -> Forest:

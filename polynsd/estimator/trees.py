@@ -1,18 +1,15 @@
-"""Boosted trees on features and on those of neighbours, grown by scikit-learn.
+"""Boosted trees on features and on those of neighbours (`boosting.py`).
 
 The table is X alone, or with hops [X, P X, P² X, S, P S, P² S]: S is what the graph looks like around a node
 (`structure.py`). Trees look at one column at a time, and none of a bag of words tells much, so X is replaced
 by leading principal components where it is wide: a few where neighbours are looked at too, many alone. Its
 dense columns stay, among them the number of words.
-
-scikit-learn's estimators are stored as pickles only, so the fitted trees are read into arrays (`forest.py`).
-Their predictions are compared with scikit-learn's at every fit.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,9 +21,10 @@ from scipy.linalg import block_diag
 from torch import Tensor
 
 from polynsd.errors import DataError
+from polynsd.estimator.boosting import COLUMN_SHARE, Boosting, boost
 from polynsd.estimator.features import STANDARD, Numbers
 from polynsd.estimator.folds import LARGE
-from polynsd.estimator.forest import Forest, join_forests, read_trees
+from polynsd.estimator.forest import EMPTY, Forest, join_forests
 from polynsd.estimator.members import FitData, Fitted, Outputs, State, StoredTensors, check_range
 from polynsd.estimator.structure import COLUMNS
 from polynsd.fields import require_fields
@@ -39,13 +37,11 @@ MOST_COLUMNS = 400  # of the table; wider features are replaced by components
 COMPONENTS, MORE_COMPONENTS, MANY_COMPONENTS = 32, 128, 256  # of these two, and of features alone
 POWERS = 4  # steps of the iteration that finds them
 DECIMALS = 10  # of the table
-RATE = 0.1
-LEAVES, BINS, COLUMN_SHARE = 15, 63, 0.3  # of a tree, of a column, and of the columns that a split looks at
-STEPS, MOST_STEPS = 20, 300  # boosting steps until the first look at validation, and in all
-FEWEST_STEPS = 100  # in all where steps are dear, each as large as three
+RATE = 0.05
+MOST_STEPS = 600  # of boosting
+FEWEST_STEPS = 100  # in all where steps are dear, each as large as six
 WORK = 2.5e9  # rows × columns that splits look at × trees of a forest at most: under a minute of one core
 LEAF, SMALLEST_LEAF = 20, 3  # rows in a leaf at least: with many training nodes, and with few
-CHECKED = 200  # rows on which predictions are compared with scikit-learn's
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +140,14 @@ class TreesCandidate:
 
 
 def grow_forest(tables: Iterable[Numbers], data: FitData) -> tuple[Forest, Numbers, Outputs]:
-    """The forests of all folds in one, `[R, O]` what they add to, and their outputs `[R, N, O]`.
-
-    The outputs are scikit-learn's, which computes them faster than the arrays of the forest.
-    """
+    """The forests of all folds in one, `[R, O]` what they add to, and their outputs `[R, N, O]`."""
     grown: list[tuple[Forest, Numbers, Numbers]] = []
     for table, train, val in zip(tables, data.folds.train, data.folds.val, strict=True):
-        seconds = None
-        if data.deadline is not None:
-            seconds = (data.deadline - time.monotonic()) / (len(data.folds) - len(grown))
-        grown.append(_Fold(table, data, train, val).grow(seconds))
+        deadline = data.deadline
+        if deadline is not None:
+            now = time.monotonic()
+            deadline = now + (deadline - now) / (len(data.folds) - len(grown))
+        grown.append(_Fold(table, data, train, val).grow(deadline))
     forests, starts, outputs = zip(*grown, strict=True)
     return join_forests(forests, data.num_outputs), np.stack(starts), np.stack(outputs)
 
@@ -231,26 +225,51 @@ class _Fold(NamedTuple):
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]
 
-    def grow(self, seconds: float | None) -> tuple[Forest, Numbers, Numbers]:
+    def grow(self, deadline: float | None) -> tuple[Forest, Numbers, Numbers]:
         """As many trees as are best on the validation nodes, what they add to `[O]`, and outputs `[N, O]`."""
         rows, steps = self._limit_work()
-        y, is_regression = self.data.target[rows], self.data.task.is_regression
+        data = self.data
+        y, is_regression = data.target[rows], data.task.is_regression
         classes = np.zeros(1, dtype=np.int64) if is_regression else np.unique(y)
         # a class that the fold does not have is less likely than those that it has, by a factor of about 2n
-        start = np.full(self.data.num_outputs, -np.log(2 * len(y)))
+        start = np.full(data.num_outputs, -np.log(2 * len(y)))
         start[classes] = 0.0
         outputs = np.repeat(start[None], len(self.table), 0)
         if len(classes) == 1 and not is_regression:
-            return read_trees([], classes), start, outputs
+            return EMPTY, start, outputs
         columns = classes[1:] if len(classes) == 2 else classes  # of two classes, one has trees
-        model = _make_model(is_regression, len(y), RATE * MOST_STEPS / steps, self.data.seed)
-        count = self._boost(model, rows, steps, start, columns, seconds)
-        del model._predictors[count:]
-        outputs[:, columns] += _raw(model, self.table)
-        start[columns] += model._baseline_prediction[0]
-        forest = read_trees(model._predictors, columns)
-        self._compare(forest, start, outputs)
-        return forest, start, outputs
+        rules = Boosting(
+            rate=RATE * MOST_STEPS / steps,
+            steps=steps,
+            leaf=min(LEAF, max(SMALLEST_LEAF, len(y) // LEAF)),
+            seed=data.seed,
+        )
+        boosted = boost(
+            self.table,
+            y if is_regression else np.searchsorted(classes, y),
+            rows,
+            self._judge(start, columns),
+            rules,
+            None if data.weights is None else data.weights[rows],
+            data.inputs.device,
+            deadline,
+        )
+        outputs[:, columns] += boosted.outputs
+        start[columns] += boosted.start
+        return boosted.forest._replace(output=columns[boosted.forest.output]), start, outputs
+
+    def _judge(self, start: Numbers, columns: NDArray[np.int64]) -> Callable[[Tensor], Tensor]:
+        """The loss on validation nodes of what trees give to some columns of the outputs."""
+        device, task = self.data.inputs.device, self.data.task
+        nodes = torch.from_numpy(np.flatnonzero(self.val)).to(device)
+        y = torch.from_numpy(self.data.target).to(device)[nodes]
+        base = torch.from_numpy(start).to(device).expand(len(nodes), -1)
+        place = torch.from_numpy(columns).to(device)
+
+        def judge(outputs: Tensor) -> Tensor:
+            return task.loss(base.index_add(1, place, outputs[nodes]), y)
+
+        return judge
 
     def _limit_work(self) -> tuple[NDArray[np.int64], int]:
         """The training nodes and the number of steps: fewer, larger steps first, then a sample of nodes."""
@@ -262,84 +281,3 @@ class _Fold(NamedTuple):
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(self.data.seed).permutation(rows)[:most])
         return rows, steps
-
-    def _boost(
-        self,
-        model: Any,
-        rows: NDArray[np.int64],
-        most: int,
-        start: Numbers,
-        columns: NDArray[np.int64],
-        seconds: float | None,
-    ) -> int:
-        """Grows trees until validation has not gained for a while; the best number of steps.
-
-        After every look at validation scikit-learn passes over all trees so far: looks become rarer.
-        """
-        target, task, began = self.data.target, self.data.task, time.monotonic()
-        y, table = torch.from_numpy(target[self.val]), self.table[rows]
-        weights = None if self.data.weights is None else self.data.weights[rows]
-        outputs = np.repeat(start[None], len(y), 0)
-        losses: list[float] = []
-        while len(losses) < most:
-            steps = min(len(losses) + max(STEPS, len(losses) // 2), most)
-            model.set_params(max_iter=steps).fit(table, target[rows], weights)
-            if not losses:
-                outputs[:, columns] += model._baseline_prediction[0]
-            for total in _stages(model, self.table[self.val], len(losses)):
-                judged = outputs.copy()
-                judged[:, columns] += total
-                losses.append(float(task.loss(torch.from_numpy(judged), y)))
-            outputs = judged
-            is_late = seconds is not None and time.monotonic() - began > seconds
-            if is_late or len(losses) - int(np.argmin(losses)) > STEPS:
-                break
-        return int(np.argmin(losses)) + 1
-
-    def _compare(self, forest: Forest, start: Numbers, expected: Numbers) -> None:
-        """Raises unless the trees in arrays predict what scikit-learn does."""
-        some = np.flatnonzero(self.val)[:CHECKED]
-        found = forest.predict(self.table[some], self.data.num_outputs) + start
-        if not np.allclose(found, expected[some], rtol=1e-6, atol=1e-9):
-            raise DataError(
-                "the trees of this version of scikit-learn are not understood: predictions differ by "
-                f"{np.abs(found - expected[some]).max():.3g}. Report it, and use another version meanwhile."
-            )
-
-
-def _make_model(is_regression: bool, num_rows: int, rate: float, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    kind = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
-    leaf = min(LEAF, max(SMALLEST_LEAF, num_rows // LEAF))
-    return kind(
-        learning_rate=rate,
-        max_leaf_nodes=LEAVES,
-        max_bins=BINS,
-        max_features=COLUMN_SHARE,
-        min_samples_leaf=leaf,
-        l2_regularization=1.0,
-        early_stopping=False,
-        warm_start=True,
-        random_state=seed,
-    )
-
-
-def _raw(model: Any, table: Numbers) -> Numbers:
-    """`[n, K]`: logits of the classes that have trees, or numbers."""
-    is_classifier = hasattr(model, "decision_function")
-    raw = model.decision_function(table) if is_classifier else model.predict(table)
-    return np.reshape(raw, (len(table), -1))
-
-
-def _stages(model: Any, table: Numbers, first: int) -> Iterator[Numbers]:
-    """`[n, K]` what the trees from step `first` on add, after every one of these steps."""
-    everything = model._predictors
-    model._predictors = everything[first:]
-    try:
-        is_classifier = hasattr(model, "decision_function")
-        stages = model.staged_decision_function(table) if is_classifier else model.staged_predict(table)
-        for stage in stages:
-            yield np.reshape(stage, (len(table), -1)) - model._baseline_prediction[0]
-    finally:
-        model._predictors = everything

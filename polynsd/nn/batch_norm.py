@@ -16,8 +16,6 @@ from polynsd.errors import ShapeError
 class BatchNorm(nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d`, with the same parameters, buffers and numbers up to rounding."""
 
-    weight: Tensor
-    bias: Tensor
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
