@@ -9,6 +9,7 @@ from torch.nn.functional import elu
 
 from polynsd import ConfigError, LayerConfig, PolyNSD, ShapeError, Topology
 from polynsd.nn import SheafLayer
+from polynsd.nn.batch_norm import BatchNorm
 from polynsd.published import PUBLISHED_LAYER
 
 TOPOLOGY = Topology.from_edge_index(EDGE_INDEX, NUM_NODES)
@@ -149,3 +150,32 @@ def test_the_full_matrix_begins_orthogonal():
     W = plain_layer(mixing="full").full_mixing
     assert torch.allclose(W @ W.mT, torch.eye(D * CHANNELS), atol=1e-6)
     assert not torch.allclose(W, torch.eye(D * CHANNELS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("is_training", [True, False])
+def test_the_batch_norm_is_that_of_pytorch_for_replicas_too(dtype, is_training):
+    torch.manual_seed(0)
+    ours, theirs = BatchNorm(6).train(is_training), torch.nn.BatchNorm1d(6).train(is_training)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    ours, theirs = ours.to(wide), theirs.to(wide)
+    with torch.no_grad():
+        for p in ours.parameters():
+            p.normal_()
+        ours.running_mean.normal_()
+    theirs.load_state_dict(ours.state_dict())
+    x = (3 * torch.randn(2, 20, 6, dtype=wide) + 5).to(dtype).requires_grad_()
+    state = {name: t.expand(2, *t.shape).clone() for name, t in ours.state_dict().items()}
+    y = torch.vmap(lambda s, x: functional_call(ours, s, (x,)))(state, x)
+    expected = torch.stack([theirs(each.to(wide)).to(dtype) for each in x])
+    (found,), (wanted,) = (torch.autograd.grad(t.pow(3).sum(), x) for t in (y, expected))
+    tolerance = {"rtol": 1e-10, "atol": 1e-10} if dtype == torch.float64 else {"rtol": 0.05, "atol": 0.5}
+    torch.testing.assert_close(
+        y, expected, **tolerance if dtype == torch.float64 else {"rtol": 0.02, "atol": 0.02}
+    )
+    torch.testing.assert_close(found, wanted, **tolerance)
+
+
+def test_the_batch_norm_needs_two_nodes_to_train():
+    with pytest.raises(ShapeError, match="needs two nodes or more"):
+        BatchNorm(3).train()(torch.zeros(1, 3))
