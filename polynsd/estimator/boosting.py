@@ -28,8 +28,8 @@ DEPTH = 4
 PENALTY = 3.0  # λ
 LEAST_HESSIAN = 1e-3  # of a leaf
 COLUMN_SHARE = 0.3  # of the columns, that the nodes of a level look at
-PATIENCE = 40  # steps without a gain on validation that end it
 LOOK = 10  # steps between two looks at validation: on a GPU each makes the host wait
+PATIENCE = 15  # a fifteenth of the steps without a gain on validation, at least `LOOK`, ends it
 UNIT = 2.0**-30  # of gradients and hessians, relative to the largest
 RARE = 1e-12  # what a class is counted as that has no weight
 
@@ -111,12 +111,13 @@ def boost(
     )
     step = capture_step(growth.grow, "auto", device)
     losses: list[float] = []
+    patience = max(rules.steps // PATIENCE, LOOK)
     while len(losses) < rules.steps:
         for _ in range(min(LOOK, rules.steps - len(losses))):
             step()
         losses = growth.losses[: len(losses) + LOOK].tolist()
         is_late = deadline is not None and time.monotonic() > deadline
-        if is_late or len(losses) - int(np.argmin(losses)) > PATIENCE:
+        if is_late or len(losses) - int(np.argmin(losses)) > patience:
             break
     return growth.result(int(np.argmin(losses)) + 1)
 

@@ -251,16 +251,22 @@ class _Fold(NamedTuple):
             self._judge(start, columns),
             rules,
             None if data.weights is None else data.weights[rows],
-            data.inputs.device,
+            self._device,
             deadline,
         )
         outputs[:, columns] += boosted.outputs
         start[columns] += boosted.start
         return boosted.forest._replace(output=columns[boosted.forest.output]), start, outputs
 
+    @property
+    def _device(self) -> torch.device:
+        """Where trees grow: MPS has no double precision."""
+        device = self.data.inputs.device
+        return torch.device("cpu") if device.type == "mps" else device
+
     def _judge(self, start: Numbers, columns: NDArray[np.int64]) -> Callable[[Tensor], Tensor]:
         """The loss on validation nodes of what trees give to some columns of the outputs."""
-        device, task = self.data.inputs.device, self.data.task
+        device, task = self._device, self.data.task
         nodes = torch.from_numpy(np.flatnonzero(self.val)).to(device)
         y = torch.from_numpy(self.data.target).to(device)[nodes]
         base = torch.from_numpy(start).to(device).expand(len(nodes), -1)

@@ -63,7 +63,8 @@ class Panels:
         share_y: bool = False,
     ) -> None:
         count = count or len(names)
-        columns = 2 if count == 4 else min(count, MAX_COLUMNS)  # four stand as 2 × 2
+        of_four = 4 if share_y else 2  # side by side where they have one axis, else 2 × 2
+        columns = of_four if count == 4 else min(count, MAX_COLUMNS)
         rows = -(-len(names) // columns)
         self._figure, grid = pyplot().subplots(
             rows,

@@ -195,10 +195,10 @@ def test_growth_ends_where_validation_does_not_gain_or_time_is_over():
         steps.append(1)
         return torch.tensor(float(len(steps)), dtype=torch.float64)
 
-    _, _, boosted = grow("many", replace(RULES, steps=200), judged=worse)
+    _, _, boosted = grow("many", replace(RULES, steps=600), judged=worse)
     assert len(boosted.forest.root) == 3  # the first step
     assert len(steps) == 50
-    _, _, late = grow("many", replace(RULES, steps=200), deadline=0.0)
+    _, _, late = grow("many", replace(RULES, steps=600), deadline=0.0)
     assert len(late.forest.root) <= 3 * 10
 
 
