@@ -157,6 +157,11 @@ class FederatedJoin:
                 f"{describe_leaving(config)}",
                 flush=True,
             ),
+            on_wait=lambda reason: print(
+                f"{site.name}: not let in yet: {reason} If it is an earlier start of this client that has "
+                "ended, this one takes its place soon.",
+                flush=True,
+            ),
         )
         own = f"its own model is {state / LOCAL}" if (state / LOCAL).exists() else "it has none of its own"
         print(f"{site.name}: the training is over, or the server gone; {own}")

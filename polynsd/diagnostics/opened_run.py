@@ -45,7 +45,7 @@ class OpenedRun:
         data: the same as the models see it: PyG's `Data` with treated features and labels.
         models: the trained ones, in evaluation mode; of a fit, those of its main network.
         labels: what each of them is: its split and seed, or its candidate and fold.
-        splits: the split of every model; empty of a fit to tables.
+        splits: the split of every model; empty of a fit to tables, and of clients that kept their graphs.
         estimator: the ensemble of a fit.
         problems: why parts are missing; none unless the run was opened with `strict=False`.
     """
@@ -151,7 +151,7 @@ def _open_protocol(opened: OpenedRun, dataset: str | None) -> OpenedRun:
         graph=graph,
         data=problem.data,
         labels=tuple(f"split {row['split']}, seed {row['seed']}" for row in rows),
-        splits=tuple(problem.splits[row["split"]] for row in rows),
+        splits=tuple(problem.splits[row["split"]] for row in rows) if problem.splits else (),
     )
     try:
         return replace(opened, models=load(record, problem))

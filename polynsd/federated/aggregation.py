@@ -3,7 +3,8 @@
 Secure aggregation is SecAgg+ (Bell et al., 2020): the server learns the weighted sum of what clients send.
 The protocol is Flower's, in four exchanges per round: keys, shares of keys, masked arrays, shares that unmask
 the sum. Its client part is `secaggplus_mod`; its server part, `SecAggPlusWorkflow`, is written for Flower's
-older strategies, so `aggregate_securely` gives it one that only says whom to ask and keeps the sum.
+older strategies, so `aggregate_securely` gives it one that only says whom to ask and keeps the sum. A client
+may drop out at any exchange; the others are summed, if they are at least `FEWEST`.
 
 What is summed are changes of the received arrays, so numbers are small: times n_i / max n and within [−1, 1],
 each is rounded at random to one of 2²² values. The mean of n clients is exact to
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -47,7 +48,7 @@ from flwr.serverapp.strategy import (
 )
 
 from polynsd.errors import DataError
-from polynsd.federated.config import FederatedConfig, Privacy
+from polynsd.federated.config import FEWEST, FederatedConfig, Privacy
 from polynsd.federated.methods import CLIENTS, Array, Payload, ServerState, average, build_method
 from polynsd.federated.records import (
     ARRAYS,
@@ -55,6 +56,7 @@ from polynsd.federated.records import (
     NUMBERS,
     SCORES,
     WEIGHT,
+    find_fault,
     to_array_record,
     to_arrays,
     to_payload,
@@ -196,8 +198,8 @@ def _to_fit_result(answer: RecordDict, asked: RecordDict) -> RecordDict:
     for name, change in changes.items():
         if not (np.isfinite(change).all() and np.abs(change).max(initial=0) <= RANGE):
             raise DataError(
-                f"'{name}' is not finite or changes by more than {RANGE:g} in a round, which secure "
-                "aggregation would clip; use a smaller rate or fewer local epochs."
+                f"'{name}' changes by more than {RANGE:g} in a round, or is not finite; a secure sum would "
+                "clip it. Lower the rate or the local epochs."
             )
     scores: dict[str, Any] = dict(answer.metric_records.get(SCORES, {}))
     result = FitRes(
@@ -232,20 +234,89 @@ class _Sum(OlderFedAvg):
         return None, {}
 
 
+class _Exchanges:
+    """Sends the messages of the protocol, and remembers why a client does not go on.
+
+    Args:
+        grid: to the clients.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.number = 0  # of the exchange, from 1 on
+        self.faults: dict[int, str] = {}  # by node id
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float) -> list[Message]:
+        """All replies to the messages of one exchange."""
+        messages = list(messages)
+        self.number += 1
+        replies = list(self.grid.send_and_receive(messages, timeout=timeout))
+        # of a client that is gone, the SuperLink itself tells
+        sent = {m.metadata.message_id: m.metadata.dst_node_id for m in messages if m.metadata.message_id}
+        place = f"in exchange {self.number} of 4 of the secure aggregation"
+        asked = {message.metadata.dst_node_id for message in messages}
+        found: dict[int, str | None] = dict.fromkeys(asked, f"did not answer within {timeout:g} s {place}")
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                node = sent.get(reply.metadata.reply_to_message_id, node)
+            if node in asked:
+                found[node] = f"{find_fault(reply)} ({place})" if reply.has_error() else None
+        self.faults |= {node: fault for node, fault in found.items() if fault is not None}
+        return replies
+
+
 class _Workflow(SecAggPlusWorkflow):
-    """The protocol with our messages in the exchange in which clients train."""
+    """The protocol with our messages in the exchange in which clients train, and without those that drop out.
+
+    Flower asks for shares of the keys of every client that it began with. Those of a client that dropped out
+    before it gave any do not exist, and are not needed: nobody has masked anything with its keys.
+    """
 
     def setup_stage(self, grid: Any, context: Any, state: Any) -> bool:
-        goes_on = super().setup_stage(grid, context, state)
+        goes_on = super().setup_stage(grid, context, state) and _forget_dropped(state)
         if goes_on:
             state.nid_to_fitins = dict(context.strategy.nodes)
         return goes_on
 
+    def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        return super().share_keys_stage(grid, context, state) and _forget_dropped(state)
+
+    def collect_masked_vectors_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        goes_on = super().collect_masked_vectors_stage(grid, context, state)
+        # who drops out here has given shares of its keys, by which the others take its masks off
+        return goes_on and _are_enough(state)
+
+
+def _forget_dropped(state: Any) -> bool:
+    """Goes on with the active clients alone; whether they are enough."""
+    state.sampled_node_ids = set(state.active_node_ids)
+    state.nid_to_neighbours = {
+        node: state.nid_to_neighbours[node] & state.active_node_ids for node in state.active_node_ids
+    }
+    return _are_enough(state)
+
+
+def _are_enough(state: Any) -> bool:
+    """Whether nobody can tell the arrays of another client from the sum of the active ones."""
+    return len(state.active_node_ids) >= FEWEST
+
+
+class SecureMean(NamedTuple):
+    """What came out of a secure aggregation; clients go by their node ids."""
+
+    arrays: dict[str, Array] | None  # None: too few clients stayed
+    scores: dict[int, dict[str, float]]  # of the clients in the mean
+    faults: dict[int, str]  # of the others that failed or did not answer: why
+
 
 def aggregate_securely(
     grid: MeteredGrid, contents: Mapping[int, RecordDict], server_round: int, largest: int, timeout: float
-) -> tuple[dict[str, Array] | None, dict[int, dict[str, float]]]:
-    """The mean of what clients send, weighted by nodes, and the scores by node id.
+) -> SecureMean:
+    """The mean of what clients send, weighted by nodes.
+
+    A client that fails or does not answer in the first three exchanges is left out of the mean, and has no
+    scores. One that drops out in the last is in it: the others hold shares of its keys.
 
     Args:
         grid: to the clients.
@@ -253,9 +324,6 @@ def aggregate_securely(
         server_round: from 1 on.
         largest: number of nodes of the largest client.
         timeout: seconds for each of the four exchanges.
-
-    Returns:
-        None for the mean where too few clients stayed until the end; who did not stay has no scores.
     """
     strategy = _Sum(contents)
     state = RecordDict(
@@ -268,9 +336,12 @@ def aggregate_securely(
     workflow = _Workflow(
         1.0, 0.5, max_weight=float(largest), clipping_range=RANGE, quantization_range=LEVELS, timeout=timeout
     )
-    workflow(grid, context)
+    exchanges: Any = _Exchanges(grid)  # the protocol calls nothing else of a grid
+    workflow(exchanges, context)
+    faults = {node: why for node, why in exchanges.faults.items() if node not in strategy.scores}
     if strategy.total is None:
-        return None, strategy.scores
+        return SecureMean(None, strategy.scores, faults)
     sent = to_arrays(next(iter(contents.values())).array_records[ARRAYS])
     changes = dict(zip(sorted(sent), strategy.total, strict=True))
-    return {n: (array + changes[n]).astype(array.dtype) for n, array in sent.items()}, strategy.scores
+    arrays = {name: (array + changes[name]).astype(array.dtype) for name, array in sent.items()}
+    return SecureMean(arrays, strategy.scores, faults)

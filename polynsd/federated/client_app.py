@@ -9,6 +9,7 @@ What it is asked and what it answers:
 | train    | what the method sends, round r     | what the method sends back; scores of round r − 1 |
 | evaluate | the last model                     | scores of the last round                         |
 | query    | the round whose local models count | nothing                                          |
+| query    | why the client does not take part  | nothing                                          |
 
 Scores are counts of right predictions on validation and test nodes, of the local model and of the one that
 was received. They are of the round before because both models are there when the next one begins, so that a
@@ -23,6 +24,7 @@ configuration of a SuperNode that was started without polynsd.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +45,11 @@ from polynsd.federated.config import FederatedConfig
 from polynsd.federated.data import ClientData, open_archive, open_tables
 from polynsd.federated.methods import Payload
 from polynsd.federated.records import ARRAYS, SCORES, read_text, to_payload, to_records
-from polynsd.federated.roster import describe
+from polynsd.federated.roster import Refusal, describe, read_refusal
 from polynsd.runs import read_tensors, write_tensors
 from polynsd.runs.files import make_folder
+
+logger = logging.getLogger("polynsd")
 
 BRANCHES = "branches."
 NOW, BEFORE, LOCAL = "now.safetensors", "before.safetensors", "local.safetensors"
@@ -176,6 +180,8 @@ def answer_all(
 
 
 def _answer_query(site: Site, content: RecordDict) -> RecordDict:
+    if read_refusal(content) is not None:
+        return RecordDict()
     keep = int(read_text(content, "keep", "0"))
     if not keep:
         return site.describe()
@@ -241,10 +247,16 @@ class ClientFiles:
 OpenSite = Callable[[Context], tuple[Site, ClientFiles]]
 
 
+def log_refusal(refusal: Refusal) -> None:
+    """Says in the log why the server does not let a client in."""
+    logger.warning("the server does not let this client in: %s", refusal.reason)
+
+
 def build_client_app(
     open_site: OpenSite,
     on_order: Callable[[Order], None] = lambda order: None,
     on_close: Callable[[], None] = lambda: None,
+    on_refuse: Callable[[Refusal], None] = log_refusal,
 ) -> ClientApp:
     """The ClientApp of clients.
 
@@ -252,6 +264,7 @@ def build_client_app(
         open_site: finds the place of a client.
         on_order: is told what the server asks for, before it is answered.
         on_close: is called in the end.
+        on_refuse: is told why the server does not let the client in.
     """
     app = ClientApp()
 
@@ -259,6 +272,10 @@ def build_client_app(
         kind, content = message.metadata.message_type, message.content
         if kind == MessageType.TRAIN and ARRAYS not in content:  # a step of secure aggregation
             return mask_answer(message, context, RecordDict())
+        refusal = read_refusal(content) if kind == MessageType.QUERY else None
+        if refusal is not None:
+            on_refuse(refusal)
+            return Message(RecordDict(), reply_to=message)
         site, files = open_site(context)
         order = Order.read(content) if "config" in content.get("config", {}) else None
         if order is not None:

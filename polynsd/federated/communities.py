@@ -122,7 +122,8 @@ def pack_communities(communities: Sequence[Nodes], clients: int, delta: int = 20
     if cap < 1:
         raise ConfigError(
             f"delta must be smaller than the {target} nodes that each of {clients} clients gets; got "
-            f"{delta}. Choose a smaller delta or fewer clients."
+            f"{delta}. Ask for fewer clients, or for a smaller delta: polynsd federated partition --delta "
+            f"{target // 2}, and train on its folder with --partition."
         )
     pieces = [nodes[i : i + cap] for nodes in communities for i in range(0, len(nodes), cap)]
     pieces.sort(key=len, reverse=True)  # stable

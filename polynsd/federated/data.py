@@ -21,7 +21,7 @@ from polynsd.data.tables import ReadOptions, TableSchema, TextFormat, read_table
 from polynsd.data.tables.encoder import FeatureEncoder
 from polynsd.data.tables.files import read_table
 from polynsd.documents import read_json
-from polynsd.errors import DataError
+from polynsd.errors import DataError, guess_name
 from polynsd.federated.partition import MANIFEST, Partition, load_client, partition_graph
 from polynsd.runs.files import compact_json
 
@@ -121,10 +121,27 @@ def open_tables(
         classes: all classes of all clients, in an order that they agree on.
         name: of the client; that of the folder of its tables unless given.
         device: where it trains.
+
+    Raises:
+        DataError: there is no such column of classes, or a column of features is not of numbers.
     """
     from polynsd.federated.client_app import Site
 
-    names = [name for name in list(read_table(nodes, TextFormat()).frame.columns)[1:] if name != label]
+    table = read_table(nodes, TextFormat())
+    columns = table.columns[1:]
+    if label not in columns:
+        raise DataError(
+            f"there is no column '{label}' in {nodes}; name the one of classes with --label: "
+            f"{', '.join(columns) or 'it has ids alone'}.{guess_name(label, columns)}"
+        )
+    names = [name for name in columns if name != label]
+    text = [name for name in names if table.column(name).read_numbers(None) is None]
+    if text:
+        shown = f"{', '.join(text[:5])}{', …' if text[5:] else ''}"
+        raise DataError(
+            f"columns of features must be numbers, so that all clients encode them alike; {nodes} has text "
+            f"in {shown}. Leave these columns out, or encode them as numbers, at every client."
+        )
     graph = read_like(edges, nodes, names, label, classes)
     split = get_split(graph, OWN_SPLIT, 0)
     masks = Masks(*(np.asarray(getattr(split, part))[None] for part in PARTS))

@@ -43,7 +43,14 @@ from polynsd.federated.runs import (
 )
 from polynsd.federated.scores import Outcome
 from polynsd.federated.server import Event
-from polynsd.federated.training import QUIET, FederationError, SeedSnapshots, require_flower, serve_rounds
+from polynsd.federated.training import (
+    QUIET,
+    FederationError,
+    SeedSnapshots,
+    check_training,
+    require_flower,
+    serve_rounds,
+)
 from polynsd.runs import Run
 from polynsd.runs.files import RESULT, compact_json, to_json
 from polynsd.runs.lock import hold_lock, is_locked
@@ -117,16 +124,18 @@ def serve(
         client_keys: public keys (OpenSSH, of elliptic curves) of the clients that may join; all unless given.
 
     Raises:
-        ConfigError: an option does not fit, or another program listens at the port.
+        ConfigError: an option does not fit, a file is not there, or another program listens at the port.
         FederationError: Flower's server ended, or the training failed.
     """
     require_flower()
     if client_keys and certificates is None:
         raise ConfigError("keys of clients need TLS; give --certificate, --key and --authority too.")
+    check_training(config, options.privacy)
     inputs = {"dataset": name, "classes": list(classes)}
     check_folder(out, RunIdentity.create(KIND, identify(config, options), inputs))  # before anybody joins
     if (out / RESULT).exists():
         return read_result(out).outcome
+    _require_tls_files(certificates, client_keys)
     _require_free_port(host, port)
     with TemporaryDirectory() as folder, hold_lock(Path(folder)):  # the training ends when the lock is free
         place = Path(folder)
@@ -147,6 +156,20 @@ def serve(
             _call(["flwr", "run", str(_write_app(place)), "here"], environment)
             _follow(events, tell, superlink, place / "log")
     return read_result(out).outcome
+
+
+def require_files(files: Mapping[str, Path | None]) -> None:
+    """Raises unless all files are there; options that name none are passed over."""
+    for option, path in files.items():
+        if path is not None and not path.is_file():
+            raise ConfigError(f"{option}: a file was expected at {path}; there is none. Check the path.")
+
+
+def _require_tls_files(certificates: Certificates | None, client_keys: Sequence[Path]) -> None:
+    if certificates is not None:
+        require_files({f"--{name}": path for name, path in vars(certificates).items()})
+    for key in client_keys:
+        require_files({"--client-keys": key})
 
 
 def _require_free_port(host: str, port: int) -> None:

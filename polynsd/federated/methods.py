@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from polynsd.federated.client import LocalClient
 
 Array = NDArray[Any]
+Shapes = Mapping[str, tuple[int, ...]]  # of arrays, by name
 CLIENTS = "num_clients"  # a number that every client is sent
 
 
@@ -55,7 +56,8 @@ class Method:
     """The base: weights of the causal branch travel and are averaged by numbers of nodes.
 
     On a client, in this order: `build` once, `start` once; every round `receive`, `train` (which adds
-    `local_loss` to the loss of every epoch), `send`. On the server `aggregate`.
+    `local_loss` to the loss of every epoch), `send`. On the server `describe_reply` and `check`, by which
+    replies are left out that cannot be used, and `aggregate`.
     A client's own things of a method are kept in `client.memory`, a dict of tensors that is saved with it.
     """
 
@@ -96,8 +98,38 @@ class Method:
         """What leaves the client after its local epochs."""
         return Payload(to_arrays(self.shared(client.causal)), {"num_nodes": client.data.num_nodes})
 
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        """Shapes of the arrays that `send` gives; a client that sends others is left out of the round.
+
+        Args:
+            shared: shapes of the shared parameters, which are what is sent by default.
+            config: of the training.
+            num_features: of the graphs, as the clients said when they joined.
+            num_classes: likewise.
+            round: from 1 on.
+        """
+        return shared
+
+    def check(self, reply: Payload) -> None:
+        """Looks at the numbers of a reply, whose arrays are finite and have the shapes that are expected.
+
+        Raises:
+            DataError: the reply cannot be used, and its client is left out of the round; the message says
+                what it sent.
+        """
+
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload | dict[int, Payload]:
-        """What is sent next, to all clients or to each; by default θ = Σ_i (n_i / n) θ_i."""
+        """What is sent next, to all clients or to each; by default θ = Σ_i (n_i / n) θ_i.
+
+        Only replies that `check` has passed come here.
+        """
         return Payload(average(replies))
 
 
@@ -185,6 +217,16 @@ class LocalOnly(Method):
 
     def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
         return Payload({}, {"num_nodes": client.data.num_nodes})
+
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        return {}
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:
         return Payload()

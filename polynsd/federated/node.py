@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
-from flwr.app import Error, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
@@ -41,14 +41,17 @@ from polynsd.errors import ConfigError
 from polynsd.federated.children import read_tail, run_child
 from polynsd.federated.client_app import ClientFiles, Order, Site, build_client_app
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.deployment import child_environment
+from polynsd.federated.deployment import child_environment, require_files
+from polynsd.federated.roster import Refusal
 from polynsd.federated.training import FederationError
 
 logger = logging.getLogger("polynsd")
 
 POLL_SECONDS = 0.1
 PROBE_SECONDS = 5.0
+FIRST_PROBE_SECONDS = 1.0  # until the server was there once
 CLOSE_SECONDS = 5.0
+TAKEN_SECONDS = 90.0  # after 60 s without a sign of life Flower takes a client for gone
 STARTS = 5  # of a SuperNode, which ends when its server was started again and does not know it
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})  # what the secret is asked for
 
@@ -62,8 +65,12 @@ def join(
     private_key: Path | None = None,
     wait: float = 60.0,
     on_start: Callable[[FederatedConfig], None] = lambda config: None,
+    on_wait: Callable[[str], None] = lambda reason: None,
 ) -> None:
     """Takes part until the training is over or the server is gone.
+
+    A client that was started again finds its name taken until the server has noticed that the earlier one is
+    gone, so a client whose name is taken waits a while before it gives up.
 
     Args:
         server: its address, host:port.
@@ -73,16 +80,32 @@ def join(
         private_key: of this client, where the server wants to know who joins.
         wait: seconds to wait for a server that is not there, or not any more.
         on_start: is told once what is trained, before the first round.
+        on_wait: is told why the server does not let the client in yet.
+
+    Raises:
+        ConfigError: a file is not there, or one side speaks TLS and the other does not.
+        FederationError: there is no server, or it does not let this client in, or has not asked it to train.
     """
+    require_files({"--authority": authority, "--private-key": private_key})
     trainings: set[str] = set()
+
+    def open_site(context: Context) -> tuple[Site, ClientFiles]:
+        presence.forget_refusal()  # the server asks again
+        return site.afresh(), ClientFiles(state)
 
     def look(order: Order) -> None:
         if order.run not in trainings:
             trainings.add(order.run)
             on_start(order.config)
 
+    def refuse(refusal: Refusal) -> None:
+        presence.refuse(refusal)
+        if refusal.may_pass:
+            on_wait(refusal.reason)
+
     presence = _Presence(server, wait, authority)
-    app = build_client_app(lambda context: (site.afresh(), ClientFiles(state)), look, presence.close)
+    presence.wait_for_server()
+    app = build_client_app(open_site, look, presence.close, refuse)
     with TemporaryDirectory() as folder:  # open to its owner alone
         place, secret = Path(folder), secrets.token_bytes(32)
         (place / "secret").write_bytes(secret)
@@ -108,6 +131,13 @@ def join(
             started += 1
             if supernode.returncode not in (0, 128 + signal.SIGTERM) and started == STARTS:
                 raise FederationError(_explain(read_tail(log)))
+    if presence.refusal:
+        raise FederationError(f"the server does not let this client in: {presence.refusal}")
+    if not trainings:
+        raise FederationError(
+            f"the server at {server} has gone and never asked this client to train. Start the server again, "
+            "and then this client."
+        )
 
 
 def _explain(log: str) -> str:
@@ -136,6 +166,32 @@ class _Presence:
         self._seen = self._next = time.monotonic()
         self._end = math.inf
         self.authority, self._is_checked = authority, False
+        self.has_met_server, self.refusal = False, ""
+
+    def wait_for_server(self) -> None:
+        """Returns as soon as the server is there.
+
+        Raises:
+            FederationError: it is not there in time.
+        """
+        while not self.has_met_server:
+            if not self.goes_on():
+                host, port = self.address
+                raise FederationError(
+                    f"no server at {host}:{port} within {self.wait:g} s. Check the address, start the server "
+                    "(polynsd federated serve) first, or wait longer with --wait."
+                )
+            if not self.has_met_server:
+                time.sleep(POLL_SECONDS)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """The server does not let this client in; if that may pass, it has some time to change its mind."""
+        self.refusal = refusal.reason
+        self._end = time.monotonic() + (TAKEN_SECONDS if refusal.may_pass else CLOSE_SECONDS)
+
+    def forget_refusal(self) -> None:
+        """The server asks a client again when its name has become free."""
+        self.refusal, self._end = "", math.inf
 
     def close(self) -> None:
         """The training is over; the last answer still has to leave."""
@@ -149,9 +205,9 @@ class _Presence:
         """
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + PROBE_SECONDS
+            self._next = now + (PROBE_SECONDS if self.has_met_server else FIRST_PROBE_SECONDS)
             with suppress(OSError), socket.create_connection(self.address, timeout=PROBE_SECONDS) as line:
-                self._seen = now
+                self._seen, self.has_met_server = now, True
                 if not self._is_checked:
                     self._check_encryption(line)
                     self._is_checked = True

@@ -14,6 +14,8 @@ from flwr.serverapp import Grid
 from polynsd.federated.records import CONFIG, NUMBERS, count_bytes, find_fault, read_text
 
 POLL_SECONDS = 0.5
+REFUSAL_SECONDS = 30.0  # that a client has to take note that it is refused
+LONGEST = 500  # characters of a reason that a server gives
 SIZES = ("num_nodes", "num_features", "num_classes")
 
 
@@ -33,6 +35,14 @@ class Member:
     def kind(self) -> tuple[int, int, str, str]:
         """What must be equal for all clients."""
         return self.num_features, self.num_classes, self.columns, self.classes
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a client is told that does not take part."""
+
+    reason: str  # a clause, with what can be done
+    may_pass: bool = False  # whether it is let in later if it stays
 
 
 class MeteredGrid(Grid):
@@ -124,43 +134,65 @@ class Roster:
         known = {member.node_id for member in self.members.values()} | self._refused.keys()
         new = [node for node in present if node not in known]
         messages = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
+        refusals = []
         for reply in self.grid.send_and_receive(messages, timeout=self.timeout) if messages else ():
-            self._admit(reply)
+            refusal = self._admit(reply)
+            if refusal is not None:
+                content, node = write_refusal(refusal), reply.metadata.src_node_id
+                refusals.append(Message(content, node, MessageType.QUERY))
+        if refusals:  # whether they answer does not matter
+            self.grid.send_and_receive(refusals, timeout=min(self.timeout, REFUSAL_SECONDS))
         self.grid.nodes = [member.node_id for member in self.members.values()]
 
-    def _admit(self, reply: Message) -> None:
+    def _admit(self, reply: Message) -> Refusal | None:
+        """Takes a client in, or says why not; nothing to one that failed, which knows why itself."""
         node = reply.metadata.src_node_id
-        fault = find_fault(reply)
-        member = None
+        fault, refusal, member = find_fault(reply), None, None
         if fault is None:
             try:
                 member = read_member(reply)
             except (KeyError, TypeError, ValueError) as error:
                 fault = f"did not say what it is: {error}"
         if member is not None:
-            fault = self._find_objection(member)
+            fault, refusal = self._find_objection(member) or (None, None)
+        elif not reply.has_error():
+            refusal = Refusal(f"it {fault}. Client and server need the same version of polynsd.")
         if fault is not None or member is None:
             self._refused[node] = member.name if member is not None and member.name in self.members else ""
             self.tell(f"node {node}" if member is None else member.name, fault or "")
-            return
+            return refusal
         self.members[member.name] = member
         if self.names and member.name not in self.names:
             self.names.append(member.name)
+        return None
 
-    def _find_objection(self, member: Member) -> str | None:
+    def _find_objection(self, member: Member) -> tuple[str, Refusal] | None:
+        """Why a client is not let in, for the server and for the client, which hears nothing of others'
+        names.
+        """
         if member.name in self.members:
-            return "joined twice; the first one counts"
+            advice = "Give this one a name of its own with --name."
+            return "joined twice; the first one counts", Refusal(
+                f"another client is called '{member.name}' already. {advice}", may_pass=True
+            )
         if member.num_nodes > self.max_nodes:
             return (
                 f"says that it has {member.num_nodes:.6g} nodes, by which it would be weighted; "
                 f"{self.max_nodes} are the most"
+            ), Refusal(
+                f"it has {member.num_nodes:.6g} nodes, and the server takes clients of {self.max_nodes} at "
+                "most. Whoever runs the server can allow more with --max-nodes."
             )
         first = next(iter(self.members.values()), None)
         if first is not None and member.kind != first.kind:
             same = "the same names" if member.kind[2:] == first.kind[2:] else "other names"
+            sizes = f"it has {member.num_features} features and {member.num_classes} classes, with {same}"
             return (
-                f"does not fit: it has {member.num_features} features and {member.num_classes} classes, with "
-                f"{same}; {first.name} has {first.num_features} and {first.num_classes}"
+                f"does not fit: {sizes}; {first.name} has {first.num_features} and {first.num_classes}"
+            ), Refusal(
+                f"{sizes} {'as' if same == 'the same names' else 'than'} the clients before it, which have "
+                f"{first.num_features} and {first.num_classes}. All clients need the same columns of "
+                "features and the same classes, in the same order."
             )
         return None
 
@@ -169,8 +201,10 @@ class Roster:
         self.names = [*names, *(name for name in self.names if name not in names)]
 
     def num_nodes(self, node_id: int) -> int:
-        """How many nodes of its graph the client at a node has, as it said when it joined."""
-        return next(m.num_nodes for m in self.members.values() if m.node_id == node_id)
+        """How many nodes of its graph the client at a node has, as it said when it joined; 0 of others, as
+        the SuperLink, which answers for clients that are gone.
+        """
+        return next((m.num_nodes for m in self.members.values() if m.node_id == node_id), 0)
 
     def number(self, node_id: int) -> int:
         """The client's number: its place in the names."""
@@ -198,6 +232,18 @@ def read_member(reply: Message) -> Member:
     name = read_text(reply.content, "name") or f"node {reply.metadata.src_node_id}"
     hashes = [read_text(reply.content, key) for key in ("columns", "classes")]
     return Member(name[:80], reply.metadata.src_node_id, nodes, features, classes, *hashes)
+
+
+def write_refusal(refusal: Refusal) -> RecordDict:
+    """A refusal as it travels."""
+    words: dict[str, Any] = {"refused": refusal.reason, "may_pass": int(refusal.may_pass)}
+    return RecordDict({CONFIG: ConfigRecord(words)})
+
+
+def read_refusal(content: RecordDict) -> Refusal | None:
+    """The refusal in a message of the server; None where it is another message."""
+    reason = " ".join(read_text(content, "refused").split())[:LONGEST]
+    return Refusal(reason, read_text(content, "may_pass") == "1") if reason else None
 
 
 def _natural(name: str) -> list[Any]:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from polynsd.config import from_options, to_dict
 from polynsd.data import Graph, Split
 from polynsd.data.datasets.catalogue import open_graph
-from polynsd.data.protocols import get_split
 from polynsd.data.splits import PARTS
 from polynsd.data.tables import TextFormat, predictions_table
 from polynsd.data.tables.files import read_table
@@ -23,7 +22,7 @@ from polynsd.data.transforms import apply
 from polynsd.errors import ConfigError, DataError
 from polynsd.federated.client import seeded
 from polynsd.federated.config import FederatedConfig, ServerOptions
-from polynsd.federated.data import OWN_SPLIT, digest_columns, read_like, repeat_partition
+from polynsd.federated.data import digest_columns, read_like, repeat_partition
 from polynsd.federated.methods import build_method, to_arrays
 from polynsd.federated.scores import KINDS, Choice, Outcome
 from polynsd.nn import count_parameters
@@ -211,6 +210,8 @@ def read_result(folder: str | Path) -> FederatedResult:
 def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, Problem]:
     """The whole graph of a federated training, with the parts of its clients put together.
 
+    Where clients kept their graphs nobody knows their parts: then there are no splits.
+
     Args:
         record: of the run.
         dataset: a graph for a model whose clients kept theirs; the one of the run unless given.
@@ -232,7 +233,7 @@ def find_problem(record: RunRecord, dataset: str | None = None) -> tuple[Graph, 
     if "partitions" in inputs:
         splits = tuple(_join_parts(record, graph, seed) for seed in range(len(inputs["partitions"])))
     else:
-        splits = (get_split(treated, "stored" if graph.masks else OWN_SPLIT, 0),)
+        splits = ()
     task, seed = get_task((record.result or {})["metric"]), read_config(record).seed
     return graph, Problem(treated.to_pyg(), splits, task, seed, {"dataset": graph.name, "features": rule})
 

@@ -30,7 +30,7 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 from torch import Tensor
 
 from polynsd.config import to_dict
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, DataError
 from polynsd.federated.aggregation import (
     MethodStrategy,
     aggregate_securely,
@@ -41,8 +41,9 @@ from polynsd.federated.aggregation import (
 from polynsd.federated.client import initial_payload
 from polynsd.federated.client_app import Order
 from polynsd.federated.config import FEWEST, FederatedConfig, ServerOptions
-from polynsd.federated.methods import Array, Payload
+from polynsd.federated.methods import Array, Payload, build_method
 from polynsd.federated.records import (
+    ARRAYS,
     CONFIG,
     NUMBERS,
     SCORES,
@@ -53,6 +54,7 @@ from polynsd.federated.records import (
     sign,
     to_array_record,
     to_arrays,
+    to_payload,
     to_records,
 )
 from polynsd.federated.roster import MeteredGrid, Roster
@@ -109,11 +111,13 @@ class FederatedServer:
         self.config, self.options, self.tell, self.run_name = config, options, tell, run
         self.grid = MeteredGrid(grid)
         self.roster = Roster(self.grid, self._tell_fault, options.timeout, options.max_nodes)
+        self.method = build_method(config)
         self.strategy = build_strategy(config, self.roster, options.privacy, options.clients)
         self.fewest = FEWEST if options.privacy.secure_aggregation else 1  # clients of a round
         self.snapshots, self.clients = snapshots, clients
         self.round = 0  # the last that was run
         self.arrays = ArrayRecord()  # the common model after it
+        self.shared: Signature = ()  # of what was sent first, the shared parameters
         self.best: dict[str, Array] = {}  # the common model after the round that validation chose
         self.choices = {kind: RoundChoice(kind, options.metric) for kind in KINDS}
         self.faults = 0
@@ -146,6 +150,7 @@ class FederatedServer:
 
     def _begin(self, initial: Payload) -> None:
         """Goes on where an earlier server stopped, or begins."""
+        self.shared = sign(to_array_record(initial.arrays))
         state = None if self.snapshots is None else self.snapshots.load()
         if state is not None:
             self._load(state)
@@ -179,36 +184,57 @@ class FederatedServer:
     def _aggregate(self, messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
         """Sends the messages and puts the good replies together; the numbers in these, by client."""
         replies = self.grid.send_and_receive(messages, timeout=self.options.timeout)
-        good = self._sift(messages, replies, choose_signature(replies, sign(self.arrays)))
+        good = self._sift(messages, replies, choose_signature(replies, self._describe_reply()))
         answers: dict[str, Mapping[str, Any]] = {}
         for reply in good:
-            numbers = reply.content.metric_records[NUMBERS]
-            scored = reply.content.metric_records.get(SCORES, MetricRecord())
-            answers[self.roster.name(reply.metadata.src_node_id)] = {**numbers, **scored}
-            reply.content.pop(SCORES, None)  # Flower's strategies take one record of numbers
+            records, node = reply.content.metric_records, reply.metadata.src_node_id
+            numbers, scored = (records.get(key, MetricRecord()) for key in (NUMBERS, SCORES))
+            said = {WEIGHT: float(self.roster.num_nodes(node))}  # when it joined; nothing else weighs
+            answers[self.roster.name(node)] = {**numbers, **scored, **said}
             if self.options.privacy.is_noisy:  # whose promise is for equal weights
-                reply.content[NUMBERS] = MetricRecord({WEIGHT: 1.0})
+                said = {WEIGHT: 1.0}
+            # Flower's strategies fail where a client sends one record or number more than the others
+            others: Any = numbers if isinstance(self.strategy, MethodStrategy) else {}
+            sent = reply.content.array_records[ARRAYS]
+            reply.content = RecordDict({ARRAYS: sent, NUMBERS: MetricRecord({**others, **said})})
         if isinstance(self.strategy, DifferentialPrivacyServerSideFixedClipping):
             self.strategy.num_sampled_clients = max(1, len(good))
+        before = strategy_state(self.strategy)
         arrays = self.strategy.aggregate_train(self.round, good)[0] if good else None
         if arrays is None:
             self._tell_fault("nobody", "sent anything that could be used; the model stays as it is")
-        else:  # in the dtypes of before: Adam's step on the server is a float64
-            dtypes = {name: array.dtype for name, array in self.arrays.items()}
-            found = to_arrays(arrays).items()
-            self.arrays = to_array_record({name: a.astype(dtypes.get(name, a.dtype)) for name, a in found})
+            return answers
+        dtypes = {name: array.dtype for name, array in self.arrays.items()}
+        with np.errstate(over="ignore"):  # in the dtypes of before: Adam's step on the server is a float64
+            found = {n: a.astype(dtypes.get(n, a.dtype)) for n, a in to_arrays(arrays).items()}
+        if all(np.isfinite(array).all() for array in found.values()):
+            self.arrays = to_array_record(found)
+        else:
+            load_strategy_state(self.strategy, before)
+            self._tell_fault("everybody", "gives NaN or infinity together; the model stays as it is")
         return answers
+
+    def _describe_reply(self) -> Signature:
+        """What a good reply to this round looks like."""
+        first = next(iter(self.roster.members.values()))
+        shapes = {name: shape for name, shape, _ in self.shared}
+        dtypes = {name: dtype for name, _, dtype in self.shared}
+        sizes = first.num_features, first.num_classes
+        found = self.method.describe_reply(shapes, self.config, *sizes, self.round)
+        return tuple(sorted((name, shape, dtypes.get(name, "float32")) for name, shape in found.items()))
 
     def _average_securely(self, messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
         """The same by a protocol that shows the server the mean alone."""
         contents = {message.metadata.dst_node_id: message.content for message in messages}
         largest = max(member.num_nodes for member in self.roster.members.values())
         found = aggregate_securely(self.grid, contents, self.round, largest, self.options.timeout)
-        arrays, scores = found
-        for node in sorted(contents.keys() - scores.keys(), key=self.roster.number):
-            self._tell_fault(self.roster.name(node), "was not there until the end of the secure aggregation")
+        arrays, scores, faults = found
+        for node in sorted(faults, key=self.roster.number):
+            self._tell_fault(self.roster.name(node), faults[node])
         if arrays is None:
-            self._tell_fault("nobody", "got to the end of the secure aggregation; the model stays as it is")
+            stayed = len(contents.keys() - faults.keys())
+            reason = f"is in a secure sum: {stayed} of {len(contents)} clients stayed, which are too few"
+            self._tell_fault("nobody", f"{reason}; the model stays as it is")
             return {}
         self.arrays = to_array_record(arrays)
         return {self.roster.name(node): scores[node] for node in sorted(scores, key=self.roster.number)}
@@ -245,7 +271,7 @@ class FederatedServer:
             elif node in heard:
                 fault = "answered twice; the first answer counts"
             else:
-                fault = find_fault(reply, expected, self.roster.num_nodes(node))
+                fault = self._find_fault(reply, expected, node)
             heard.add(node)
             if fault is None:
                 good[node] = reply
@@ -254,6 +280,17 @@ class FederatedServer:
         for node in sorted(asked - heard, key=self.roster.number):
             self._tell_fault(self.roster.name(node), f"did not answer within {self.options.timeout:g} s")
         return [good[node] for node in sorted(good, key=self.roster.number)]
+
+    def _find_fault(self, reply: Message, expected: Signature | None, node: int) -> str | None:
+        """Why a reply cannot be used, by its form or by what the method finds in it."""
+        fault = find_fault(reply, expected, self.roster.num_nodes(node))
+        if fault is not None or expected is None:
+            return fault
+        try:
+            self.method.check(to_payload(reply.content))
+        except DataError as error:
+            return str(error)
+        return None
 
     def _choose(self, round_: int, answers: Mapping[str, Mapping[str, Any]], model: ArrayRecord) -> None:
         """Tells the scores of a round; remembers it, and its model, if validation is the best so far."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.app.message_type import MessageType
-from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 from torch import Tensor
 
+from polynsd.errors import ConfigError
 from polynsd.federated.aggregation import mask_answer
-from polynsd.federated.batch import ClientGroup
+from polynsd.federated.batch import ClientGroup, trains_together
 from polynsd.federated.client import LocalClient
 from polynsd.federated.client_app import (
     ClientFiles,
@@ -28,19 +30,25 @@ from polynsd.federated.client_app import (
 from polynsd.federated.config import FederatedConfig, ServerOptions
 from polynsd.federated.data import ClientData, digest_columns
 from polynsd.federated.partition import Partition
-from polynsd.federated.records import ARRAYS
+from polynsd.federated.records import ARRAYS, read_text
 from polynsd.federated.scores import Outcome
 from polynsd.federated.server import Event
 from polynsd.federated.training import FederationError, SeedSnapshots, require_flower, serve_rounds
 
+logger = logging.getLogger("polynsd")
+
 LocalModels = dict[str, Mapping[str, Tensor]]  # networks by client
+# what the library, PyTorch and Flower raise over the graph, the arrays or the memory of one client; a wrong
+# option (ConfigError, a ValueError too) is wrong for all of them and ends the training
+FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
 
 
 class LocalGrid(Grid):
     """The clients of this process behind the interface of Flower's grids: nodes 1, 2, … in their order.
 
     The server sends the same messages as over a network and gets the same answers; the clients of a round
-    train together. Arrays pass through the bytes that would travel.
+    train together. Arrays pass through the bytes that would travel. Of a client that fails the answer is an
+    error, and its state is the one before the message.
     """
 
     def __init__(self, sites: Sequence[Site]) -> None:
@@ -54,19 +62,56 @@ class LocalGrid(Grid):
         return list(self.sites)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """All answers; training is never late here, so `timeout` is not looked at."""
+        """All answers; training is never late here, so `timeout` is not looked at.
+
+        Raises:
+            ConfigError: an option does not fit any client.
+        """
         messages = list(messages)
         # steps of secure aggregation bring no arrays and ask for none; in the third the clients train
         asking = [m for m in messages if m.metadata.message_type != MessageType.TRAIN or ARRAYS in m.content]
-        sites = [self.sites[message.metadata.dst_node_id] for message in asking]
-        found = answer_all(sites, asking, self._gather) if asking else []
-        answers = {m.metadata.dst_node_id: a for m, a in zip(asking, found, strict=True)}
-        replies = []
-        for message in messages:
-            node = message.metadata.dst_node_id
-            answer = answers.get(node, RecordDict())
-            replies.append(mask_answer(message, self._contexts[node], answer))
-        return replies
+        answers = self._answer(asking) if asking else {}
+        return [self._reply(m, answers.get(m.metadata.dst_node_id, RecordDict())) for m in messages]
+
+    def _answer(self, messages: Sequence[Message]) -> dict[int, RecordDict | Exception]:
+        """By node what its site answers, or why it cannot."""
+        nodes = [message.metadata.dst_node_id for message in messages]
+        sites = [self.sites[node] for node in nodes]
+        clients = [site.client for site in sites if site.client is not None]
+        if len(clients) < len(sites) or trains_together(clients):
+            states = [_State(site, message) for site, message in zip(sites, messages, strict=True)]
+            try:
+                return dict(zip(nodes, answer_all(sites, messages, self._gather), strict=True))
+            except ConfigError:
+                raise
+            except FAILURES:  # which of them it was shows when each answers by itself
+                for state in states:
+                    state.restore()
+        return {
+            node: self._answer_alone(self.sites[node], m) for node, m in zip(nodes, messages, strict=True)
+        }
+
+    def _answer_alone(self, site: Site, message: Message) -> RecordDict | Exception:
+        """What one site answers, or why it cannot."""
+        state = _State(site, message)
+        try:
+            return answer_all([site], [message])[0]
+        except ConfigError:
+            raise
+        except FAILURES as error:
+            state.restore()
+            return error
+
+    def _reply(self, message: Message, answer: RecordDict | Exception) -> Message:
+        """The answer to a message as it travels; of a client that fails, the error."""
+        if not isinstance(answer, Exception):
+            try:
+                return mask_answer(message, self._contexts[message.metadata.dst_node_id], answer)
+            except FAILURES as error:
+                answer = error
+        reason = f"{type(answer).__name__}: {answer}"
+        logger.debug("%s", reason, exc_info=answer)
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
 
     def _gather(self, clients: list[LocalClient]) -> ClientGroup:
         """The group of the round before, whose graphs are stacked already, if it has these clients."""
@@ -102,6 +147,30 @@ class LocalGrid(Grid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         raise NotImplementedError("messages are answered at once here; use send_and_receive.")
+
+
+class _State:
+    """A site before it answers a message, to go back to.
+
+    Args:
+        site: the place, whose networks are copied if it is asked to train.
+        message: names the training.
+    """
+
+    def __init__(self, site: Site, message: Message) -> None:
+        self.site, self.message = site, message
+        self.is_training = message.metadata.message_type == MessageType.TRAIN
+        # of an earlier training nothing is left as soon as the next one begins
+        is_known = self.is_training and site.run == read_text(message.content, "run")
+        self.tensors = site.state_dict() if is_known else {}
+
+    def restore(self) -> None:
+        """Undoes what the message has done."""
+        if not self.is_training:  # every other message leaves the networks as they are
+            return
+        site = self.site
+        site.client, site.run, site.round, site.previous, site.best = None, "", 0, {}, {}
+        site.load_state_dict(self.tensors, Order.read(self.message.content))
 
 
 def train_in_process(

@@ -24,7 +24,10 @@ import torch
 from torch import Tensor
 
 from polynsd.errors import ConfigError, PolyNSDError, require_choice
-from polynsd.federated.config import FederatedConfig, ServerOptions
+from polynsd.federated.branches import Branches
+from polynsd.federated.client import seeded
+from polynsd.federated.config import FederatedConfig, Privacy, ServerOptions
+from polynsd.federated.methods import build_method
 from polynsd.federated.partition import Partition
 from polynsd.federated.runs import (
     KIND,
@@ -68,6 +71,20 @@ def require_flower(module: str = "flwr") -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)  # what happens in a round is told by the server
 
 
+def check_training(
+    config: FederatedConfig, privacy: Privacy, num_features: int = 2, num_classes: int = 2
+) -> None:
+    """Builds the networks once, before anything is written or started.
+
+    Raises:
+        ConfigError: method, backbone, masks and privacy do not go together.
+    """
+    privacy.check_method(config.method)
+    method, sizes = build_method(config), (num_features, num_classes)
+    with seeded(config.seed):
+        Branches(method.build(config, *sizes), config, *sizes)
+
+
 def train_federated(
     partitions: Partition | Sequence[Partition],
     config: FederatedConfig,
@@ -103,6 +120,7 @@ def train_federated(
         if options.clients != len(partition):
             raise ConfigError(f"the partition has {len(partition)} clients; got clients={options.clients}.")
     first = partitions[0]
+    check_training(config, options.privacy, first.graphs[0].num_features, first.num_classes)
     inputs = {
         "dataset": first.name,
         "partitions": [partition.digest for partition in partitions],

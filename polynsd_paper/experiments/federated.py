@@ -378,8 +378,8 @@ FEDERATED = Experiment(
     {"model": tuple(ROWS)},
     _configure,
     seeds=1,
-    minutes="cora: 2 minutes of a CPU core (fedavg) to 20 (PolyNSD with masks) per cell; "
-    "roman_empire_glovesub: 100–350 s beside thirteen processes on an H200",
+    minutes="beside eleven others on an H200 10–270 s per cell of cora and chameleon_filtered, 40–510 of "
+    "minesweeper, 100–480 of roman_empire_glovesub; rivals 2–8 minutes of a CPU core, FedSage+ up to 90",
     paper="the federated table",
     report="polynsd_paper.reports.federated:report_federated",
     fast_datasets=("texas",),

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from polynsd.cli import main
 from polynsd.cli.federated_run import FederatedRun
 from polynsd.cli.predict import Predict
 from polynsd.config import to_dict
@@ -91,6 +92,12 @@ def test_a_served_run_predicts_a_graph_that_is_named(tmp_path):
         Predict(tmp_path / "run", quiet=True).run()
     command = Predict(tmp_path / "run", dataset=str(path), out=tmp_path / "p.csv", quiet=True)
     assert len(command.run()) == 90
+    assert open_run(tmp_path / "run", dataset=str(path)).splits == ()  # what clients trained on is not known
+    page = tmp_path / "page.html"
+    main(["report", str(tmp_path / "run"), "--dataset", str(path), "--out", str(page), "--quiet"])
+    assert "clients, who keep their graphs, may have learned from any of them" in page.read_text()
+    assert "none of which the model had learned from" not in page.read_text()
+    assert "the most frequent class" not in page.read_text()
 
 
 def test_features_of_a_saved_partition_are_treated_as_it_was(tmp_path):

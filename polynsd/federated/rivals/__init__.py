@@ -4,7 +4,7 @@
 |------------|-------------------|------------------------------------------------------------------------|
 | `moon`     | `contrast.py`     | nothing                                                                |
 | `fgssl`    | `contrast.py`     | nothing                                                                |
-| `fedproto` | `prototypes.py`   | no weights; mean embeddings of classes, and which classes there are    |
+| `fedproto` | `contrast.py`     | no weights; mean embeddings of classes, and which classes there are    |
 | `fedpub`   | `personal.py`     | the mean output on a random graph that all clients know                |
 | `fedtad`   | `distillation.py` | how reliable the client is for every class                             |
 | `fedsage`  | `neighbours.py`   | nothing, unless `cross_client=True`, which sends features of nodes     |

@@ -16,9 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, normalize, softplus
 
-from polynsd.errors import require_choice
+from polynsd.errors import DataError, require_choice
 from polynsd.federated.backbones import run_with
-from polynsd.federated.methods import Array, Method, Payload, ServerState, register_method, to_arrays
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.methods import (
+    Array,
+    Method,
+    Payload,
+    ServerState,
+    Shapes,
+    register_method,
+    to_arrays,
+)
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode
@@ -170,6 +179,25 @@ class FedProto(Method):
         prototypes, has_class = mean_by_class(z, y, client.data.num_classes)
         arrays = to_arrays({"prototypes": prototypes, "has_class": has_class})
         return Payload(arrays, {"num_nodes": client.data.num_nodes})
+
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            model = self.build(config, num_features, num_classes).eval()
+            pair = Topology.from_edge_index(torch.tensor([[0], [1]]), 2)
+            width = model.run(torch.zeros(2, num_features), pair).embedding.size(-1)
+        return {"prototypes": (num_classes, width), "has_class": (num_classes,)}
+
+    def check(self, reply: Payload) -> None:
+        wrong = [value for value in reply.arrays["has_class"].tolist() if value not in (0, 1)]
+        if wrong:
+            raise DataError(f"sent has_class = {wrong[0]:g}; it is 1 for a class that there is, 0 otherwise")
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:
         return Payload(average_prototypes(replies))

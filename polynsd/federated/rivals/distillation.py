@@ -16,9 +16,18 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from polynsd.errors import ConfigError
+from polynsd.errors import ConfigError, DataError
 from polynsd.federated.backbones import Backbone, run_with
-from polynsd.federated.methods import Method, Payload, ServerState, average, register_method, to_arrays
+from polynsd.federated.config import FederatedConfig
+from polynsd.federated.methods import (
+    Method,
+    Payload,
+    ServerState,
+    Shapes,
+    average,
+    register_method,
+    to_arrays,
+)
 from polynsd.kernels.ops.edges import sum_at_nodes
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 NOISE, NODES, NEIGHBOURS, WALKS = 32, 100, 5, 5
 EPOCHS, MODEL_STEPS = 5, 5  # an epoch: a step of the generator, then five of the model
 RELIABILITY = "reliability"
+LARGEST = 2.0  # reliability; it is a share, but cosines can be negative
 
 Weights = Mapping[str, Tensor]
 
@@ -80,7 +90,26 @@ class FedTAD(Method):
     def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
         reply = super().send(client, round)
         arrays = {**reply.arrays, **to_arrays({RELIABILITY: client.memory[RELIABILITY]})}
-        return Payload(arrays, {**reply.numbers, "num_features": client.data.num_features})
+        return Payload(arrays, reply.numbers)
+
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        return {**shared, RELIABILITY: (num_classes,)}
+
+    def check(self, reply: Payload) -> None:
+        shares = reply.arrays[RELIABILITY].astype(np.float64)
+        total, largest = shares.sum(), np.abs(shares).max()
+        if abs(total - 1) > 1e-3 or largest > LARGEST:
+            raise DataError(
+                f"sent reliabilities of sum {total:.3g} and of up to {largest:.3g}; their sum must be 1 and "
+                f"none larger than {LARGEST:g}"
+            )
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:
         if state.config is None:
@@ -96,14 +125,23 @@ class FedTAD(Method):
             for arrays in (average(plain), *(reply.arrays for reply in plain.values()))
         )
         with torch.random.fork_rng(devices=[]):
+            sizes = self.count_features(state.config, mean, reliability.size(1)), reliability.size(1)
             torch.manual_seed(state.round)
-            sizes = int(replies[order[0]].numbers["num_features"]), reliability.size(1)
             model, generator = self.build(state.config, *sizes), Generator(*sizes)
             if state.memory:
                 generator.load_state_dict({n: torch.tensor(a) for n, a in state.memory.items()})
             mean = self.distil(model, generator, mean, locals_, reliability)
         state.memory.update(to_arrays(generator.state_dict()))
         return Payload(to_arrays(mean))
+
+    def count_features(self, config: FederatedConfig, weights: Weights, num_classes: int) -> int:
+        """The number of features that a model takes, from the shapes of its weights."""
+        one, two = (self.shared(self.build(config, width, num_classes)) for width in (1, 2))
+        for name, p in one.items():
+            for axis, (first, second) in enumerate(zip(p.shape, two[name].shape, strict=True)):
+                if first != second:
+                    return (weights[name].size(axis) - first) // (second - first) + 1
+        raise ConfigError("fedtad generates features, but no weight of this model depends on their number.")
 
     def distil(
         self,

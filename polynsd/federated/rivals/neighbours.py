@@ -25,6 +25,7 @@ from polynsd.federated.methods import (
     Method,
     Payload,
     ServerState,
+    Shapes,
     average,
     register_method,
     to_arrays,
@@ -253,6 +254,17 @@ class FedSage(Method):
         chosen = ends[torch.randint(len(ends), (ROWS,), generator=draws)]
         rows = client.data.x[chosen.to(client.device)]
         return Payload({**reply.arrays, **to_arrays({OTHERS: rows})}, reply.numbers)
+
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        gives_rows = self.cross_client and round < self.generator_rounds
+        return {**shared, OTHERS: (ROWS, num_features)} if gives_rows else shared
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload | dict[int, Payload]:
         rows = {i: reply.arrays[OTHERS] for i, reply in replies.items() if OTHERS in reply.arrays}

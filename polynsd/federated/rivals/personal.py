@@ -14,7 +14,15 @@ from torch import Tensor, nn
 from polynsd.errors import ConfigError
 from polynsd.federated.backbones import Backbone, Output, build_backbone, run_with
 from polynsd.federated.config import FederatedConfig
-from polynsd.federated.methods import Method, Payload, ServerState, average, register_method, to_arrays
+from polynsd.federated.methods import (
+    Method,
+    Payload,
+    ServerState,
+    Shapes,
+    average,
+    register_method,
+    to_arrays,
+)
 from polynsd.topology import Topology
 from polynsd.training.replica import eval_mode
 
@@ -82,8 +90,18 @@ class FedPUB(Method):
         with torch.no_grad(), eval_mode(client.causal):
             logits = client.causal.run(x.to(client.data.x), topology.to(client.device)).logits
         reply = super().send(client, round)
-        arrays = {**reply.arrays, **to_arrays({EMBEDDING: logits.mean(0)})}
+        arrays = {**reply.arrays, **to_arrays({EMBEDDING: scale_down(logits.mean(0))})}
         return Payload(arrays, reply.numbers)
+
+    def describe_reply(
+        self,
+        shared: Shapes,
+        config: FederatedConfig,
+        num_features: int,
+        num_classes: int,
+        round: int,  # noqa: A002
+    ) -> Shapes:
+        return {**shared, EMBEDDING: (num_classes,)}
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> dict[int, Payload]:
         order = sorted(replies)
@@ -98,11 +116,25 @@ class FedPUB(Method):
         }
 
 
+def scale_down(embedding: Tensor) -> Tensor:
+    """The embedding times a power of two, so that no entry is beyond ±1; cosines stay as they are.
+
+    Outputs may be larger than the numbers that a server takes, which are weights.
+    """
+    exponent = torch.frexp(embedding.abs().max()).exponent.clamp(min=0)
+    return torch.ldexp(embedding, -exponent)
+
+
 def similarity_weights(embeddings: np.ndarray, tau: float) -> np.ndarray:
-    """`[K, K]` α_ij = exp(τ cos(e_i, e_j)) / Σ_j exp(τ cos(e_i, e_j)); rows sum to 1."""
+    """`[K, K]` α_ij = exp(τ cos(e_i, e_j)) / Σ_j exp(τ cos(e_i, e_j)); rows sum to 1.
+
+    An embedding of zeros has cosine 0 with all: its client gets the plain mean.
+    """
     unit = embeddings.astype(np.float64)
-    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
-    powers = np.exp(tau * (unit @ unit.T))
+    norms = np.linalg.norm(unit, axis=1, keepdims=True)
+    unit = unit / np.where(norms > 0, norms, 1.0)
+    exponents = tau * (unit @ unit.T)
+    powers = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 

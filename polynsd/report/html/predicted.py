@@ -22,6 +22,9 @@ Integers = NDArray[np.int64]
 
 WORK = 60_000  # nodes of all models that are called
 PARTS = ("train", "val", "test", "unused")
+UNSEEN = "none of which the model had learned from"
+OF_CLIENTS = "all labelled nodes; clients, who keep their graphs, may have learned from any of them"
+GLOBAL = ". They are of the global model, for which every edge counts in full"
 FIT_PARTS = ("learned from", "scored", "to predict")
 
 
@@ -29,12 +32,15 @@ FIT_PARTS = ("learned from", "scored", "to predict")
 class Tested:
     """Predictions for nodes that the model had not learned from, several for a node with several splits.
 
+    Of a federated model whose clients kept their graphs, for all labelled nodes: nobody knows what they
+    learned from.
+
     Attributes:
         node: `[n]` numbers of nodes.
         truth: `[n]` classes, or targets.
         prediction: `[n]` what was predicted.
         confidence: `[n]` the probability of the prediction; NaN of numbers.
-        note: whose predictions they are.
+        note: whose predictions they are, and whether the model had learned from them.
     """
 
     node: Integers
@@ -88,16 +94,18 @@ def _of_protocol(run: OpenedRun) -> Predicted:
     for number in range(count):
         prediction, confidence = _read_output(call_model(run.models[number], data), is_regression)
         whole.append((prediction, confidence))
-        nodes = np.flatnonzero(np.asarray(run.splits[number].test))
+        nodes = np.flatnonzero(run.splits[number].test if run.splits else graph.is_labelled)
         rows.append((nodes, truth[nodes], prediction[nodes], confidence[nodes]))
     node, known, guess, sure = (np.concatenate(column) for column in zip(*rows, strict=True))
     note = f"test nodes of {count} of {len(run.models)} models" if count > 1 else "test nodes of one model"
     if count == len(run.models) > 1:
         note = f"test nodes of all {count} models, each on its own split"
+    note = f"{note}, {UNSEEN}" if run.splits else OF_CLIENTS
+    note += GLOBAL if run.is_federated else ""
     names = graph.class_names or range(int(truth.max()) + 1)
     classes = None if is_regression else tuple(map(str, names))
     part = np.full(data.num_nodes, len(PARTS) - 1)
-    for index, name in enumerate(PARTS[:-1]):
+    for index, name in enumerate(PARTS[:-1] if run.splits else ()):
         part[np.asarray(getattr(run.splits[0], name))] = index
     return Predicted(classes, truth, *whole[0], part, PARTS, Tested(node, known, guess, sure, note))
 
@@ -136,7 +144,7 @@ def _of_fit(run: OpenedRun) -> Predicted:
         if estimate.predictions is not None:  # predicted before the target was seen
             prediction[nodes] = estimate.predictions
     kind = "kept apart" if estimate.source == "test" else "held out from training"
-    note = f"the {estimate.nodes:,} rows {kind}"
+    note = f"the {estimate.nodes:,} rows {kind}, {UNSEEN}"
     tested = Tested(nodes, truth[nodes], prediction[nodes], confidence[nodes], note)
     return Predicted(classes, truth, prediction, confidence, part, FIT_PARTS, tested)
 

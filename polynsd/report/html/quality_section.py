@@ -46,7 +46,7 @@ def quality_section(graph: Graph | None, predicted: Predicted | None, problem: s
     if not len(tested.node):
         message = "The predictions of held-out rows were not kept with this run; fit again to see them."
         return Section("quality", "Predictions", [Text(message, "problem")])
-    about = f"All pictures here are about {tested.note}, none of which the model had learned from."
+    about = f"All pictures here are about {tested.note}."
     blocks: list[Block] = [Text(about)]
     if predicted.classes is None:
         blocks.append(_scatter(tested))

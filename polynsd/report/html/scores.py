@@ -86,7 +86,7 @@ def _guess(run: OpenedRun) -> float | None:
         return 0.0
     if run.metric == "roc_auc":
         return 0.5
-    if run.metric != "accuracy" or run.data is None:
+    if run.metric != "accuracy" or run.data is None or not run.splits:
         return None
     y = run.data.y.cpu().numpy()
     shares = []
@@ -134,7 +134,7 @@ def _is_comparable(run: OpenedRun, other: OpenedRun) -> bool:
 def _choose_splits(run: OpenedRun) -> list[int]:
     """Places of the first splits, as many as are quick; none of a large graph."""
     data = run.data
-    if data is None or data.num_nodes > MOST_NODES:
+    if data is None or data.num_nodes > MOST_NODES or not run.splits:
         return []
     cost = 6 * EPOCHS * HIDDEN * (data.num_nodes * data.num_features + 4 * data.num_edges + 1)
     places = {row["split"]: place for place, row in reversed(list(enumerate(run.result["splits"])))}
