@@ -165,6 +165,16 @@ def test_a_step_is_a_newton_step_in_every_leaf(kind):
             np.testing.assert_allclose(forest.value[place], step.item(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["numbers", "two", "many"])
+def test_trees_do_not_depend_on_what_finds_the_splits(kind, monkeypatch):
+    """So a GPU, where PyTorch does, grows those of a CPU."""
+    _, _, first = grow(kind)
+    monkeypatch.setattr("polynsd.estimator.boosting.find_splits", lambda device: best_splits)
+    _, _, again = grow(kind)
+    assert all(map(np.array_equal, first.forest, again.forest))
+    np.testing.assert_array_equal(first.outputs, again.outputs)
+
+
 def test_the_order_of_rows_and_the_scale_of_columns_do_not_matter():
     table, target = data("many")
     rows, judge = np.arange(240), losses_of("many", target)
