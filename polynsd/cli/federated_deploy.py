@@ -76,7 +76,8 @@ class FederatedServe:
             raise ConfigError("TLS needs --certificate, --key and --authority, all three.")
         certificates = Certificates(*files) if self.certificate else None  # type: ignore[arg-type]
         options = ServerOptions(self.clients, self.timeout, self.metric, self.privacy, self.max_nodes)
-        with RoundsView(self.training, quiet=self.quiet, as_json=self.json) as view:
+        shown = {"quiet": self.quiet, "as_json": self.json, "is_secure": self.privacy.secure_aggregation}
+        with RoundsView(self.training, **shown) as view:
             outcome = serve(
                 self.training,
                 options,

@@ -84,7 +84,8 @@ class FederatedRun(MemoryOption):
 
         partitions, metric = self._open()
         options = ServerOptions(len(partitions[0]), self.timeout, self.metric or metric, self.privacy)
-        with RoundsView(self.training, self.seeds, quiet=self.quiet, as_json=self.json) as view:
+        shown = {"quiet": self.quiet, "as_json": self.json, "is_secure": self.privacy.secure_aggregation}
+        with RoundsView(self.training, self.seeds, **shown) as view:
             result = train_federated(
                 partitions,
                 self.training,
@@ -134,13 +135,21 @@ class RoundsView:
         seeds: number of trainings.
         quiet: say nothing but faults.
         as_json: an object per event on standard output instead.
+        is_secure: whether the server sees sums alone.
     """
 
     def __init__(
-        self, training: FederatedConfig, seeds: int = 1, *, quiet: bool = False, as_json: bool = False
+        self,
+        training: FederatedConfig,
+        seeds: int = 1,
+        *,
+        quiet: bool = False,
+        as_json: bool = False,
+        is_secure: bool = False,
     ) -> None:
         from polynsd.report import ProgressReporter
 
+        self.is_secure = is_secure
         self.training, self.seeds, self.quiet, self.as_json = training, seeds, quiet, as_json
         self._has_bar = sys.stderr.isatty() and not quiet and not as_json
         self._bar = ProgressReporter(seeds * training.rounds, unit="rounds", quiet=not self._has_bar)
@@ -150,7 +159,7 @@ class RoundsView:
     def __enter__(self) -> RoundsView:
         from polynsd.federated.methods import describe_leaving
 
-        leaving = describe_leaving(self.training)
+        leaving = describe_leaving(self.training, self.is_secure)
         self._say({"event": "leaves", "what": leaving}, f"what leaves a client every round: {leaving}")
         self._bar.__enter__()
         return self

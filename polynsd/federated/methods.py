@@ -66,6 +66,10 @@ class Method:
     )
     leaves: ClassVar[str] = "weights of the causal branch, number of nodes"  # what leaves a client, in words
 
+    def describe_leaving(self) -> str:
+        """What leaves a client, in words, with the options of this method."""
+        return self.leaves
+
     def build(self, config: FederatedConfig, num_features: int, num_classes: int) -> Backbone:
         """The causal branch."""
         return build_backbone(config, num_features, num_classes)
@@ -179,9 +183,12 @@ def build_method(config: FederatedConfig) -> Method:
         raise ConfigError(f"options of {config.method} are: {known}; got {dict(config.options)}.") from error
 
 
-def describe_leaving(config: FederatedConfig) -> str:
-    """What leaves a client in every round of a training, in words."""
-    return f"{build_method(config).leaves}, counts of right predictions"
+def describe_leaving(config: FederatedConfig, is_secure: bool = False) -> str:
+    """What leaves a client in every round of a training, in words; `is_secure` of secure aggregation."""
+    leaving = build_method(config).describe_leaving()
+    if is_secure:
+        leaving = leaving.replace("weights", "masked weights (the server learns their sum alone)", 1)
+    return f"{leaving}, counts of right predictions"
 
 
 @register_method("fedavg")

@@ -16,11 +16,11 @@ from test_flower import serialise
 from test_local_training import C, F, check_group, make_client, small
 from torch import Tensor
 
-from polynsd.federated import LocalClient, Payload, ServerState, average, initial_payload
+from polynsd.federated import FederatedConfig, LocalClient, Payload, ServerState, average, initial_payload
 from polynsd.federated.backbones import build_backbone
 from polynsd.federated.batch import ClientGroup
 from polynsd.federated.branches import Branches, LocalGraph, cross_entropy
-from polynsd.federated.methods import build_method
+from polynsd.federated.methods import build_method, describe_leaving
 from polynsd.federated.records import ARRAYS, to_array_record, to_arrays
 from polynsd.federated.rivals.personal import similarity_weights
 from polynsd.training.dropout import EndlessDropout
@@ -214,3 +214,12 @@ def test_nothing_of_the_graph_is_in_the_bytes_where_weights_are(
         secrets += [str(name).encode() for name in ids]
         assert not any(secret in content for secret in secrets)
         assert not any(branch in content for branch in (b"causal", b"biased", b"mask", b"sheaf"))
+
+
+def test_what_leaves_a_client_is_said_with_its_options():
+    fedsage = FederatedConfig("gcn", method="fedsage", rounds=20)
+    assert "features" not in describe_leaving(fedsage)
+    assert "features of nodes" in describe_leaving(replace(fedsage, options={"cross_client": 1}))
+    assert "masked weights (the server learns their sum alone)" in describe_leaving(
+        FederatedConfig("gcn"), True
+    )

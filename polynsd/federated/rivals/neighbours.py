@@ -175,12 +175,15 @@ class FedSage(Method):
 
     generator_rounds: int = 10
     cross_client: bool = False
-    leaves: ClassVar[str] = "weights of the classifier, number of nodes; with cross_client features of nodes"
+    leaves: ClassVar[str] = "weights of the classifier, number of nodes"
+
+    def describe_leaving(self) -> str:
+        return f"{self.leaves}, features of nodes" if self.cross_client else self.leaves
 
     def build(self, config: FederatedConfig, num_features: int, num_classes: int) -> Backbone:
         if config.masks != "none" or config.backbone != "gcn":
             raise ConfigError(
-                "fedsage has its own network, GraphSAGE, and no masks: leave masks='none', backbone='gcn'; "
+                "fedsage has its own network, GraphSAGE, and no masks: give backbone='gcn', masks='none'; "
                 f"got masks='{config.masks}', backbone='{config.backbone}'."
             )
         if config.rounds <= self.generator_rounds:
