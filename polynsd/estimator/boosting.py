@@ -6,6 +6,8 @@ with cross entropy or half the squared error as ℓ. Trees are grown level by le
 of a level look at a part of the columns, drawn anew for every level of every step. Values of a column are
 known by their bin, at most 63, so that a split is found from sums over bins (`kernels/ops/splits.py`).
 Gradients are rounded to integers, which makes sums exact: trees do not depend on device or threads.
+
+For tables of up to some hundred columns without gaps; `trees.py` makes them of features that are wider.
 """
 
 from __future__ import annotations

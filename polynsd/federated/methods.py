@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,16 @@ class ServerState:
     round: int  # from 1 on
     memory: dict[str, Array] = field(default_factory=dict)  # whatever the method keeps
     config: FederatedConfig | None = None  # for methods that train on the server too (fedtad)
+
+
+class RoundFacts(NamedTuple):
+    """What a server knows before the replies of a round."""
+
+    shared: Shapes  # of the shared parameters, which are what is sent by default
+    config: FederatedConfig
+    num_features: int  # of the graphs, as clients said when they joined
+    num_classes: int
+    round: int  # from 1 on
 
 
 @dataclass(frozen=True)
@@ -102,24 +112,9 @@ class Method:
         """What leaves the client after its local epochs."""
         return Payload(to_arrays(self.shared(client.causal)), {"num_nodes": client.data.num_nodes})
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
-        """Shapes of the arrays that `send` gives; a client that sends others is left out of the round.
-
-        Args:
-            shared: shapes of the shared parameters, which are what is sent by default.
-            config: of the training.
-            num_features: of the graphs, as the clients said when they joined.
-            num_classes: likewise.
-            round: from 1 on.
-        """
-        return shared
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
+        """Shapes of the arrays that `send` gives; a client that sends others is left out of the round."""
+        return facts.shared
 
     def check(self, reply: Payload) -> None:
         """Looks at the numbers of a reply, whose arrays are finite and have the shapes that are expected.
@@ -225,14 +220,7 @@ class LocalOnly(Method):
     def send(self, client: LocalClient, round: int) -> Payload:  # noqa: A002
         return Payload({}, {"num_nodes": client.data.num_nodes})
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
         return {}
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload:

@@ -112,16 +112,8 @@ def join(
         started = 0
         while presence.goes_on():
             port, log = _free_port(), place / "log"
-            command = [
-                "flower-supernode",
-                "--superlink",
-                server,
-                "--isolation",
-                "process",
-                "--port",
-                str(port),
-            ]
-            command += ["--superexec-auth-secret-file", str(place / "secret")]
+            command = ["flower-supernode", "--superlink", server, "--isolation", "process"]
+            command += ["--port", str(port), "--superexec-auth-secret-file", str(place / "secret")]
             command += ["--insecure"] if authority is None else ["--root-certificates", str(authority)]
             command += [] if private_key is None else ["--auth-supernode-private-key", str(private_key)]
             with run_child(command, child_environment(place), log) as supernode:

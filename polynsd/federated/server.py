@@ -41,7 +41,7 @@ from polynsd.federated.aggregation import (
 from polynsd.federated.client import initial_payload
 from polynsd.federated.client_app import Order
 from polynsd.federated.config import FEWEST, FederatedConfig, ServerOptions
-from polynsd.federated.methods import Array, Payload, build_method
+from polynsd.federated.methods import Array, Payload, RoundFacts, build_method
 from polynsd.federated.records import (
     ARRAYS,
     CONFIG,
@@ -219,8 +219,8 @@ class FederatedServer:
         first = next(iter(self.roster.members.values()))
         shapes = {name: shape for name, shape, _ in self.shared}
         dtypes = {name: dtype for name, _, dtype in self.shared}
-        sizes = first.num_features, first.num_classes
-        found = self.method.describe_reply(shapes, self.config, *sizes, self.round)
+        facts = RoundFacts(shapes, self.config, first.num_features, first.num_classes, self.round)
+        found = self.method.describe_reply(facts)
         return tuple(sorted((name, shape, dtypes.get(name, "float32")) for name, shape in found.items()))
 
     def _average_securely(self, messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:

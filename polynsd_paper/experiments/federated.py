@@ -379,7 +379,8 @@ FEDERATED = Experiment(
     _configure,
     seeds=1,
     minutes="beside eleven others on an H200 10–270 s per cell of cora and chameleon_filtered, 40–510 of "
-    "minesweeper, 100–480 of roman_empire_glovesub; rivals 2–8 minutes of a CPU core, FedSage+ up to 90",
+    "minesweeper, 100–480 of roman_empire_glovesub; rivals 2–8 minutes of a CPU core, "
+    "FedSage+ more than an hour",
     paper="the federated table",
     report="polynsd_paper.reports.federated:report_federated",
     fast_datasets=("texas",),

@@ -101,16 +101,14 @@ def test_scores_leave_the_laplacian_symmetric_and_its_spectrum_in_bounds(maps: s
         assert spectrum.max() < 2
 
 
-def test_one_client_is_centralised_training_to_the_bit() -> None:
-    config = small(dropout=0.3)
-    client, payload = LocalClient(make_client(30), config), initial_payload(config, F, C)
-    for number in (1, 2):
-        payload = Payload(average({0: client.fit(payload, number)}))
+def assert_is_centralised(payload: Payload, client: LocalClient, epochs: int) -> None:
+    """What a client has sent is what its causal branch becomes by itself, to the bit."""
+    config = client.config
     model, data, graph = build_backbone(config, F, C), client.data, client.graph
     first = initial_payload(config, F, C).arrays
     model.load_state_dict({name: torch.as_tensor(array) for name, array in first.items()}, strict=False)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.rate, weight_decay=config.decay)
-    for epoch in range(4):
+    for epoch in range(epochs):
         optimizer.zero_grad()
         with EndlessDropout(torch.tensor(client.seed), torch.tensor(epoch)):
             logits = model(data.x, data.edge_index)
@@ -118,6 +116,14 @@ def test_one_client_is_centralised_training_to_the_bit() -> None:
         optimizer.step()
     for name, p in model.named_parameters():
         assert np.array_equal(payload.arrays[name], p.detach().numpy()), name
+
+
+def test_one_client_is_centralised_training_to_the_bit() -> None:
+    config = small(dropout=0.3)
+    client, payload = LocalClient(make_client(30), config), initial_payload(config, F, C)
+    for number in (1, 2):
+        payload = Payload(average({0: client.fit(payload, number)}))
+    assert_is_centralised(payload, client, epochs=4)
 
 
 @pytest.mark.parametrize(

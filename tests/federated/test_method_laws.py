@@ -13,13 +13,12 @@ pytest.importorskip("flwr")
 from federation import CONFIG, PARTITION, assert_equal, make_sites, serve
 from flwr.app import Message
 from test_flower import serialise
-from test_local_training import C, F, check_group, make_client, small
+from test_local_training import C, F, assert_is_centralised, check_group, make_client, small
 from torch import Tensor
 
 from polynsd.federated import FederatedConfig, LocalClient, Payload, ServerState, average, initial_payload
-from polynsd.federated.backbones import build_backbone
 from polynsd.federated.batch import ClientGroup
-from polynsd.federated.branches import Branches, LocalGraph, cross_entropy
+from polynsd.federated.branches import Branches, LocalGraph
 from polynsd.federated.methods import build_method, describe_leaving
 from polynsd.federated.records import ARRAYS, to_array_record, to_arrays
 from polynsd.federated.rivals.personal import similarity_weights
@@ -126,18 +125,7 @@ def test_one_client_with_scores_of_one_is_centralised_training_to_the_bit(
     biased = [p.detach().clone() for p in client.branches.biased.parameters()]  # type: ignore[union-attr]
     for number in (1, 2):
         payload = Payload(average({0: client.fit(payload, number)}))
-    model, data, graph = build_backbone(config, F, C), client.data, client.graph
-    first = initial_payload(config, F, C).arrays
-    model.load_state_dict({name: torch.as_tensor(array) for name, array in first.items()}, strict=False)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.rate, weight_decay=config.decay)
-    for epoch in range(4):
-        optimizer.zero_grad()
-        with EndlessDropout(torch.tensor(client.seed), torch.tensor(epoch)):
-            logits = model(data.x, data.edge_index)
-        cross_entropy(logits, data.y, graph.train).backward()
-        optimizer.step()
-    for name, p in model.named_parameters():
-        assert np.array_equal(payload.arrays[name], p.detach().numpy()), name
+    assert_is_centralised(payload, client, epochs=4)
     after = client.branches.biased.parameters()  # type: ignore[union-attr]
     assert not any(torch.equal(p, old) for p, old in zip(after, biased, strict=True))
 

@@ -18,11 +18,11 @@ from torch.nn.functional import cosine_similarity, normalize, softplus
 
 from polynsd.errors import DataError, require_choice
 from polynsd.federated.backbones import run_with
-from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import (
     Array,
     Method,
     Payload,
+    RoundFacts,
     ServerState,
     Shapes,
     register_method,
@@ -180,19 +180,12 @@ class FedProto(Method):
         arrays = to_arrays({"prototypes": prototypes, "has_class": has_class})
         return Payload(arrays, {"num_nodes": client.data.num_nodes})
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            model = self.build(config, num_features, num_classes).eval()
+            model = self.build(facts.config, facts.num_features, facts.num_classes).eval()
             pair = Topology.from_edge_index(torch.tensor([[0], [1]]), 2)
-            width = model.run(torch.zeros(2, num_features), pair).embedding.size(-1)
-        return {"prototypes": (num_classes, width), "has_class": (num_classes,)}
+            width = model.run(torch.zeros(2, facts.num_features), pair).embedding.size(-1)
+        return {"prototypes": (facts.num_classes, width), "has_class": (facts.num_classes,)}
 
     def check(self, reply: Payload) -> None:
         wrong = [value for value in reply.arrays["has_class"].tolist() if value not in (0, 1)]

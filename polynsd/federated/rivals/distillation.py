@@ -22,6 +22,7 @@ from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import (
     Method,
     Payload,
+    RoundFacts,
     ServerState,
     Shapes,
     average,
@@ -92,15 +93,8 @@ class FedTAD(Method):
         arrays = {**reply.arrays, **to_arrays({RELIABILITY: client.memory[RELIABILITY]})}
         return Payload(arrays, reply.numbers)
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
-        return {**shared, RELIABILITY: (num_classes,)}
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
+        return {**facts.shared, RELIABILITY: (facts.num_classes,)}
 
     def check(self, reply: Payload) -> None:
         shares = reply.arrays[RELIABILITY].astype(np.float64)

@@ -24,6 +24,7 @@ from polynsd.federated.methods import (
     CLIENTS,
     Method,
     Payload,
+    RoundFacts,
     ServerState,
     Shapes,
     average,
@@ -258,16 +259,9 @@ class FedSage(Method):
         rows = client.data.x[chosen.to(client.device)]
         return Payload({**reply.arrays, **to_arrays({OTHERS: rows})}, reply.numbers)
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
-        gives_rows = self.cross_client and round < self.generator_rounds
-        return {**shared, OTHERS: (ROWS, num_features)} if gives_rows else shared
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
+        gives_rows = self.cross_client and facts.round < self.generator_rounds
+        return {**facts.shared, OTHERS: (ROWS, facts.num_features)} if gives_rows else facts.shared
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> Payload | dict[int, Payload]:
         rows = {i: reply.arrays[OTHERS] for i, reply in replies.items() if OTHERS in reply.arrays}

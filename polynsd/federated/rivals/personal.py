@@ -17,6 +17,7 @@ from polynsd.federated.config import FederatedConfig
 from polynsd.federated.methods import (
     Method,
     Payload,
+    RoundFacts,
     ServerState,
     Shapes,
     average,
@@ -93,15 +94,8 @@ class FedPUB(Method):
         arrays = {**reply.arrays, **to_arrays({EMBEDDING: scale_down(logits.mean(0))})}
         return Payload(arrays, reply.numbers)
 
-    def describe_reply(
-        self,
-        shared: Shapes,
-        config: FederatedConfig,
-        num_features: int,
-        num_classes: int,
-        round: int,  # noqa: A002
-    ) -> Shapes:
-        return {**shared, EMBEDDING: (num_classes,)}
+    def describe_reply(self, facts: RoundFacts) -> Shapes:
+        return {**facts.shared, EMBEDDING: (facts.num_classes,)}
 
     def aggregate(self, replies: Mapping[int, Payload], state: ServerState) -> dict[int, Payload]:
         order = sorted(replies)
