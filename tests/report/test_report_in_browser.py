@@ -74,6 +74,17 @@ def test_hovering_says_what_a_bar_is(tab):
     assert "most frequent class" in tab.locator(".hoverlayer").first.text_content()
 
 
+def settled_range(tab, plot):
+    """The horizontal range of a plot once it rests: a tab that has just opened is still laid out."""
+    found = None
+    for _ in range(50):
+        before, found = found, plot.evaluate("p => p._fullLayout.xaxis.range.slice()")
+        if found == before:
+            return found
+        tab.wait_for_timeout(300)
+    raise AssertionError("the plot does not come to rest")
+
+
 def test_zooming_changes_the_axes_of_charts_and_drawing(tab):
     for key, selector in (
         ("training", "#panel-training .run.open .plot"),
@@ -81,7 +92,7 @@ def test_zooming_changes_the_axes_of_charts_and_drawing(tab):
     ):
         open_tab(tab, key)
         plot = tab.locator(selector).first
-        before = plot.evaluate("p => p._fullLayout.xaxis.range.slice()")
+        before = settled_range(tab, plot)
         box = plot.bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         tab.mouse.move(x, y)
@@ -92,7 +103,7 @@ def test_zooming_changes_the_axes_of_charts_and_drawing(tab):
             tab.mouse.move(x + 150, y + 60, steps=4)
             tab.mouse.up()
         tab.wait_for_timeout(300)
-        after = plot.evaluate("p => p._fullLayout.xaxis.range.slice()")
+        after = settled_range(tab, plot)
         assert after[1] - after[0] < before[1] - before[0]
 
 
